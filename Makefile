@@ -1,0 +1,47 @@
+# Every target makes its own .venv from nothing but python3 and make.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+help:  ## show this help
+	@echo "expertload: operate classifiers at high accuracy and low expert load"
+	@echo
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z]+):.*## (.*)/  make \1	\2/' | expand -t 16
+
+.venv/bin/python:
+	@$(PYTHON) -m venv .venv
+
+.venv/.demo: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing expertload and what the demo needs ..."
+	@$(PIP) -e '.[demo]'
+	@touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing expertload and its development tools (a few minutes the first time) ..."
+	@$(PIP) -e '.[dev]'
+	@touch $@ .venv/.demo
+
+demo: .venv/.demo  ## train a classifier, read its COC curve, choose an operating point
+	@$(BIN)/python examples/demo.py
+
+test: .venv/.dev  ## run all tests, with branch coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term
+
+check: .venv/.dev  ## formatting, lint and strict types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: .venv/.dev  ## format the code and mend what lint can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: .venv/.dev  ## speed and memory, as ratios against named rivals
+	@$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment and all caches
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage demo-output
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

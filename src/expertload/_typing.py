@@ -1,0 +1,15 @@
+"""The array types that signatures speak of."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IntArray"]
+
+AnyArray: TypeAlias = NDArray[Any]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.floating[Any]]

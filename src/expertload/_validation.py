@@ -1,0 +1,481 @@
+"""Turning what users pass into arrays that the mathematics can trust.
+
+This is the only module that words input errors. Every check takes the name of the parameter and
+the public function it belongs to (``caller``), so that a message reads, for instance::
+
+    The 'target_accuracy' parameter of load_at_accuracy must be in [0, 1]. Got 97 instead.
+    Hint: pass 0.97 for 97 %.
+
+Nothing is guessed: probabilities are never told from logits by looking at them, and integer
+labels are column numbers unless ``labels`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import import_module
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload.exceptions import (
+    CorrectnessError,
+    DataTypeError,
+    EmptyInputError,
+    LabelError,
+    MissingExtraError,
+    NonFiniteError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    WeightError,
+)
+
+# Rows of probabilities may miss one by this much: enough for values printed with four digits.
+ROW_SUM_TOLERANCE = 1e-3
+ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
+
+
+class Predictions(NamedTuple):
+    """Validated predictions: `proba` always has one column a class, `target` is a column number."""
+
+    target: IntArray
+    proba: FloatArray
+    weight: FloatArray | None
+
+
+class Cases(NamedTuple):
+    """What the COC curve needs of each case, and nothing more."""
+
+    correct: AnyArray
+    confidence: FloatArray
+    weight: FloatArray | None
+
+
+# --------------------------------------------------------------------------- arrays
+
+
+def as_array(value: Any, name: str, caller: str) -> AnyArray:
+    """Return `value` as a numpy array; lists, frames and tensors on any device are welcome."""
+    if hasattr(value, "detach"):  # a torch tensor, which may carry a graph or live elsewhere
+        value = value.detach().cpu()
+        if "bfloat16" in str(value.dtype):  # numpy has no such type
+            value = value.float()
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(
+            _message(name, caller, "must be a rectangular array", "rows of unequal length")
+        ) from error
+
+
+def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
+    """Return `value` as finite floats, in the precision it came in, float64 where it had none."""
+    array = as_array(value, name, caller)
+    if array.ndim not in ndim:
+        wanted = " or ".join(str(n) for n in ndim)
+        raise ShapeError(
+            _message(name, caller, f"must have {wanted} dimension(s)", f"shape {array.shape}")
+        )
+    if array.size == 0:
+        raise EmptyInputError(
+            _message(name, caller, "must hold at least one case", f"shape {array.shape}")
+        )
+    array = _to_float(array, name, caller)
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
+        raise NonFiniteError(
+            _message(
+                name,
+                caller,
+                "must be finite",
+                f"{int(bad.sum())} NaN or infinite value(s), the first at {_first(bad)}",
+                "drop those cases, or find out why the model produced them",
+            )
+        )
+    return array
+
+
+def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
+    if array.dtype.kind == "f":
+        # Half precision is storage, not arithmetic; extended precision gains nothing here.
+        return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
+    if array.dtype.kind in "biu":
+        return array.astype(np.float64)
+    if array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    raise DataTypeError(
+        _message(name, caller, "must hold real numbers", f"an array of {array.dtype}")
+    )
+
+
+def _native_float(array: AnyArray) -> FloatArray:
+    wanted = np.float32 if array.dtype.itemsize == 4 else np.float64
+    return array.astype(wanted, copy=False)
+
+
+def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
+    """Raise unless all arrays that are given have the same number of rows."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ShapeError(
+            f"The arguments of {caller} must all have one row a case. Got rows {got}. "
+            "Hint: check that they come from the same split, in the same order."
+        )
+
+
+# --------------------------------------------------------------------------- cases
+
+
+def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
+    """Return weights as float64, or None where there are none."""
+    if sample_weight is None:
+        return None
+    weight = as_floats(sample_weight, "sample_weight", caller).astype(np.float64, copy=False)
+    if len(weight) != n:
+        raise ShapeError(
+            _message("sample_weight", caller, f"must have one value a case ({n})", len(weight))
+        )
+    if (weight < 0).any():
+        raise WeightError(
+            _message(
+                "sample_weight", caller, "must not be negative", f"a smallest of {weight.min():g}"
+            )
+        )
+    if not weight.any():
+        raise WeightError(
+            _message("sample_weight", caller, "must not be all zero", "zeros alone")
+        )
+    return weight
+
+
+def check_correctness_cases(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    sample_weight: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    """Validate the `_from_correctness` family's arguments."""
+    array = as_array(correct, "correct", caller)
+    if array.dtype != np.bool_:
+        array = as_floats(correct, "correct", caller)
+        if array.min() < 0 or array.max() > 1:
+            raise CorrectnessError(
+                _message(
+                    "correct",
+                    caller,
+                    "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
+                    f"values from {array.min():g} to {array.max():g}",
+                    _percent_hint(float(array.max())),
+                )
+            )
+    elif array.ndim != 1 or array.size == 0:
+        as_floats(correct, "correct", caller)  # words the error
+    scores = as_floats(confidence, "confidence", caller)
+    check_same_length(caller, correct=array, confidence=scores)
+    return Cases(array, scores, check_weight(sample_weight, len(array), caller))
+
+
+def check_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    """Reduce predictions to correctness and confidence, the top probability by default."""
+    predictions = check_predictions(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller=caller
+    )
+    correct, top = top_label(predictions)
+    if confidence is not None:
+        top = as_floats(confidence, "confidence", caller)
+        check_same_length(caller, y_proba=predictions.proba, confidence=top)
+    return Cases(correct, top, predictions.weight)
+
+
+def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
+    """Whether the top label is right, and its probability; among equals the first column wins."""
+    predicted = predictions.proba.argmax(axis=1)
+    top = np.take_along_axis(predictions.proba, predicted[:, None], axis=1)[:, 0]
+    return predicted == predictions.target, top
+
+
+def check_predictions(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Predictions:
+    """Validate labels and probabilities against each other."""
+    proba = check_probabilities(y_proba, "y_proba", caller)
+    target = check_labels(y_true, proba.shape[1], labels, caller)
+    check_same_length(caller, y_true=target, y_proba=proba)
+    return Predictions(target, proba, check_weight(sample_weight, len(target), caller))
+
+
+# --------------------------------------------------------------------------- probabilities
+
+
+def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArray:
+    """Return probabilities with one column a class; one column stands for P(second class)."""
+    half = as_array(y_proba, name, caller).dtype == np.float16
+    proba = as_floats(y_proba, name, caller, ndim=(1, 2))
+    low, high = float(proba.min()), float(proba.max())
+    if low < 0 or high > 1:
+        raise ProbabilityError(
+            _message(
+                name,
+                caller,
+                "must hold probabilities in [0, 1]",
+                f"values from {low:g} to {high:g}",
+                "for logits, apply a softmax first (scipy.special.softmax(logits, axis=1))"
+                if low < 0 or high > 100
+                else "for percentages, divide by 100; for logits, apply a softmax first",
+            )
+        )
+    if proba.ndim == 1 or proba.shape[1] == 1:
+        positive = proba.reshape(-1)
+        return np.column_stack([1 - positive, positive])
+    _check_row_sums(proba, name, caller, half=half)
+    return proba
+
+
+def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) -> None:
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
+    # A matrix-vector product is several times faster than a sum along short rows.
+    miss = np.abs(proba @ np.ones(proba.shape[1], dtype=proba.dtype) - 1)
+    worst = int(miss.argmax())
+    if miss[worst] > tolerance:
+        raise ProbabilityError(
+            _message(
+                name,
+                caller,
+                "must have rows that sum to one",
+                f"a sum of {proba[worst].sum():g} in row {worst}",
+                "for independent (sigmoid) outputs, pass one column at a time; for rounded "
+                "values, divide each row by its sum",
+            )
+        )
+
+
+# --------------------------------------------------------------------------- labels
+
+
+def check_labels(
+    y_true: ArrayLike, n_classes: int, labels: ArrayLike | None, caller: str
+) -> IntArray:
+    """Return the column number of each label."""
+    y = as_array(y_true, "y_true", caller)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ShapeError(
+            _message(
+                "y_true",
+                caller,
+                "must have 1 dimension",
+                f"shape {y.shape}",
+                "for one-hot labels, pass y_true.argmax(axis=1)",
+            )
+        )
+    if y.size == 0:
+        raise EmptyInputError(_message("y_true", caller, "must hold at least one case", "none"))
+    y = _plain_labels(y, caller)
+    if labels is not None:
+        return _lookup(y, _check_column_names(labels, n_classes, caller), caller)
+    if y.dtype.kind in "biu":
+        return _column_numbers(y, n_classes, caller)
+    names = np.unique(y)
+    if len(names) != n_classes:
+        raise LabelError(
+            f"The labels passed to {caller} cannot be matched to columns: {len(names)} distinct "
+            f"names for {n_classes} columns. Hint: pass labels=[...] that names the columns in "
+            "order (a scikit-learn classifier's classes_)."
+        )
+    return _lookup(y, names, caller)
+
+
+def _plain_labels(y: AnyArray, caller: str) -> AnyArray:
+    """Labels as integers or strings; floats pass if they are whole, as frames often make them."""
+    if y.dtype.kind == "O":
+        if all(isinstance(v, str) for v in y):
+            return y.astype(np.str_)
+        if all(isinstance(v, Integral | np.bool_) for v in y):
+            return y.astype(np.int64)
+        y = _labels_to_float(y, caller)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise LabelError(
+                _message("y_true", caller, "must name a class for each case", "NaN or infinity")
+            )
+        if (y != np.floor(y)).any():
+            raise LabelError(
+                _message(
+                    "y_true",
+                    caller,
+                    "must hold class labels",
+                    f"fractions such as {y[y != np.floor(y)][0]:g}",
+                    "were y_true and y_proba exchanged?",
+                )
+            )
+        return y.astype(np.int64)
+    if y.dtype.kind not in "biuUT":
+        raise LabelError(
+            _message("y_true", caller, "must hold integers or strings", f"an array of {y.dtype}")
+        )
+    return y
+
+
+def _labels_to_float(y: AnyArray, caller: str) -> FloatArray:
+    try:
+        return y.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise LabelError(
+            _message(
+                "y_true",
+                caller,
+                "must hold only integers or only strings",
+                "a mixture, or missing values",
+                "drop the cases without a label",
+            )
+        ) from error
+
+
+def _column_numbers(y: AnyArray, n_classes: int, caller: str) -> IntArray:
+    if y.min() < 0 or y.max() >= n_classes:
+        raise LabelError(
+            f"Integer labels passed to {caller} are column numbers from 0 to {n_classes - 1}. Got "
+            f"labels from {y.min()} to {y.max()}. Hint: pass labels=[...] that names the columns "
+            "in order (a scikit-learn classifier's classes_)."
+        )
+    return y.astype(np.int64, copy=False)
+
+
+def _check_column_names(labels: ArrayLike, n_classes: int, caller: str) -> AnyArray:
+    names = as_array(labels, "labels", caller)
+    if names.ndim != 1 or len(names) != n_classes:
+        raise LabelError(
+            _message(
+                "labels", caller, f"must name the {n_classes} columns", f"shape {names.shape}"
+            )
+        )
+    names = _plain_labels(names, caller)
+    if len(np.unique(names)) != n_classes:
+        raise LabelError(_message("labels", caller, "must be distinct", "repeated names"))
+    return names
+
+
+def _lookup(y: AnyArray, names: AnyArray, caller: str) -> IntArray:
+    """Column numbers of `y` among `names`, which need not be sorted."""
+    if (y.dtype.kind in "UT") != (names.dtype.kind in "UT"):
+        raise LabelError(
+            f"The 'labels' and 'y_true' of {caller} must be of one kind. Got {names.dtype} and "
+            f"{y.dtype}. Hint: pass both as strings or both as integers."
+        )
+    order = np.argsort(names)
+    position = np.minimum(np.searchsorted(names, y, sorter=order), len(names) - 1)
+    columns = order[position]
+    unknown = names[columns] != y
+    if unknown.any():
+        raise LabelError(
+            f"A label passed to {caller} names no column: {y[unknown][0]!s} (in "
+            f"{int(unknown.sum())} case(s)). Hint: labels=[...] must name every column in order."
+        )
+    return columns.astype(np.int64, copy=False)
+
+
+# --------------------------------------------------------------------------- options
+
+
+def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True) -> float:
+    """Return `value` as a float in [0, 1], or in (0, 1) where the ends make no sense."""
+    number = _real(value, name, caller)
+    inside = 0 <= number <= 1 if inclusive else 0 < number < 1
+    if not inside:
+        wanted = "must be in [0, 1]" if inclusive else "must be in (0, 1)"
+        raise ParameterError(_message(name, caller, wanted, f"{value}", _percent_hint(number)))
+    return number
+
+
+def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) -> float:
+    """Return `value` as a finite float above zero (or from zero on)."""
+    number = _real(value, name, caller)
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        wanted = "must be zero or more" if zero else "must be positive"
+        raise ParameterError(_message(name, caller, f"{wanted} and finite", f"{value}"))
+    return number
+
+
+def check_count(value: Any, name: str, caller: str, *, minimum: int = 1) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ParameterError(
+            _message(name, caller, f"must be a whole number of at least {minimum}", f"{value!r}")
+        )
+    return int(value)
+
+
+def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> str:
+    """Return `value` if it is one of `options`."""
+    if not isinstance(value, str) or value not in options:
+        wanted = "must be one of " + ", ".join(repr(option) for option in options)
+        raise ParameterError(_message(name, caller, wanted, f"{value!r}"))
+    return value
+
+
+def _real(value: Any, name: str, caller: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+        raise ParameterError(_message(name, caller, "must be a number", f"{value!r}"))
+    return float(value)
+
+
+def random_generator(seed: Any, caller: str) -> np.random.Generator:
+    """Return a generator from None, an int or a generator."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            _message("random_state", caller, "must be None, an int or a Generator", f"{seed!r}")
+        ) from error
+
+
+def require_extra(module: str, extra: str, what: str) -> Any:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs {module.split('.')[0]}, which is not installed. "
+            f"Hint: pip install 'expertload[{extra}]'"
+        ) from error
+
+
+# --------------------------------------------------------------------------- wording
+
+
+def _message(name: str, caller: str, wanted: str, got: object, hint: str | None = None) -> str:
+    text = f"The '{name}' parameter of {caller} {wanted}. Got {got} instead."
+    return f"{text} Hint: {hint}." if hint else text
+
+
+def _percent_hint(number: float) -> str | None:
+    if 1 < number <= 100:
+        return f"pass {number / 100:g} for {number:g} %"
+    return None
+
+
+def _first(mask: BoolArray) -> str:
+    position = np.unravel_index(int(mask.argmax()), mask.shape)
+    return "row " + ", column ".join(str(int(i)) for i in position)

@@ -1,0 +1,100 @@
+"""Every exception that expertload raises on purpose, in one tree.
+
+::
+
+    ExpertLoadError
+    ├── InvalidInputError (ValueError)
+    │   ├── EmptyInputError          no cases at all
+    │   ├── ShapeError               wrong number of dimensions, lengths that differ
+    │   ├── DataTypeError            not numbers, or the wrong kind of numbers
+    │   ├── NonFiniteError           NaN or infinity where a number is needed
+    │   ├── ProbabilityError         outside [0, 1], rows that do not sum to one, logits
+    │   ├── LabelError               labels that no column stands for
+    │   ├── CorrectnessError         correctness outside [0, 1]
+    │   ├── WeightError              negative or all-zero weights
+    │   ├── ParameterError           an option outside its range
+    │   └── InsufficientDataError    valid cases, but too few or too uniform for the request
+    ├── NotFittedError (ValueError, AttributeError)
+    ├── FileFormatError (ValueError)  a saved file that is not what it should be
+    └── MissingExtraError (ImportError)
+
+All input errors are also ``ValueError``, so code that guards against those keeps working.
+"""
+
+__all__ = [
+    "CorrectnessError",
+    "DataTypeError",
+    "EmptyInputError",
+    "ExpertLoadError",
+    "FileFormatError",
+    "InsufficientDataError",
+    "InvalidInputError",
+    "LabelError",
+    "MissingExtraError",
+    "NonFiniteError",
+    "NotFittedError",
+    "ParameterError",
+    "ProbabilityError",
+    "ShapeError",
+    "WeightError",
+]
+
+
+class ExpertLoadError(Exception):
+    """The root: catch this to catch everything expertload raises on purpose."""
+
+
+class InvalidInputError(ExpertLoadError, ValueError):
+    """What was passed cannot be used; the message says what was got and what to do."""
+
+
+class EmptyInputError(InvalidInputError):
+    """There are no cases."""
+
+
+class ShapeError(InvalidInputError):
+    """An array has the wrong number of dimensions or the wrong length."""
+
+
+class DataTypeError(InvalidInputError):
+    """An array does not hold the kind of values that is needed."""
+
+
+class NonFiniteError(InvalidInputError):
+    """An array holds NaN or infinity."""
+
+
+class ProbabilityError(InvalidInputError):
+    """An array does not hold probabilities."""
+
+
+class LabelError(InvalidInputError):
+    """A label has no column, or the columns cannot be told apart."""
+
+
+class CorrectnessError(InvalidInputError):
+    """Correctness is not in [0, 1]."""
+
+
+class WeightError(InvalidInputError):
+    """Sample weights are negative, or all zero."""
+
+
+class ParameterError(InvalidInputError):
+    """An option is outside its range."""
+
+
+class InsufficientDataError(InvalidInputError):
+    """The cases are valid, but too few or too uniform for what was asked."""
+
+
+class NotFittedError(ExpertLoadError, ValueError, AttributeError):
+    """An object is used before it was fitted."""
+
+
+class FileFormatError(ExpertLoadError, ValueError):
+    """A saved file is damaged, of another kind, or of a version that is not understood."""
+
+
+class MissingExtraError(ExpertLoadError, ImportError):
+    """An optional dependency is not installed; the message names the pip command."""
