@@ -150,10 +150,22 @@ def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatA
             )
         )
     if not weight.any():
-        raise WeightError(
-            _message("sample_weight", caller, "must not be all zero", "zeros alone")
-        )
+        raise WeightError(_message("sample_weight", caller, "must not be all zero", "zeros alone"))
     return weight
+
+
+def check_whole_weight(weight: FloatArray | None, caller: str) -> None:
+    """Raise unless weights are counts, for numbers that depend on how many cases there are."""
+    if weight is not None and (weight != np.floor(weight)).any():
+        raise WeightError(
+            _message(
+                "sample_weight",
+                caller,
+                "must hold whole numbers for convention='thresholds', which counts cases",
+                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
+                "use convention='exact', which takes any weights",
+            )
+        )
 
 
 def check_correctness_cases(
@@ -163,24 +175,30 @@ def check_correctness_cases(
     caller: str,
 ) -> Cases:
     """Validate the `_from_correctness` family's arguments."""
-    array = as_array(correct, "correct", caller)
-    if array.dtype != np.bool_:
-        array = as_floats(correct, "correct", caller)
-        if array.min() < 0 or array.max() > 1:
-            raise CorrectnessError(
-                _message(
-                    "correct",
-                    caller,
-                    "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
-                    f"values from {array.min():g} to {array.max():g}",
-                    _percent_hint(float(array.max())),
-                )
-            )
-    elif array.ndim != 1 or array.size == 0:
-        as_floats(correct, "correct", caller)  # words the error
+    grades = check_grades(correct, caller)
     scores = as_floats(confidence, "confidence", caller)
-    check_same_length(caller, correct=array, confidence=scores)
-    return Cases(array, scores, check_weight(sample_weight, len(array), caller))
+    check_same_length(caller, correct=grades, confidence=scores)
+    return Cases(grades, scores, check_weight(sample_weight, len(grades), caller))
+
+
+def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
+    """Return correctness as booleans where it is plainly right or wrong, else as grades."""
+    array = as_array(correct, "correct", caller)
+    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
+        return array
+    grades = as_floats(array, "correct", caller)
+    if grades.min() < 0 or grades.max() > 1:
+        raise CorrectnessError(
+            _message(
+                "correct",
+                caller,
+                "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
+                f"values from {grades.min():g} to {grades.max():g}",
+                _percent_hint(float(grades.max())),
+            )
+        )
+    right = grades == 1
+    return right if (right | (grades == 0)).all() else grades
 
 
 def check_cases(
@@ -367,9 +385,7 @@ def _check_column_names(labels: ArrayLike, n_classes: int, caller: str) -> AnyAr
     names = as_array(labels, "labels", caller)
     if names.ndim != 1 or len(names) != n_classes:
         raise LabelError(
-            _message(
-                "labels", caller, f"must name the {n_classes} columns", f"shape {names.shape}"
-            )
+            _message("labels", caller, f"must name the {n_classes} columns", f"shape {names.shape}")
         )
     names = _plain_labels(names, caller)
     if len(np.unique(names)) != n_classes:

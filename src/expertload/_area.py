@@ -1,0 +1,99 @@
+"""The area under the COC curve, in closed form.
+
+Write v for the share of cases that remain accepted as the threshold rises. Below a threshold at v,
+cases carry a total weight in the area of::
+
+    Q(v) = (1 - v) + v * L(v)
+
+and a row of the tally that spans the shares v_high to v_low adds its mean correctness times
+Q(v_low) - Q(v_high). What L is makes the convention:
+
+=============  ===================  =============================================================
+convention     L(v)                 the area it gives
+=============  ===================  =============================================================
+``exact``      ln v                 accuracy averaged over all loads, thresholds randomised inside
+                                    a row: on the hyperbola that a random share of equals traces
+``thresholds`` H(v n) - H(n)        accuracy averaged over the n sample-wise thresholds, H the
+                                    harmonic numbers: one minus the AURC of the literature
+=============  ===================  =============================================================
+
+Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 0, at any n.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import digamma, xlogy
+
+from expertload._tally import Tally
+from expertload._typing import AnyArray, FloatArray
+
+__all__ = ["binary_area", "delegated_mass", "tally_area", "trapezoid_area"]
+
+# Rows handled at a time in `binary_area`, so that its temporaries stay in a few megabytes.
+CHUNK = 1 << 18
+
+
+def delegated_mass(remaining: FloatArray, total: float, convention: str) -> FloatArray:
+    """Q: the weight in the area of all cases below the point where `remaining` is the share left.
+
+    `total` is the number of cases; only the ``thresholds`` convention depends on it.
+    """
+    if convention == "exact":
+        logarithm = xlogy(remaining, remaining)
+    else:
+        logarithm = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
+    return (1 - remaining) + logarithm
+
+
+def tally_area(table: Tally, convention: str) -> float:
+    """Area under the curve of a tally."""
+    mass = np.diff(delegated_mass(table.remaining, table.total, convention))
+    return float(table.grade @ mass)
+
+
+def trapezoid_area(expert_load: FloatArray, accuracy: FloatArray) -> float:
+    """The paper's published convention: straight lines between the points, none beyond the last."""
+    return float(np.trapezoid(accuracy, expert_load))
+
+
+def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> float:
+    """Area for unweighted right-or-wrong cases, without ever ordering the two together.
+
+    Right and wrong cases are sorted apart, which numpy does with vector instructions, and only
+    the rows that hold a case of the rarer kind are visited.
+    """
+    n, n_right = len(correct), int(np.count_nonzero(correct))
+    rarer_is_right = 2 * n_right < n
+    rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
+    other = np.sort(confidence[~correct if rarer_is_right else correct])
+    area = sum(_rarer_mass(rarer, other, piece, convention) for piece in _pieces(rarer))
+    return float(area if rarer_is_right else 1 - area)
+
+
+def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
+    """Cut a sorted array into pieces that never split a run of equal values."""
+    cuts = [0]
+    while cuts[-1] < len(ascending):
+        stop = min(cuts[-1] + CHUNK, len(ascending))
+        cuts.append(int(np.searchsorted(ascending, ascending[stop - 1], side="right")))
+    return list(pairwise(cuts))
+
+
+def _rarer_mass(
+    rarer: FloatArray, other: FloatArray, piece: tuple[int, int], convention: str
+) -> float:
+    """What the cases of the rarer kind in one piece add to the area."""
+    start, stop = piece
+    n = len(rarer) + len(other)
+    values = rarer[start:stop]
+    first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    distinct = values[first]
+    count = np.diff(first, append=len(values))
+    below = start + first + np.searchsorted(other, distinct, side="left")
+    upto = start + first + count + np.searchsorted(other, distinct, side="right")
+    mass = delegated_mass((n - upto) / n, n, convention)
+    mass -= delegated_mass((n - below) / n, n, convention)
+    return float((count / (upto - below)) @ mass)
