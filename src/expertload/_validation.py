@@ -25,6 +25,7 @@ from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
     EmptyInputError,
+    InsufficientDataError,
     LabelError,
     MissingExtraError,
     NonFiniteError,
@@ -201,6 +202,42 @@ def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
     return right if (right | (grades == 0)).all() else grades
 
 
+def check_outlier_cases(
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, caller: str
+) -> Cases:
+    """Validate the outlier metrics' arguments: two sides, both present."""
+    flags = as_floats(is_outlier, "is_outlier", caller)
+    if not np.isin(flags, (0, 1)).all():
+        raise LabelError(
+            _message("is_outlier", caller, "must hold only 0 and 1 (or False and True)", "others")
+        )
+    scores = as_floats(outlier_score, "outlier_score", caller)
+    check_same_length(caller, is_outlier=flags, outlier_score=scores)
+    weight = check_weight(sample_weight, len(flags), caller)
+    outlier = flags == 1
+    if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
+        raise InsufficientDataError(
+            f"{caller} compares outliers with inliers and needs at least one of each. "
+            f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
+        )
+    return Cases(outlier, scores, weight)
+
+
+def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
+    """Raise unless all values are in [0, 1]."""
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1:
+        raise ProbabilityError(
+            _message(
+                name,
+                caller,
+                "must be in [0, 1]",
+                f"values from {low:g} to {high:g}",
+                _percent_hint(high),
+            )
+        )
+
+
 def check_cases(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -286,6 +323,22 @@ def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) ->
                 "values, divide each row by its sum",
             )
         )
+
+
+def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
+    """Return finite logits with at least two columns."""
+    values = as_floats(logits, "logits", caller, ndim=(2,))
+    if values.shape[1] < 2:
+        raise ShapeError(
+            _message(
+                "logits",
+                caller,
+                "must have one column a class, two at least",
+                f"shape {values.shape}",
+                "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])",
+            )
+        )
+    return values
 
 
 # --------------------------------------------------------------------------- labels

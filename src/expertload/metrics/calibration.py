@@ -1,0 +1,417 @@
+"""Does a confidence of 80 % mean right in 80 % of cases?
+
+Sort the cases by confidence and let D(u) be the summed difference between correctness and
+confidence over the lowest share u of all cases. Every error here is a reading of D: the
+Kolmogorov-Smirnov error is its largest absolute value, and the expected calibration error over
+bins of equal mass is its total movement between the marks 1/B, 2/B, ..., 1. A case, or a group of
+equal confidences, that straddles a mark is shared between the two bins in proportion, so the
+order of rows never matters and every bin holds exactly the same mass.
+
+Bins of equal width are the half-open intervals (0, 1/B], (1/B, 2/B], ...; an exact 0 belongs to
+the first of them and an exact 1 to the last.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from expertload._tally import Tally, tally
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import (
+    Cases,
+    check_cases,
+    check_correctness_cases,
+    check_count,
+    check_option,
+    check_predictions,
+    check_unit_interval,
+)
+
+__all__ = [
+    "ReliabilityCurve",
+    "classwise_calibration_error",
+    "expected_calibration_error",
+    "expected_calibration_error_from_correctness",
+    "kolmogorov_smirnov_error",
+    "kolmogorov_smirnov_error_from_correctness",
+    "maximum_calibration_error",
+    "reliability_curve",
+    "reliability_curve_from_correctness",
+]
+
+Strategy = Literal["mass", "width"]
+
+
+class ReliabilityCurve(NamedTuple):
+    """A reliability diagram's points: one per bin that holds cases, confidences ascending.
+
+    Attributes
+    ----------
+    confidence : ndarray of shape (n_points,)
+        Mean confidence in the bin.
+    accuracy : ndarray of shape (n_points,)
+        Mean correctness in the bin.
+    share : ndarray of shape (n_points,)
+        Share of all cases in the bin; sums to one.
+    """
+
+    confidence: FloatArray
+    accuracy: FloatArray
+    share: FloatArray
+
+
+def reliability_curve(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> ReliabilityCurve:
+    """Compute mean confidence and accuracy of the top label, bin by bin.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, labels
+        As in `expertload.coc_curve`.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"mass", "width"}, default="mass"
+        Bins that hold equal shares of the cases, or that span equal ranges of confidence.
+
+    Returns
+    -------
+    ReliabilityCurve
+        The named tuple ``(confidence, accuracy, share)``.
+
+    Examples
+    --------
+    >>> from expertload.metrics import reliability_curve
+    >>> curve = reliability_curve([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9], n_bins=2)
+    >>> curve.confidence
+    array([0.65, 0.85])
+    >>> curve.accuracy
+    array([0.5, 1. ])
+    """
+    caller = "reliability_curve"
+    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    return _bins(tally(cases), n_bins, strategy, caller)
+
+
+def reliability_curve_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+) -> ReliabilityCurve:
+    """Compute mean confidence and mean correctness, bin by bin.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
+    n_bins, strategy
+        As in `reliability_curve`.
+
+    Returns
+    -------
+    ReliabilityCurve
+        The named tuple ``(confidence, accuracy, share)``.
+
+    Examples
+    --------
+    >>> from expertload.metrics import reliability_curve_from_correctness
+    >>> reliability_curve_from_correctness([0, 1], [0.5, 0.7], n_bins=1).confidence
+    array([0.6])
+    """
+    caller = "reliability_curve_from_correctness"
+    table = _unit_tally(correct, confidence, sample_weight, caller)
+    return _bins(table, n_bins, strategy, caller)
+
+
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the expected calibration error (ECE) of the top label; lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, labels
+        As in `expertload.coc_curve`.
+    n_bins, strategy
+        As in `reliability_curve`; 15 bins of equal mass are the paper's.
+
+    Returns
+    -------
+    float
+        Mean absolute gap between confidence and accuracy over the bins, weighted by their share.
+
+    Examples
+    --------
+    >>> from expertload.metrics import expected_calibration_error
+    >>> ece = expected_calibration_error([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9], n_bins=2)
+    >>> print(f"{ece:.3f}")
+    0.150
+    """
+    caller = "expected_calibration_error"
+    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    return _expected_error(_bins(tally(cases), n_bins, strategy, caller))
+
+
+def expected_calibration_error_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the expected calibration error from correctness and confidence; lower is better.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
+    n_bins, strategy
+        As in `reliability_curve`.
+
+    Returns
+    -------
+    float
+        Mean absolute gap between confidence and correctness over the bins.
+
+    Examples
+    --------
+    >>> from expertload.metrics import expected_calibration_error_from_correctness
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> ece = expected_calibration_error_from_correctness(
+    ...     [0, 1, 0, 1, 1], confidence, n_bins=5, strategy="width"
+    ... )
+    >>> print(f"{ece:.2f}")
+    0.02
+    """
+    caller = "expected_calibration_error_from_correctness"
+    table = _unit_tally(correct, confidence, sample_weight, caller)
+    return _expected_error(_bins(table, n_bins, strategy, caller))
+
+
+def maximum_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the maximum calibration error (MCE) of the top label; lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, strategy, sample_weight, labels
+        As in `expected_calibration_error`.
+
+    Returns
+    -------
+    float
+        The largest absolute gap between confidence and accuracy in any bin.
+
+    Examples
+    --------
+    >>> from expertload.metrics import maximum_calibration_error
+    >>> mce = maximum_calibration_error([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9], n_bins=2)
+    >>> print(f"{mce:.3f}")
+    0.150
+    """
+    caller = "maximum_calibration_error"
+    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    bins = _bins(tally(cases), n_bins, strategy, caller)
+    return float(np.abs(bins.accuracy - bins.confidence).max())
+
+
+def classwise_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "mass",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the class-wise expected calibration error (cwECE); lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, strategy, sample_weight, labels
+        As in `expected_calibration_error`.
+
+    Returns
+    -------
+    float
+        Mean over all columns of the calibration error of that column's probability, whether or
+        not its class occurs in `y_true`.
+
+    Examples
+    --------
+    >>> from expertload.metrics import classwise_calibration_error
+    >>> y_proba = [[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]]
+    >>> print(f"{classwise_calibration_error([0, 1], y_proba, n_bins=1):.3f}")
+    0.167
+    """
+    caller = "classwise_calibration_error"
+    target, proba, weight = check_predictions(
+        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller=caller
+    )
+    errors = [
+        _expected_error(
+            _bins(tally(Cases(target == k, proba[:, k], weight)), n_bins, strategy, caller)
+        )
+        for k in range(proba.shape[1])
+    ]
+    return float(np.mean(errors))
+
+
+def kolmogorov_smirnov_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the Kolmogorov-Smirnov (KS) calibration error of the top label; lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, labels
+        As in `expertload.coc_curve`.
+
+    Returns
+    -------
+    float
+        The largest absolute difference between cumulated correctness and cumulated confidence,
+        cases sorted by confidence. Needs no bins.
+
+    References
+    ----------
+    Gupta et al., "Calibration of neural networks using splines", ICLR 2021.
+
+    Examples
+    --------
+    >>> from expertload.metrics import kolmogorov_smirnov_error
+    >>> print(f"{kolmogorov_smirnov_error([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9]):.3f}")
+    0.150
+    """
+    caller = "kolmogorov_smirnov_error"
+    return _largest_drift(tally(_top_label_cases(y_true, y_proba, sample_weight, labels, caller)))
+
+
+def kolmogorov_smirnov_error_from_correctness(
+    correct: ArrayLike, confidence: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the KS calibration error from correctness and confidence; lower is better.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
+
+    Returns
+    -------
+    float
+        The largest absolute difference between cumulated correctness and cumulated confidence.
+
+    Examples
+    --------
+    >>> from expertload.metrics import kolmogorov_smirnov_error_from_correctness
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> ks = kolmogorov_smirnov_error_from_correctness([0, 1, 0, 1, 1], confidence)
+    >>> print(f"{ks:.2f}")
+    0.13
+    """
+    caller = "kolmogorov_smirnov_error_from_correctness"
+    return _largest_drift(_unit_tally(correct, confidence, sample_weight, caller))
+
+
+# ------------------------------------------------------------------ the cumulated difference
+
+
+def _top_label_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    return check_cases(
+        y_true,
+        y_proba,
+        confidence=None,
+        sample_weight=sample_weight,
+        labels=labels,
+        caller=caller,
+    )
+
+
+def _unit_tally(
+    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None, caller: str
+) -> Tally:
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    check_unit_interval(cases.confidence, "confidence", caller)
+    return tally(cases)
+
+
+def _expected_error(bins: ReliabilityCurve) -> float:
+    return float(bins.share @ np.abs(bins.accuracy - bins.confidence))
+
+
+def _largest_drift(table: Tally) -> float:
+    drift = np.cumsum(table.correct - table.confidence * table.weight)
+    return float(np.abs(drift).max() / table.total)
+
+
+def _bins(table: Tally, n_bins: int, strategy: str, caller: str) -> ReliabilityCurve:
+    check_count(n_bins, "n_bins", caller)
+    check_option(strategy, ("mass", "width"), "strategy", caller)
+    confidence_sum = table.confidence.astype(np.float64) * table.weight
+    if strategy == "mass":
+        sums = _equal_mass_sums(table, confidence_sum, n_bins)
+    else:
+        sums = _equal_width_sums(table, confidence_sum, n_bins)
+    weight, correct, confidence_sum = (values[sums[0] > 0] for values in sums)
+    return ReliabilityCurve(confidence_sum / weight, correct / weight, weight / weight.sum())
+
+
+def _equal_mass_sums(
+    table: Tally, confidence_sum: FloatArray, n_bins: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    upto = np.concatenate(([0.0], np.cumsum(table.weight)))
+    marks = np.linspace(0, upto[-1], n_bins + 1)
+
+    def between_marks(values: FloatArray) -> FloatArray:
+        # Linear between the rows' ends: a row that straddles a mark is shared in proportion.
+        return np.diff(np.interp(marks, upto, np.concatenate(([0.0], np.cumsum(values)))))
+
+    return np.diff(marks), between_marks(table.correct), between_marks(confidence_sum)
+
+
+def _equal_width_sums(
+    table: Tally, confidence_sum: FloatArray, n_bins: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    inner_edges = np.linspace(0, 1, n_bins + 1)[1:-1]
+    index = np.searchsorted(inner_edges, table.confidence, side="left")
+
+    def in_bins(values: FloatArray) -> FloatArray:
+        return np.bincount(index, weights=values, minlength=n_bins)
+
+    return in_bins(table.weight), in_bins(table.correct), in_bins(confidence_sum)

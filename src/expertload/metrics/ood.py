@@ -1,0 +1,149 @@
+"""How well does a score tell outliers from the cases a model was made for?
+
+Outlier scores point upwards: higher means more out of distribution. A confidence from
+`expertload.scores` becomes an outlier score by its sign: pass ``-confidence``.
+
+Outliers are the positive class by default. Part of the literature takes the inliers as positive;
+``positive="inlier"`` gives its numbers. AUROC is the same either way.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from expertload._tally import from_the_top, tally
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import Cases, check_fraction, check_option, check_outlier_cases
+
+__all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
+
+Positive = Literal["outlier", "inlier"]
+
+
+def outlier_auroc_score(
+    is_outlier: ArrayLike, outlier_score: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the area under the ROC curve; higher is better.
+
+    Parameters
+    ----------
+    is_outlier : array-like of shape (n_cases,)
+        True (or 1) for outliers, False (or 0) for inliers; both must occur.
+    outlier_score : array-like of shape (n_cases,)
+        Any finite numbers, higher meaning more out of distribution.
+    sample_weight : array-like of shape (n_cases,), optional
+        How much each case counts.
+
+    Returns
+    -------
+    float
+        The probability that an outlier scores above an inlier, equals counting one half.
+
+    Examples
+    --------
+    >>> from expertload.metrics import outlier_auroc_score
+    >>> outlier_auroc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    counts = _flagged(is_outlier, outlier_score, sample_weight, "outlier", "outlier_auroc_score")
+    tpr = np.append(counts.true / counts.true[0], 0.0)
+    fpr = np.append(counts.false / counts.false[0], 0.0)
+    return float(-np.trapezoid(tpr, fpr))
+
+
+def outlier_aupr_score(
+    is_outlier: ArrayLike,
+    outlier_score: ArrayLike,
+    *,
+    positive: Positive = "outlier",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the area under the precision-recall curve (average precision); higher is better.
+
+    Parameters
+    ----------
+    is_outlier, outlier_score, sample_weight
+        As in `outlier_auroc_score`.
+    positive : {"outlier", "inlier"}, default="outlier"
+        Which side is to be found: the literature's AUPR-Out, or AUPR-In.
+
+    Returns
+    -------
+    float
+        Mean precision over the steps in recall, without interpolation.
+
+    Examples
+    --------
+    >>> from expertload.metrics import outlier_aupr_score
+    >>> print(f"{outlier_aupr_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]):.3f}")
+    0.833
+    """
+    counts = _flagged(is_outlier, outlier_score, sample_weight, positive, "outlier_aupr_score")
+    recall = np.append(counts.true / counts.true[0], 0.0)
+    precision = counts.true / (counts.true + counts.false)
+    return float(-np.diff(recall) @ precision)
+
+
+def fpr_at_tpr_error(
+    is_outlier: ArrayLike,
+    outlier_score: ArrayLike,
+    *,
+    tpr: float = 0.95,
+    positive: Positive = "outlier",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the false positive rate where the true positive rate reaches a level (FPR95).
+
+    Parameters
+    ----------
+    is_outlier, outlier_score, sample_weight
+        As in `outlier_auroc_score`.
+    tpr : float, default=0.95
+        The share of positives that must be found, in [0, 1].
+    positive : {"outlier", "inlier"}, default="outlier"
+        Which side is to be found.
+
+    Returns
+    -------
+    float
+        The share of negatives flagged at the strictest threshold that finds `tpr` of the
+        positives; lower is better.
+
+    Examples
+    --------
+    >>> from expertload.metrics import fpr_at_tpr_error
+    >>> fpr_at_tpr_error([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.5
+    """
+    caller = "fpr_at_tpr_error"
+    level = check_fraction(tpr, "tpr", caller)
+    if level == 0:
+        return 0.0  # finding nothing flags nothing
+    counts = _flagged(is_outlier, outlier_score, sample_weight, positive, caller)
+    # Slack for sums of weights; the lowest threshold finds everything, so one always reaches.
+    reached = counts.true / counts.true[0] >= level - 1e-12
+    return float(counts.false[np.flatnonzero(reached)[-1]] / counts.false[0])
+
+
+class _Flagged(NamedTuple):
+    """Weight of positives and negatives flagged at each distinct score, lowest score first."""
+
+    true: FloatArray
+    false: FloatArray
+
+
+def _flagged(
+    is_outlier: ArrayLike,
+    outlier_score: ArrayLike,
+    sample_weight: ArrayLike | None,
+    positive: str,
+    caller: str,
+) -> _Flagged:
+    check_option(positive, ("outlier", "inlier"), "positive", caller)
+    cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
+    if positive == "inlier":
+        cases = Cases(~cases.correct, -cases.confidence, cases.weight)
+    table = tally(cases)
+    return _Flagged(from_the_top(table.correct), from_the_top(table.weight - table.correct))

@@ -1,0 +1,370 @@
+"""The numbers of the selective-classification literature, for those who come from there.
+
+That literature plots *risk* (one minus accuracy) against *coverage* (one minus expert load): our
+curve upside down and back to front. Its areas are ours under other names:
+
+==================  ===============================================================================
+there               here
+==================  ===============================================================================
+AURC                ``1 - aucoc_score(..., convention="thresholds")``, that is, `aurc_loss`
+AUARC, AURRA        ``aucoc_score(..., convention="thresholds")``, that is, `auarc_score`
+E-AURC              AURC minus that of the best ranking of the same answers: `excess_aurc_loss`
+AUGRC               another area, of P(accepted *and* wrong) over coverage: `augrc_loss`
+==================  ===============================================================================
+
+Two libraries print AURC by rules of their own. With A for ``convention="authors"``:
+
+- *torch-uncertainty* joins the n sample-wise points with straight lines and divides by 1 - 1/n,
+  which gives ``1 - A * n / (n - 1)`` where no confidences are equal; where some are, its value
+  depends on the order of rows.
+- *fd-shifts* joins the points of the curve, extends the last one flat to coverage 0, and prints
+  1000 times the area: ``1000 * (1 - A - s * a)``, where s is the share of cases at the top
+  confidence and a their accuracy. Its AUGRC is 1000 times ours.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from expertload._tally import Tally, tally
+from expertload._typing import ArrayLike
+from expertload._validation import (
+    Cases,
+    check_cases,
+    check_correctness_cases,
+    check_fraction,
+    check_option,
+)
+from expertload.curve import area_of_cases
+
+__all__ = [
+    "auarc_score",
+    "aucoc_from_aurc",
+    "augrc_loss",
+    "augrc_loss_from_correctness",
+    "aurc_from_aucoc",
+    "aurc_loss",
+    "aurc_loss_from_correctness",
+    "excess_aurc_from_aucoc",
+    "excess_aurc_loss",
+    "excess_aurc_loss_from_correctness",
+]
+
+AURCConvention = Literal["thresholds", "exact"]
+AURC_CONVENTIONS = ("thresholds", "exact")
+
+
+def aurc_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    convention: AURCConvention = "thresholds",
+) -> float:
+    """Compute the area under the risk-coverage curve (AURC); lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels
+        As in `expertload.coc_curve`.
+    convention : {"thresholds", "exact"}, default="thresholds"
+        The mean over the n sample-wise thresholds, as the literature has it, or the exact area;
+        see `expertload.aucoc_score`. Equal confidences share their mean in both.
+
+    Returns
+    -------
+    float
+        One minus the area under the COC curve in that convention.
+
+    Examples
+    --------
+    >>> from expertload.metrics import aurc_loss
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> aurc_loss([0, 1, 1, 0], y_proba)
+    0.0625
+    """
+    caller = "aurc_loss"
+    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    return _aurc(cases, convention, caller)
+
+
+def aurc_loss_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    convention: AURCConvention = "thresholds",
+) -> float:
+    """Compute the area under the risk-coverage curve from correctness; lower is better.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`.
+    convention : {"thresholds", "exact"}, default="thresholds"
+        As in `aurc_loss`.
+
+    Returns
+    -------
+    float
+        One minus the area under the COC curve in that convention.
+
+    Examples
+    --------
+    >>> from expertload.metrics import aurc_loss_from_correctness
+    >>> aurc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    0.0625
+    """
+    caller = "aurc_loss_from_correctness"
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return _aurc(cases, convention, caller)
+
+
+def excess_aurc_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    convention: AURCConvention = "thresholds",
+) -> float:
+    """Compute the excess AURC (E-AURC): what better ranking could still gain; lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels, convention
+        As in `aurc_loss`.
+
+    Returns
+    -------
+    float
+        AURC minus the AURC of the same answers when all wrong ones are ranked last.
+
+    Examples
+    --------
+    >>> from expertload.metrics import excess_aurc_loss
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> excess_aurc_loss([0, 1, 1, 0], y_proba)
+    0.0
+    """
+    caller = "excess_aurc_loss"
+    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    return _excess_aurc(cases, convention, caller)
+
+
+def excess_aurc_loss_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    convention: AURCConvention = "thresholds",
+) -> float:
+    """Compute the excess AURC from correctness and confidence; lower is better.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`.
+    convention : {"thresholds", "exact"}, default="thresholds"
+        As in `aurc_loss`.
+
+    Returns
+    -------
+    float
+        AURC minus the AURC of the same answers when all wrong ones are ranked last.
+
+    Examples
+    --------
+    >>> from expertload.metrics import excess_aurc_loss_from_correctness
+    >>> print(f"{excess_aurc_loss_from_correctness([1, 0, 1, 1], [0.6, 0.7, 0.8, 0.9]):.4f}")
+    0.0833
+    """
+    caller = "excess_aurc_loss_from_correctness"
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return _excess_aurc(cases, convention, caller)
+
+
+def augrc_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the area under the generalised risk-coverage curve (AUGRC); lower is better.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels
+        As in `expertload.coc_curve`.
+
+    Returns
+    -------
+    float
+        The probability that a case is wrong and accepted, averaged over all coverages: between 0
+        and 1/2.
+
+    References
+    ----------
+    Traub et al., "Overcoming common flaws in the evaluation of selective classification
+    systems", NeurIPS 2024.
+
+    Examples
+    --------
+    >>> from expertload.metrics import augrc_loss
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> augrc_loss([0, 1, 1, 0], y_proba)
+    0.03125
+    """
+    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, "augrc_loss")
+    return _augrc(tally(cases))
+
+
+def augrc_loss_from_correctness(
+    correct: ArrayLike, confidence: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the area under the generalised risk-coverage curve from correctness.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`.
+
+    Returns
+    -------
+    float
+        The probability that a case is wrong and accepted, averaged over all coverages.
+
+    Examples
+    --------
+    >>> from expertload.metrics import augrc_loss_from_correctness
+    >>> augrc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    0.03125
+    """
+    caller = "augrc_loss_from_correctness"
+    return _augrc(tally(check_correctness_cases(correct, confidence, sample_weight, caller)))
+
+
+def auarc_score(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> float:
+    """Compute the area under the accuracy-rejection curve (AUARC, AURRA); higher is better.
+
+    The accuracy-rejection curve is the COC curve; this is
+    ``aucoc_score(..., convention="thresholds")`` under the name that other libraries use.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels
+        As in `expertload.coc_curve`.
+
+    Returns
+    -------
+    float
+        The mean accuracy over the n sample-wise thresholds.
+
+    Examples
+    --------
+    >>> from expertload.metrics import auarc_score
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> auarc_score([0, 1, 1, 0], y_proba)
+    0.9375
+    """
+    caller = "auarc_score"
+    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    return area_of_cases(cases, "thresholds", caller)
+
+
+# ------------------------------------------------------------------ converters
+
+
+def aurc_from_aucoc(aucoc: float) -> float:
+    """Convert AUCOC to AURC of the same convention.
+
+    Examples
+    --------
+    >>> from expertload.metrics import aurc_from_aucoc
+    >>> aurc_from_aucoc(0.9375)
+    0.0625
+    """
+    return 1 - check_fraction(aucoc, "aucoc", "aurc_from_aucoc")
+
+
+def aucoc_from_aurc(aurc: float) -> float:
+    """Convert AURC to AUCOC of the same convention.
+
+    Examples
+    --------
+    >>> from expertload.metrics import aucoc_from_aurc
+    >>> aucoc_from_aurc(0.0625)
+    0.9375
+    """
+    return 1 - check_fraction(aurc, "aurc", "aucoc_from_aurc")
+
+
+def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
+    """Convert the exact AUCOC of right-or-wrong answers to their exact excess AURC.
+
+    The best ranking of answers that are wrong in a share e of all cases has an AURC of
+    e + (1 - e) ln(1 - e).
+
+    Examples
+    --------
+    >>> from expertload.metrics import excess_aurc_from_aucoc
+    >>> print(f"{excess_aurc_from_aucoc(0.95, accuracy=0.75):.4f}")
+    0.0158
+    """
+    caller = "excess_aurc_from_aucoc"
+    accuracy = check_fraction(accuracy, "accuracy", caller)
+    best = 1 - accuracy + (accuracy * np.log(accuracy) if accuracy > 0 else 0.0)
+    return float(1 - check_fraction(aucoc, "aucoc", caller) - best)
+
+
+# ------------------------------------------------------------------ computation
+
+
+def _cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    return check_cases(
+        y_true,
+        y_proba,
+        confidence=confidence,
+        sample_weight=sample_weight,
+        labels=labels,
+        caller=caller,
+    )
+
+
+def _aurc(cases: Cases, convention: str, caller: str) -> float:
+    check_option(convention, AURC_CONVENTIONS, "convention", caller)
+    return 1 - area_of_cases(cases, convention, caller)
+
+
+def _excess_aurc(cases: Cases, convention: str, caller: str) -> float:
+    best = cases._replace(confidence=cases.correct.astype(np.float64))
+    # The best ranking cannot be beaten; what falls below zero is rounding.
+    return max(0.0, _aurc(cases, convention, caller) - _aurc(best, convention, caller))
+
+
+def _augrc(table: Tally) -> float:
+    # A case at load u is accepted at all coverages from 1 - u on: it weighs u in the area.
+    delegated = 1 - table.remaining
+    mean_load = (delegated[:-1] + delegated[1:]) / 2
+    return float((table.weight - table.correct) @ mean_load / table.total)
