@@ -39,7 +39,8 @@ class Tally(NamedTuple):
     def remaining(self) -> FloatArray:
         """The share of weight at or above each row, from 1 at the first row, then a final 0."""
         accepted = from_the_top(self.weight)
-        return np.append(accepted, 0.0) / accepted[0]
+        shares: FloatArray = np.append(accepted, 0.0) / accepted[0]
+        return shares
 
 
 def from_the_top(values: FloatArray) -> FloatArray:

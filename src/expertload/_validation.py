@@ -241,16 +241,13 @@ def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
 def check_cases(
     y_true: ArrayLike,
     y_proba: ArrayLike,
-    *,
     confidence: ArrayLike | None,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
     caller: str,
 ) -> Cases:
     """Reduce predictions to correctness and confidence, the top probability by default."""
-    predictions = check_predictions(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller=caller
-    )
+    predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
     correct, top = top_label(predictions)
     if confidence is not None:
         top = as_floats(confidence, "confidence", caller)
@@ -268,7 +265,6 @@ def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
 def check_predictions(
     y_true: ArrayLike,
     y_proba: ArrayLike,
-    *,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
     caller: str,
@@ -485,6 +481,36 @@ def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) ->
         wanted = "must be zero or more" if zero else "must be positive"
         raise ParameterError(_message(name, caller, f"{wanted} and finite", f"{value}"))
     return number
+
+
+def check_threshold(value: Any, caller: str) -> float:
+    """Return a threshold: any number but NaN."""
+    number = _real(value, "threshold", caller)
+    if math.isnan(number):
+        raise ParameterError(_message("threshold", caller, "must be a number", "NaN"))
+    return number
+
+
+def check_one_criterion(
+    caller: str,
+    target_accuracy: float | None,
+    load_budget: float | None,
+    error_cost: float | None,
+    review_cost: float | None,
+) -> None:
+    """Raise unless exactly one way to choose an operating point is given, in full."""
+    costs = error_cost is not None or review_cost is not None
+    given = (target_accuracy is not None) + (load_budget is not None) + costs
+    if given != 1:
+        raise ParameterError(
+            f"{caller} takes one criterion: target_accuracy, load_budget, or error_cost with "
+            f"review_cost. Got {given or 'none'}. Hint: target_accuracy=0.95, for instance."
+        )
+    if costs and (error_cost is None or review_cost is None):
+        raise ParameterError(
+            f"{caller} weighs errors against reviews and needs both prices. Got only "
+            f"{'review_cost' if error_cost is None else 'error_cost'}."
+        )
 
 
 def check_count(value: Any, name: str, caller: str, *, minimum: int = 1) -> int:

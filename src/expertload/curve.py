@@ -110,16 +110,7 @@ def coc_curve(
     array([0.6, 0.7, 0.8, 0.9])
     """
     return curve_of_tally(
-        tally(
-            check_cases(
-                y_true,
-                y_proba,
-                confidence=confidence,
-                sample_weight=sample_weight,
-                labels=labels,
-                caller="coc_curve",
-            )
-        )
+        tally(check_cases(y_true, y_proba, confidence, sample_weight, labels, "coc_curve"))
     )
 
 
@@ -197,14 +188,7 @@ def aucoc_score(
     >>> print(f"{aucoc_score(y_true, y_proba):.4f}")
     0.9658
     """
-    cases = check_cases(
-        y_true,
-        y_proba,
-        confidence=confidence,
-        sample_weight=sample_weight,
-        labels=labels,
-        caller="aucoc_score",
-    )
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "aucoc_score")
     return area_of_cases(cases, convention, "aucoc_score")
 
 
@@ -279,14 +263,7 @@ def load_at_accuracy(
     """
     caller = "load_at_accuracy"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
-    cases = check_cases(
-        y_true,
-        y_proba,
-        confidence=confidence,
-        sample_weight=sample_weight,
-        labels=labels,
-        caller=caller,
-    )
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     return _load_at_accuracy(cases, target)
 
 
@@ -357,14 +334,7 @@ def accuracy_at_load(
     """
     caller = "accuracy_at_load"
     load = check_fraction(expert_load, "expert_load", caller)
-    cases = check_cases(
-        y_true,
-        y_proba,
-        confidence=confidence,
-        sample_weight=sample_weight,
-        labels=labels,
-        caller=caller,
-    )
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     return _accuracy_at_load(cases, load)
 
 

@@ -97,7 +97,7 @@ def reliability_curve(
     array([0.5, 1. ])
     """
     caller = "reliability_curve"
-    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
     return _bins(tally(cases), n_bins, strategy, caller)
 
 
@@ -165,7 +165,7 @@ def expected_calibration_error(
     0.150
     """
     caller = "expected_calibration_error"
-    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
     return _expected_error(_bins(tally(cases), n_bins, strategy, caller))
 
 
@@ -235,7 +235,7 @@ def maximum_calibration_error(
     0.150
     """
     caller = "maximum_calibration_error"
-    cases = _top_label_cases(y_true, y_proba, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
     bins = _bins(tally(cases), n_bins, strategy, caller)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
@@ -270,9 +270,7 @@ def classwise_calibration_error(
     0.167
     """
     caller = "classwise_calibration_error"
-    target, proba, weight = check_predictions(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller=caller
-    )
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, caller)
     errors = [
         _expected_error(
             _bins(tally(Cases(target == k, proba[:, k], weight)), n_bins, strategy, caller)
@@ -313,7 +311,7 @@ def kolmogorov_smirnov_error(
     0.150
     """
     caller = "kolmogorov_smirnov_error"
-    return _largest_drift(tally(_top_label_cases(y_true, y_proba, sample_weight, labels, caller)))
+    return _largest_drift(tally(check_cases(y_true, y_proba, None, sample_weight, labels, caller)))
 
 
 def kolmogorov_smirnov_error_from_correctness(
@@ -346,23 +344,6 @@ def kolmogorov_smirnov_error_from_correctness(
 # ------------------------------------------------------------------ the cumulated difference
 
 
-def _top_label_cases(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-    caller: str,
-) -> Cases:
-    return check_cases(
-        y_true,
-        y_proba,
-        confidence=None,
-        sample_weight=sample_weight,
-        labels=labels,
-        caller=caller,
-    )
-
-
 def _unit_tally(
     correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None, caller: str
 ) -> Tally:
@@ -388,8 +369,8 @@ def _bins(table: Tally, n_bins: int, strategy: str, caller: str) -> ReliabilityC
         sums = _equal_mass_sums(table, confidence_sum, n_bins)
     else:
         sums = _equal_width_sums(table, confidence_sum, n_bins)
-    weight, correct, confidence_sum = (values[sums[0] > 0] for values in sums)
-    return ReliabilityCurve(confidence_sum / weight, correct / weight, weight / weight.sum())
+    weight, correct, summed = (values[sums[0] > 0] for values in sums)
+    return ReliabilityCurve(summed / weight, correct / weight, weight / weight.sum())
 
 
 def _equal_mass_sums(
@@ -412,6 +393,6 @@ def _equal_width_sums(
     index = np.searchsorted(inner_edges, table.confidence, side="left")
 
     def in_bins(values: FloatArray) -> FloatArray:
-        return np.bincount(index, weights=values, minlength=n_bins)
+        return np.bincount(index, weights=values, minlength=n_bins).astype(np.float64, copy=False)
 
     return in_bins(table.weight), in_bins(table.correct), in_bins(confidence_sum)

@@ -37,9 +37,7 @@ def brier_loss(
     >>> print(f"{brier_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.2f}")
     0.17
     """
-    target, proba, weight = check_predictions(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller="brier_loss"
-    )
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "brier_loss")
     # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
     squares = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
     return _mean(squares - 2.0 * _true_class(proba, target) + 1.0, weight)
@@ -72,9 +70,7 @@ def log_loss(
     >>> print(f"{log_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.4f}")
     0.3081
     """
-    target, proba, weight = check_predictions(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, caller="log_loss"
-    )
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "log_loss")
     likelihood = np.maximum(_true_class(proba, target), np.finfo(proba.dtype).eps)
     return _mean(-np.log(likelihood), weight)
 

@@ -88,7 +88,7 @@ def aurc_loss(
     0.0625
     """
     caller = "aurc_loss"
-    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     return _aurc(cases, convention, caller)
 
 
@@ -153,7 +153,7 @@ def excess_aurc_loss(
     0.0
     """
     caller = "excess_aurc_loss"
-    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     return _excess_aurc(cases, convention, caller)
 
 
@@ -222,7 +222,7 @@ def augrc_loss(
     >>> augrc_loss([0, 1, 1, 0], y_proba)
     0.03125
     """
-    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, "augrc_loss")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "augrc_loss")
     return _augrc(tally(cases))
 
 
@@ -282,7 +282,7 @@ def auarc_score(
     0.9375
     """
     caller = "auarc_score"
-    cases = _cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     return area_of_cases(cases, "thresholds", caller)
 
 
@@ -332,24 +332,6 @@ def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
 
 
 # ------------------------------------------------------------------ computation
-
-
-def _cases(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-    caller: str,
-) -> Cases:
-    return check_cases(
-        y_true,
-        y_proba,
-        confidence=confidence,
-        sample_weight=sample_weight,
-        labels=labels,
-        caller=caller,
-    )
 
 
 def _aurc(cases: Cases, convention: str, caller: str) -> float:

@@ -33,4 +33,5 @@ def entropy_confidence(logits: ArrayLike) -> FloatArray:
     values = check_logits(logits, "entropy_confidence")
     entropy = entr(softmax(values, axis=1)).sum(axis=1)
     # Rounding can leave the entropy a hair above its maximum.
-    return np.clip(1 - entropy / np.log(values.shape[1]), 0, 1)
+    confidence: FloatArray = np.clip(1 - entropy / np.log(values.shape[1]), 0, 1)
+    return confidence

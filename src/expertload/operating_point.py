@@ -1,0 +1,355 @@
+"""Where on the curve to work: a threshold, and what it means in cases, errors and costs.
+
+`choose` reads a point off the curve of the data it is given. It describes those data; it promises
+nothing about the next ones, on which the accuracy will usually be a little lower, because the
+threshold was picked where these data looked good.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from expertload._tally import Tally, from_the_top, tally
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import (
+    check_cases,
+    check_correctness_cases,
+    check_fraction,
+    check_one_criterion,
+    check_positive,
+    check_threshold,
+)
+from expertload.curve import COMPARISON_SLACK
+
+__all__ = [
+    "OperatingPoint",
+    "at_threshold",
+    "at_threshold_from_correctness",
+    "choose",
+    "choose_from_correctness",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """A threshold and what happens there on the data it was read from.
+
+    Attributes
+    ----------
+    threshold : float
+        Accept a case if and only if its confidence is at least this; infinity accepts none.
+    n_accepted, n_delegated : float
+        Cases (or weight) decided automatically and sent to experts.
+    n_errors : float
+        Errors among the accepted cases; for graded correctness, the missing grades.
+    n_errors_spared : float
+        Errors the model would have made on the delegated cases.
+    """
+
+    threshold: float
+    n_accepted: float
+    n_delegated: float
+    n_errors: float
+    n_errors_spared: float
+
+    @property
+    def n_cases(self) -> float:
+        """All cases (or their weight)."""
+        return self.n_accepted + self.n_delegated
+
+    @property
+    def expert_load(self) -> float:
+        """The share of cases delegated."""
+        return self.n_delegated / self.n_cases
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy among the accepted cases, None if none is accepted."""
+        return 1 - self.n_errors / self.n_accepted if self.n_accepted else None
+
+    def team_accuracy(self, *, expert_accuracy: float = 1.0) -> float:
+        """Accuracy of model and experts together, over all cases.
+
+        Parameters
+        ----------
+        expert_accuracy : float, default=1.0
+            How often experts are right on the cases they are sent.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> point.team_accuracy(expert_accuracy=0.9)
+        0.975
+        """
+        expert = check_fraction(expert_accuracy, "expert_accuracy", "team_accuracy")
+        right = self.n_accepted - self.n_errors + expert * self.n_delegated
+        return float(right / self.n_cases)
+
+    def cost(self, *, error_cost: float, review_cost: float, expert_accuracy: float = 1.0) -> float:
+        """Mean cost of a case: the errors that remain, and the reviews.
+
+        Parameters
+        ----------
+        error_cost, review_cost : float
+            The price of one error, and of one expert's review, in any one currency.
+        expert_accuracy : float, default=1.0
+            How often experts are right on the cases they are sent.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1, 0, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> point.cost(error_cost=100.0, review_cost=5.0)
+        26.25
+        """
+        error = check_positive(error_cost, "error_cost", "cost", zero=True)
+        review = check_positive(review_cost, "review_cost", "cost", zero=True)
+        expert = check_fraction(expert_accuracy, "expert_accuracy", "cost")
+        errors = self.n_errors + (1 - expert) * self.n_delegated
+        return float((error * errors + review * self.n_delegated) / self.n_cases)
+
+    def __str__(self) -> str:
+        if self.accuracy is None:
+            return f"Delegate everything: all {self.n_cases:g} cases go to experts."
+        return (
+            f"Accept at confidence >= {self.threshold:.6g}: {1 - self.expert_load:.1%} of cases "
+            f"decided automatically, {self.accuracy:.1%} of them right; {self.expert_load:.1%} "
+            f"delegated ({self.n_delegated:g} of {self.n_cases:g})."
+        )
+
+
+def choose(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    target_accuracy: float | None = None,
+    load_budget: float | None = None,
+    error_cost: float | None = None,
+    review_cost: float | None = None,
+    expert_accuracy: float = 1.0,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> OperatingPoint:
+    """Choose the operating point for a target accuracy, a load budget, or costs.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels
+        As in `expertload.coc_curve`.
+    target_accuracy : float, optional
+        The point of smallest load whose accuracy reaches this; everything is delegated where
+        none does.
+    load_budget : float, optional
+        The point of best accuracy that delegates at most this share of the cases.
+    error_cost, review_cost : float, optional
+        The point of smallest mean cost; both must be given. Delegating everything is considered
+        too.
+    expert_accuracy : float, default=1.0
+        How often experts are right; matters for costs alone.
+
+    Returns
+    -------
+    OperatingPoint
+        Threshold, load, accuracy and counts. It describes these data and is no guarantee.
+
+    Examples
+    --------
+    >>> from expertload import operating_point
+    >>> y_true = [0, 1, 1, 0]
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> point = operating_point.choose(y_true, y_proba, target_accuracy=0.95)
+    >>> point.threshold, point.expert_load, point.accuracy
+    (0.7, 0.25, 1.0)
+    """
+    caller = "choose"
+    table = tally(check_cases(y_true, y_proba, confidence, sample_weight, labels, caller))
+    return _choose(
+        table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+    )
+
+
+def choose_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    target_accuracy: float | None = None,
+    load_budget: float | None = None,
+    error_cost: float | None = None,
+    review_cost: float | None = None,
+    expert_accuracy: float = 1.0,
+    sample_weight: ArrayLike | None = None,
+) -> OperatingPoint:
+    """Choose an operating point from the correctness and the confidence of each case.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`.
+    target_accuracy, load_budget, error_cost, review_cost, expert_accuracy
+        As in `choose`.
+
+    Returns
+    -------
+    OperatingPoint
+        Threshold, load, accuracy and counts.
+
+    Examples
+    --------
+    A review costs 5 and an error 100, so delegating the two doubtful cases pays:
+
+    >>> from expertload.operating_point import choose_from_correctness
+    >>> point = choose_from_correctness(
+    ...     [0, 1, 0, 1, 1], [0.5, 0.6, 0.7, 0.8, 0.9], error_cost=100, review_cost=5
+    ... )
+    >>> print(point)
+    Accept at confidence >= 0.8: 40.0% of cases decided automatically, 100.0% of them right; 60.0%
+    delegated (3 of 5).
+    """
+    caller = "choose_from_correctness"
+    table = tally(check_correctness_cases(correct, confidence, sample_weight, caller))
+    return _choose(
+        table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+    )
+
+
+def at_threshold(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    threshold: float,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> OperatingPoint:
+    """Read what a threshold does on these data, for instance one chosen on other data.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, sample_weight, labels
+        As in `expertload.coc_curve`.
+    threshold : float
+        Cases are accepted if and only if their confidence is at least this.
+
+    Returns
+    -------
+    OperatingPoint
+        Load, accuracy and counts there.
+
+    Examples
+    --------
+    >>> from expertload import operating_point
+    >>> y_true = [0, 1, 1, 0]
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> operating_point.at_threshold(y_true, y_proba, threshold=0.75).expert_load
+    0.5
+    """
+    caller = "at_threshold"
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    return _at_threshold(tally(cases), check_threshold(threshold, caller))
+
+
+def at_threshold_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    threshold: float,
+    sample_weight: ArrayLike | None = None,
+) -> OperatingPoint:
+    """Read what a threshold does, from the correctness and the confidence of each case.
+
+    Parameters
+    ----------
+    correct, confidence, sample_weight
+        As in `expertload.coc_curve_from_correctness`.
+    threshold : float
+        Cases are accepted if and only if their confidence is at least this.
+
+    Returns
+    -------
+    OperatingPoint
+        Load, accuracy and counts there.
+
+    Examples
+    --------
+    >>> from expertload.operating_point import at_threshold_from_correctness
+    >>> at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7).n_errors_spared
+    1.0
+    """
+    caller = "at_threshold_from_correctness"
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return _at_threshold(tally(cases), check_threshold(threshold, caller))
+
+
+# ------------------------------------------------------------------ reading the table
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What every row of a tally offers as an operating point, and delegating everything last."""
+
+    threshold: FloatArray
+    accepted: FloatArray
+    errors: FloatArray
+
+    def point(self, index: int) -> OperatingPoint:
+        return OperatingPoint(
+            threshold=float(self.threshold[index]),
+            n_accepted=float(self.accepted[index]),
+            n_delegated=float(self.accepted[0] - self.accepted[index]),
+            n_errors=float(self.errors[index]),
+            n_errors_spared=float(self.errors[0] - self.errors[index]),
+        )
+
+
+def _options(table: Tally) -> _Options:
+    return _Options(
+        np.append(table.confidence.astype(np.float64), math.inf),
+        np.append(from_the_top(table.weight), 0.0),
+        np.append(from_the_top(table.weight - table.correct), 0.0),
+    )
+
+
+def _at_threshold(table: Tally, threshold: float) -> OperatingPoint:
+    point = _options(table).point(int(np.searchsorted(table.confidence, threshold, side="left")))
+    return OperatingPoint(**{**point.__dict__, "threshold": threshold})
+
+
+def _choose(
+    table: Tally,
+    target_accuracy: float | None,
+    load_budget: float | None,
+    error_cost: float | None,
+    review_cost: float | None,
+    expert_accuracy: float,
+    caller: str,
+) -> OperatingPoint:
+    check_one_criterion(caller, target_accuracy, load_budget, error_cost, review_cost)
+    options = _options(table)
+    if target_accuracy is not None:
+        target = check_fraction(target_accuracy, "target_accuracy", caller)
+        return options.point(_first_to_reach(options, target))
+    if load_budget is not None:
+        budget = check_fraction(load_budget, "load_budget", caller)
+        return options.point(_most_accurate_within(options, budget))
+    error = check_positive(error_cost, "error_cost", caller, zero=True)
+    review = check_positive(review_cost, "review_cost", caller, zero=True)
+    expert = check_fraction(expert_accuracy, "expert_accuracy", caller)
+    delegated = options.accepted[0] - options.accepted
+    cost = error * (options.errors + (1 - expert) * delegated) + review * delegated
+    return options.point(int(np.argmin(cost)))  # the first of equals: the smallest load
+
+
+def _first_to_reach(options: _Options, target: float) -> int:
+    allowed = (1 - target + COMPARISON_SLACK) * options.accepted
+    return int(np.argmax(options.errors <= allowed))  # delegating everything always does
+
+
+def _most_accurate_within(options: _Options, budget: float) -> int:
+    affordable = options.accepted[:-1] >= (1 - budget - COMPARISON_SLACK) * options.accepted[0]
+    accuracy = 1 - options.errors[:-1] / options.accepted[:-1]
+    return int(np.argmax(np.where(affordable, accuracy, -1.0)))
