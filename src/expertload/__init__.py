@@ -1,5 +1,12 @@
-"""Operate classifiers at high accuracy and low expert load."""
+"""Operate classifiers at high accuracy and low expert load.
 
+The curve and its area are here; the rest is in `expertload.operating_point`, `expertload.metrics`,
+`expertload.scores`, `expertload.significance`, `expertload.calibrators` and `expertload.display`.
+Losses and training metrics, which need torch, are in `expertload.losses` and
+`expertload.torch_metrics`.
+"""
+
+from expertload import exceptions, metrics, operating_point, scores, significance
 from expertload.curve import (
     COCCurve,
     accuracy_at_load,
@@ -11,17 +18,24 @@ from expertload.curve import (
     load_at_accuracy,
     load_at_accuracy_from_correctness,
 )
+from expertload.operating_point import OperatingPoint
 
 __version__ = "0.1.0"
 
 __all__ = [
     "COCCurve",
+    "OperatingPoint",
     "accuracy_at_load",
     "accuracy_at_load_from_correctness",
     "aucoc_score",
     "aucoc_score_from_correctness",
     "coc_curve",
     "coc_curve_from_correctness",
+    "exceptions",
     "load_at_accuracy",
     "load_at_accuracy_from_correctness",
+    "metrics",
+    "operating_point",
+    "scores",
+    "significance",
 ]

@@ -132,6 +132,41 @@ def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
         )
 
 
+def check_same_shape(caller: str, **arrays: AnyArray) -> None:
+    """Raise unless all arrays have the same shape."""
+    if len({array.shape for array in arrays.values()}) > 1:
+        got = ", ".join(f"{name}: {array.shape}" for name, array in arrays.items())
+        raise ShapeError(f"The models compared by {caller} must have the same shape. Got {got}.")
+
+
+def check_enough_cases(weight: FloatArray | None, n: int, minimum: int, caller: str) -> None:
+    """Raise if there are fewer cases (of positive weight) than a method needs."""
+    present = n if weight is None else int(np.count_nonzero(weight))
+    if present < minimum:
+        raise InsufficientDataError(f"{caller} needs at least {minimum} cases. Got {present}.")
+
+
+def check_metric_value(value: Any, caller: str) -> float:
+    """Return what a user's metric returned, if it is one finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            _message("metric", caller, "must return one number", f"{type(value).__name__}")
+        ) from error
+    if not math.isfinite(number):
+        raise NonFiniteError(
+            _message(
+                "metric",
+                caller,
+                "must return finite numbers",
+                f"{number}",
+                "some resamples may lack a class that the metric needs",
+            )
+        )
+    return number
+
+
 # --------------------------------------------------------------------------- cases
 
 

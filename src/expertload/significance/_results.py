@@ -1,0 +1,68 @@
+"""What the functions of this package return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Comparison", "Interval"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A number and how far from the truth it may be.
+
+    Attributes
+    ----------
+    estimate : float
+        The number on the data given.
+    low, high : float
+        Ends of the confidence interval.
+    confidence_level : float
+        The share of samples whose interval holds the true value.
+    standard_error : float
+        Standard deviation of the estimate over samples of cases.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence_level: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.estimate:.4f} ({100 * self.confidence_level:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The difference between two models on the same cases, and whether chance explains it.
+
+    Attributes
+    ----------
+    difference : float
+        The first model's number minus the second's.
+    p_value : float
+        Two-sided: how often a difference as large arises where there is none.
+    low, high : float
+        Ends of the confidence interval around the difference.
+    confidence_level : float
+        The level of that interval.
+    standard_error : float
+        Standard deviation of the difference over samples of cases.
+    """
+
+    difference: float
+    p_value: float
+    low: float
+    high: float
+    confidence_level: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return (
+            f"difference {self.difference:.4f} ({100 * self.confidence_level:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}), p = {self.p_value:.2g}"
+        )

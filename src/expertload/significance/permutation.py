@@ -1,0 +1,184 @@
+"""The paper's paired permutation test: would the difference survive exchanging the models?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray
+from expertload._validation import (
+    Cases,
+    as_array,
+    check_cases,
+    check_correctness_cases,
+    check_count,
+    check_metric_value,
+    check_same_length,
+    check_same_shape,
+    random_generator,
+)
+from expertload.curve import COMPARISON_SLACK, area_of_cases, aucoc_score
+
+__all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
+
+Seed = int | np.random.Generator | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermutationResult:
+    """The outcome of a permutation test.
+
+    Attributes
+    ----------
+    difference : float
+        The first model's number minus the second's.
+    p_value : float
+        Two-sided; the observed arrangement counts as one of the rounds, so it is never zero.
+    n_rounds : int
+        How many random exchanges were tried.
+    """
+
+    difference: float
+    p_value: float
+    n_rounds: int
+
+    def __str__(self) -> str:
+        return f"difference {self.difference:.4f}, p = {self.p_value:.2g} ({self.n_rounds} rounds)"
+
+
+def permutation_test(
+    y_true: ArrayLike,
+    y_proba_a: ArrayLike,
+    y_proba_b: ArrayLike,
+    *,
+    metric: Callable[[AnyArray, AnyArray], float] = aucoc_score,
+    n_rounds: int = 1000,
+    random_state: Seed = None,
+) -> PermutationResult:
+    """Test whether two models differ in a metric on the same cases.
+
+    In each round a coin decides, case by case, which of the two predictions is whose. If the
+    models are equally good, the observed difference is one draw among those of the rounds.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_cases,)
+        True labels.
+    y_proba_a, y_proba_b : array-like
+        The two models' predictions for the same cases, in the same order and of the same shape.
+    metric : callable, default=aucoc_score
+        Takes ``(y_true, y_proba)`` and returns a number: any metric of this library, a
+        ``functools.partial`` of one with options, or your own.
+    n_rounds : int, default=1000
+        Number of rounds; the paper ran 1000.
+    random_state : int, Generator or None, default=None
+        Seed, for a result that can be repeated.
+
+    Returns
+    -------
+    PermutationResult
+        ``difference`` (a minus b), ``p_value`` (two-sided), ``n_rounds``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.significance import permutation_test
+    >>> rng = np.random.default_rng(0)
+    >>> good = rng.beta(2, 2, size=500)
+    >>> y_true = rng.random(500) < good
+    >>> noisy = np.clip(good + rng.normal(0, 0.3, size=500), 0, 1)
+    >>> print(permutation_test(y_true, good, noisy, random_state=0))
+    difference 0.1694, p = 0.001 (1000 rounds)
+    """
+    caller = "permutation_test"
+    check_count(n_rounds, "n_rounds", caller)
+    rng = random_generator(random_state, caller)
+    if metric is aucoc_score:
+        a = check_cases(y_true, y_proba_a, None, None, None, caller)
+        b = check_cases(y_true, y_proba_b, None, None, None, caller)
+        return _test(_aucoc_difference(a, b), len(a.correct), n_rounds, rng)
+    y = as_array(y_true, "y_true", caller)
+    proba_a = as_array(y_proba_a, "y_proba_a", caller)
+    proba_b = as_array(y_proba_b, "y_proba_b", caller)
+    check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
+    check_same_shape(caller, y_proba_a=proba_a, y_proba_b=proba_b)
+
+    def difference(swap: BoolArray) -> float:
+        rows = swap.reshape(-1, *[1] * (proba_a.ndim - 1))
+        number_a = metric(y, np.where(rows, proba_b, proba_a))
+        number_b = metric(y, np.where(rows, proba_a, proba_b))
+        return check_metric_value(number_a, caller) - check_metric_value(number_b, caller)
+
+    return _test(difference, len(y), n_rounds, rng)
+
+
+def permutation_test_from_correctness(
+    correct_a: ArrayLike,
+    confidence_a: ArrayLike,
+    correct_b: ArrayLike,
+    confidence_b: ArrayLike,
+    *,
+    n_rounds: int = 1000,
+    random_state: Seed = None,
+) -> PermutationResult:
+    """Test whether two models differ in AUCOC, from correctness and confidence.
+
+    Parameters
+    ----------
+    correct_a, confidence_a, correct_b, confidence_b
+        Each model's correctness and confidence on the same cases, in the same order.
+    n_rounds, random_state
+        As in `permutation_test`.
+
+    Returns
+    -------
+    PermutationResult
+        ``difference`` (a minus b), ``p_value`` (two-sided), ``n_rounds``.
+
+    Examples
+    --------
+    >>> from expertload.significance import permutation_test_from_correctness
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> result = permutation_test_from_correctness(
+    ...     [0, 1, 0, 1, 1], confidence, [1, 0, 1, 1, 0], confidence, random_state=0
+    ... )
+    >>> print(f"{result.difference:.3f}")
+    0.432
+    """
+    caller = "permutation_test_from_correctness"
+    check_count(n_rounds, "n_rounds", caller)
+    a = check_correctness_cases(correct_a, confidence_a, None, caller)
+    b = check_correctness_cases(correct_b, confidence_b, None, caller)
+    check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
+    rng = random_generator(random_state, caller)
+    return _test(_aucoc_difference(a, b), len(a.correct), n_rounds, rng)
+
+
+def _aucoc_difference(a: Cases, b: Cases) -> Callable[[BoolArray], float]:
+    """The difference in AUCOC after exchanging the cases marked, which needs no probabilities."""
+
+    def area(swap: BoolArray, own: Cases, other: Cases) -> float:
+        mixed = Cases(
+            np.where(swap, other.correct, own.correct),
+            np.where(swap, other.confidence, own.confidence),
+            None,
+        )
+        return area_of_cases(mixed, "exact", "permutation_test")
+
+    return lambda swap: area(swap, a, b) - area(swap, b, a)
+
+
+def _test(
+    difference: Callable[[BoolArray], float], n: int, n_rounds: int, rng: np.random.Generator
+) -> PermutationResult:
+    observed = difference(np.zeros(n, dtype=np.bool_))
+    as_extreme = abs(observed) - COMPARISON_SLACK
+    hits = sum(
+        abs(difference(rng.integers(0, 2, n, dtype=np.bool_))) >= as_extreme
+        for _ in range(n_rounds)
+    )
+    return PermutationResult(
+        difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
+    )
