@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples everywhere and every time; more of them with HYPOTHESIS_PROFILE=thorough.
+settings.register_profile(
+    "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+class Golden(dict):
+    """Values of the paper's own code, by `case/quantity`."""
+
+    @property
+    def ids(self):
+        return sorted({key.split("/")[0] for key in self})
+
+
+@pytest.fixture(scope="session")
+def golden():
+    path = SHARED / "golden" / "authors_reference.npz"
+    if not path.exists():
+        pytest.skip("the golden values of the paper's code are not at hand (EXPERTLOAD_SHARED)")
+    with np.load(path, allow_pickle=False) as archive:
+        return Golden(archive)

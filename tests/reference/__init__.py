@@ -1,0 +1,1 @@
+"""Slow, readable second implementations: the oracles of the tests."""

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.stats import binomtest
+from tests.strategies import correctness_cases, predictions
+
+import expertload as el
+from expertload import significance as sig
+from expertload._validation import Cases
+from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
+from expertload.significance._influence import aucoc_influence, linearise
+
+
+def calibrated(rng, n):
+    confidence = rng.beta(4, 1.2, n)
+    return rng.random(n) < confidence, confidence
+
+
+def overconfident(rng, n):
+    confidence = rng.beta(8, 1, n)
+    return rng.random(n) < 0.5 + 0.45 * confidence**3, confidence
+
+
+def in_ten_steps(rng, n):
+    confidence = rng.integers(1, 11, n) / 10
+    return rng.random(n) < 0.3 + 0.65 * confidence, confidence
+
+
+def uninformative(rng, n):
+    return rng.random(n) < 0.7, rng.random(n)
+
+
+def almost_perfect(rng, n):
+    confidence = rng.random(n)
+    return rng.random(n) < 0.9 + 0.1 * confidence**0.3, confidence
+
+
+POPULATIONS = [calibrated, overconfident, in_ten_steps, uninformative, almost_perfect]
+
+
+# ------------------------------------------------------------------ the influence function
+
+
+@given(correctness_cases(min_size=2))
+def test_influence_is_the_derivative(cases):
+    """Mix in a little more of one case and see how fast the area moves."""
+    correct, confidence = cases
+    n, step = len(correct), 1e-6
+    value, influence = aucoc_influence(Cases(correct, confidence, None))
+    assert value == pytest.approx(el.aucoc_score_from_correctness(correct, confidence), abs=1e-12)
+    for i in range(n):
+        weight = np.full(n, (1 - step) / n)
+        weight[i] += step
+        moved = el.aucoc_score_from_correctness(correct, confidence, sample_weight=weight)
+        assert influence[i] == pytest.approx((moved - value) / step, abs=2e-3)
+
+
+@given(correctness_cases(min_size=2))
+def test_influence_has_mean_zero(cases):
+    _, influence = aucoc_influence(Cases(*cases, None))
+    assert influence.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_standard_error_is_close_to_the_jackknife():
+    rng = np.random.default_rng(0)
+    correct, confidence = calibrated(rng, 300)
+    everyone = np.arange(300)
+    without = [
+        el.aucoc_score_from_correctness(correct[everyone != i], confidence[everyone != i])
+        for i in everyone
+    ]
+    jackknife = np.sqrt(299 * np.var(without))
+    ours = sig.aucoc_interval_from_correctness(correct, confidence).standard_error
+    assert ours == pytest.approx(jackknife, rel=0.03)
+
+
+@given(correctness_cases(min_size=2))
+def test_cases_of_weight_zero_do_not_count(cases):
+    correct, confidence = cases
+    extended = np.append(correct, 1.0), np.append(confidence, 2.0)
+    weight = np.append(np.ones(len(correct)), 0.0)
+    plain = sig.aucoc_interval_from_correctness(correct, confidence)
+    weighted = sig.aucoc_interval_from_correctness(*extended, sample_weight=weight)
+    assert weighted.estimate == pytest.approx(plain.estimate, abs=1e-12)
+    assert weighted.standard_error == pytest.approx(plain.standard_error, abs=1e-12)
+
+
+@given(correctness_cases(min_size=2))
+def test_scaling_weights_changes_nothing(cases):
+    n = len(cases[0])
+    plain = sig.aucoc_interval_from_correctness(*cases)
+    scaled = sig.aucoc_interval_from_correctness(*cases, sample_weight=np.full(n, 7.3))
+    for name in ("estimate", "standard_error", "low", "high"):
+        assert getattr(scaled, name) == pytest.approx(getattr(plain, name), abs=1e-9)
+
+
+# ------------------------------------------------------------------ the promises, simulated
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize("population", POPULATIONS, ids=lambda p: p.__name__)
+def test_interval_covers_as_often_as_it_says(population, n):
+    rng = np.random.default_rng(20)
+    rounds = 2000
+    truth = el.aucoc_score_from_correctness(*population(rng, 4_000_000))
+    hits = 0
+    for _ in range(rounds):
+        interval = sig.aucoc_interval_from_correctness(*population(rng, n))
+        hits += interval.low <= truth <= interval.high
+    monte_carlo_error = np.sqrt(0.95 * 0.05 / rounds)
+    assert abs(hits / rounds - 0.95) < 3 * monte_carlo_error
+
+
+def two_equal_models(rng, n):
+    """Two noisy views of the same cases: different predictions, equal worth."""
+    difficulty = rng.random(n)
+    views = []
+    for _ in range(2):
+        confidence = np.clip(difficulty + rng.normal(0, 0.15, n), 0.01, 0.99)
+        views += [rng.random(n) < 0.4 + 0.6 * difficulty, confidence]
+    return views
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [200, 2000])
+def test_paired_test_keeps_its_level(n):
+    rng = np.random.default_rng(5)
+    rounds = 1500
+    p_values = np.array(
+        [
+            sig.aucoc_paired_test_from_correctness(*two_equal_models(rng, n)).p_value
+            for _ in range(rounds)
+        ]
+    )
+    for level in (0.01, 0.05, 0.2):
+        monte_carlo_error = np.sqrt(level * (1 - level) / rounds)
+        assert abs((p_values <= level).mean() - level) < 3 * monte_carlo_error
+
+
+# ------------------------------------------------------------------ ends and corners
+
+
+def test_perfect_answers_leave_the_error_rate_in_doubt():
+    """With 100 of 100 right, 3.6 % of errors are still credible, at the top in the worst case."""
+    interval = sig.aucoc_interval_from_correctness(np.ones(100), np.arange(100))
+    rate = 1 - binomtest(100, 100).proportion_ci(0.95).low
+    assert (interval.estimate, interval.high) == (1.0, 1.0)
+    assert interval.low == pytest.approx(1 - rate + rate * np.log(rate))
+    mirrored = sig.aucoc_interval_from_correctness(np.zeros(100), np.arange(100))
+    assert (mirrored.estimate, mirrored.low) == (0.0, 0.0)
+    assert mirrored.high == pytest.approx(1 - interval.low)
+
+
+@given(correctness_cases(min_size=2))
+def test_interval_holds_the_estimate_and_stays_inside(cases):
+    interval = sig.aucoc_interval_from_correctness(*cases)
+    assert 0 <= interval.low <= interval.estimate + 1e-12
+    assert interval.estimate <= interval.high + 1e-12 <= 1 + 2e-12
+
+
+def test_higher_level_is_wider():
+    cases = calibrated(np.random.default_rng(0), 200)
+    narrow, wide = (
+        sig.aucoc_interval_from_correctness(*cases, confidence_level=level) for level in (0.5, 0.99)
+    )
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@given(predictions(min_size=2))
+def test_predictions_and_correctness_agree(case):
+    y_true, y_proba = case
+    cases = y_proba.argmax(axis=1) == y_true, y_proba.max(axis=1)
+    assert sig.aucoc_interval(y_true, y_proba) == sig.aucoc_interval_from_correctness(*cases)
+    swapped = y_proba[:, ::-1]
+    other = swapped.argmax(axis=1) == y_true, swapped.max(axis=1)
+    assert sig.aucoc_paired_test(
+        y_true, y_proba, swapped
+    ) == sig.aucoc_paired_test_from_correctness(*cases, *other)
+
+
+def test_a_model_does_not_differ_from_itself():
+    cases = calibrated(np.random.default_rng(0), 50)
+    result = sig.aucoc_paired_test_from_correctness(*cases, *cases)
+    assert (result.difference, result.p_value, result.low, result.high) == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_certain_difference():
+    """Right everywhere against wrong everywhere: no spread, and no doubt."""
+    confidence = np.arange(10)
+    result = sig.aucoc_paired_test_from_correctness(
+        np.ones(10), confidence, np.zeros(10), confidence
+    )
+    assert (result.difference, result.p_value) == (1.0, 0.0)
+
+
+@given(correctness_cases(min_size=2))
+def test_exchanging_the_models_changes_the_sign(cases):
+    correct, confidence = cases
+    other = correct[::-1], confidence
+    one = sig.aucoc_paired_test_from_correctness(*cases, *other)
+    two = sig.aucoc_paired_test_from_correctness(*other, *cases)
+    assert one.difference == pytest.approx(-two.difference, abs=1e-12)
+    assert one.p_value == pytest.approx(two.p_value, abs=1e-9)
+
+
+def test_tiny_influences_do_not_underflow():
+    estimate = linearise(0.5, np.array([1e-120, -1e-120, 2e-120]), None)
+    assert estimate.standard_error > 0
+    assert estimate.degrees_of_freedom >= 1
+
+
+def test_refusals():
+    with pytest.raises(InsufficientDataError, match="at least 2 cases. Got 1"):
+        sig.aucoc_interval_from_correctness([1], [0.5])
+    with pytest.raises(InsufficientDataError, match="Got 1"):
+        sig.aucoc_interval_from_correctness([1, 0], [0.5, 0.6], sample_weight=[0, 2])
+    with pytest.raises(ParameterError, match=r"in \(0, 1\).*pass 0.95 for 95 %"):
+        sig.aucoc_interval_from_correctness([1, 0], [0.5, 0.6], confidence_level=95)
+    with pytest.raises(ShapeError, match="correct_a: 2, correct_b: 3"):
+        sig.aucoc_paired_test_from_correctness([1, 0], [0.5, 0.6], [1, 0, 1], [0.5, 0.6, 0.7])
+
+
+def test_sentences():
+    cases = calibrated(np.random.default_rng(0), 50)
+    assert "95 % interval" in str(sig.aucoc_interval_from_correctness(*cases))
+    assert "p = 1" in str(sig.aucoc_paired_test_from_correctness(*cases, *cases))

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import expertload as el
+from expertload import metrics
+from expertload import significance as sig
+from expertload.exceptions import ParameterError, ShapeError
+
+
+def two_models(n=200, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    good = rng.beta(2, 2, n)
+    y_true = (rng.random(n) < good).astype(int)
+    return y_true, good, np.clip(good + rng.normal(0, noise, n), 0, 1)
+
+
+def exact_p_value(y_true, a, b, metric):
+    """Try every way of exchanging the two models' predictions."""
+    observed = abs(metric(y_true, a) - metric(y_true, b))
+    extreme = [
+        abs(metric(y_true, np.where(s, b, a)) - metric(y_true, np.where(s, a, b)))
+        >= observed - 1e-12
+        for s in product([False, True], repeat=len(y_true))
+    ]
+    return np.mean(extreme)
+
+
+@pytest.mark.parametrize("metric", [el.aucoc_score, metrics.brier_loss])
+def test_many_rounds_approach_the_exact_p_value(metric):
+    case = two_models(9, seed=4)
+    exact = exact_p_value(*case, metric)
+    result = sig.permutation_test(*case, metric=metric, n_rounds=4000, random_state=0)
+    assert 0.02 < exact < 0.98
+    assert result.p_value == pytest.approx(exact, abs=3 * np.sqrt(exact * (1 - exact) / 4000))
+
+
+def test_fast_and_general_roads_agree_exactly():
+    case = two_models()
+    fast = sig.permutation_test(*case, n_rounds=200, random_state=0)
+    general = sig.permutation_test(
+        *case, metric=lambda y, p: el.aucoc_score(y, p), n_rounds=200, random_state=0
+    )
+    assert fast.p_value == general.p_value
+    assert fast.difference == pytest.approx(general.difference, abs=1e-12)
+
+
+def test_more_classes():
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(4), 50), rng.dirichlet(np.ones(4), 50)
+    y_true = rng.integers(0, 4, 50)
+    result = sig.permutation_test(
+        y_true, a, b, metric=metrics.log_loss, n_rounds=20, random_state=0
+    )
+    assert result.difference == pytest.approx(
+        metrics.log_loss(y_true, a) - metrics.log_loss(y_true, b)
+    )
+
+
+def test_from_correctness_is_the_same_road():
+    y_true, a, b = two_models()
+    sides = []
+    for p in (a, b):
+        sides += [(p > 0.5) == y_true, np.maximum(p, 1 - p)]
+    assert sig.permutation_test_from_correctness(
+        *sides, n_rounds=100, random_state=0
+    ) == sig.permutation_test(y_true, a, b, n_rounds=100, random_state=0)
+
+
+def test_identical_models_and_clear_differences():
+    y_true, good, _ = two_models()
+    assert sig.permutation_test(y_true, good, good, n_rounds=50).p_value == 1.0
+    worse = sig.permutation_test(y_true, good, 1 - good, n_rounds=99, random_state=0)
+    assert worse.p_value == pytest.approx(1 / 100)
+    assert "99 rounds" in str(worse)
+
+
+@pytest.mark.simulation
+def test_keeps_its_level():
+    """Under exchangeable models the p-value is at most alpha in at most a share alpha of cases."""
+    rng = np.random.default_rng(6)
+    rounds, p_values = 400, []
+    for _ in range(rounds):
+        difficulty = rng.random(100)
+        y_true = (rng.random(100) < 0.5).astype(int)
+        shift = np.where(rng.random((2, 100)) < 0.5 + 0.5 * difficulty, 0.4, -0.4) * difficulty
+        a, b = 0.5 + np.where(y_true, shift, -shift)
+        result = sig.permutation_test(y_true, a, b, n_rounds=99, random_state=rng)
+        p_values.append(result.p_value)
+    for level in (0.05, 0.2):
+        error = np.sqrt(level * (1 - level) / rounds)
+        assert abs((np.array(p_values) <= level).mean() - level) < 3 * error
+
+
+def test_refusals():
+    y_true, a, b = two_models(20)
+    with pytest.raises(ParameterError, match="'n_rounds'"):
+        sig.permutation_test(y_true, a, b, n_rounds=0)
+    with pytest.raises(ShapeError, match="same shape"):
+        sig.permutation_test(y_true, a, np.column_stack([1 - b, b]), metric=metrics.brier_loss)
+    with pytest.raises(ShapeError, match="rows"):
+        sig.permutation_test(y_true, a[1:], b[1:], metric=metrics.brier_loss)
+    with pytest.raises(ShapeError):
+        sig.permutation_test_from_correctness([1, 0], [0.1, 0.2], [1], [0.1])

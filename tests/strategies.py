@@ -1,0 +1,46 @@
+"""Hypothesis strategies: small sets of cases, rich in ties."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+
+@st.composite
+def correctness_cases(draw, *, graded=True, min_size=1, max_size=24, unit=True):
+    """(correct, confidence): few distinct values, so that most draws have ties."""
+    n = draw(st.integers(min_size, max_size))
+    grades = [0.0, 1.0, 0.25, 0.5] if graded and draw(st.booleans()) else [0.0, 1.0]
+    correct = draw(st.lists(st.sampled_from(grades), min_size=n, max_size=n))
+    levels = st.integers(0, 16).map(lambda k: k / 16 if unit else (k - 5) / 3)
+    confidence = draw(st.lists(levels, min_size=n, max_size=n))
+    return np.array(correct), np.array(confidence)
+
+
+@st.composite
+def predictions(draw, *, min_size=1, max_size=24):
+    """(y_true, y_proba): probabilities are multiples of 1/16, exact in every precision."""
+    n = draw(st.integers(min_size, max_size))
+    n_classes = draw(st.integers(2, 4))
+    rows = []
+    for _ in range(n):
+        cuts = sorted(
+            draw(st.lists(st.integers(0, 16), min_size=n_classes - 1, max_size=n_classes - 1))
+        )
+        rows.append(np.diff([0, *cuts, 16]) / 16)
+    y_true = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
+    return np.array(y_true), np.array(rows)
+
+
+@st.composite
+def outlier_cases(draw, *, max_size=24):
+    """(is_outlier, outlier_score), both sides present."""
+    n = draw(st.integers(0, max_size))
+    flags = [0, 1, *draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))]
+    scores = draw(st.lists(st.integers(-4, 4), min_size=n + 2, max_size=n + 2))
+    return np.array(flags), np.array(scores, dtype=float)
+
+
+def whole_weights(n):
+    """Weights that are counts, not all zero."""
+    return st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(any).map(np.array)
