@@ -1,0 +1,131 @@
+"""The shape of the package: layers import downwards, and importing it stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import expertload
+
+PACKAGE = Path(expertload.__file__).parent
+
+# Lower layers first; a module may import from its own layer and from those below it.
+LAYERS = [
+    {"exceptions", "_typing", "_validation"},
+    {"_tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
+    {"operating_point", "frames", "display", "report"},
+    {"losses", "torch_metrics"},
+    {"lab", "desk"},
+    {"cli"},
+]
+# Neighbours in one layer that must not know each other.
+STRANGERS = [("lab", "desk"), ("metrics", "calibrators"), ("scores", "metrics")]
+HEAVY_ALLOWED = {
+    "torch": {"losses", "torch_metrics", "lab"},
+    "torchmetrics": {"torch_metrics", "lab"},
+    "matplotlib": {"display", "lab"},
+    "sklearn": {"lab"},
+}
+
+
+def concept(path: Path) -> str:
+    """The top-level name a file belongs to: `metrics` for `metrics/ood.py`."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path):
+    """(module, inside a function or a TYPE_CHECKING block) of every import in a file."""
+    tree = ast.parse(path.read_text())
+    lazy = {
+        id(node)
+        for scope in ast.walk(tree)
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
+        for node in ast.walk(scope)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in lazy
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: imports are absolute"
+            if node.module == "expertload":
+                for alias in node.names:
+                    yield f"expertload.{alias.name}", id(node) in lazy
+            else:
+                yield node.module, id(node) in lazy
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py" or p.parent != PACKAGE)
+
+
+def layer_of(name: str) -> int:
+    found = [i for i, layer in enumerate(LAYERS) if name in layer]
+    assert found, f"{name} belongs to no layer: add it to LAYERS"
+    return found[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    here = concept(path)
+    for module, lazy in imports(path):
+        top, _, rest = module.partition(".")
+        if top == "expertload" and rest:
+            there = rest.split(".")[0]
+            if there == "__version__":
+                continue
+            assert layer_of(there) <= layer_of(here), f"{here} must not import {there}"
+            assert (here, there) not in STRANGERS, f"{here} must not know {there}"
+        elif top in HEAVY_ALLOWED and not lazy:
+            assert here in HEAVY_ALLOWED[top], f"{here} must not import {top}"
+
+
+def test_no_cycles_between_concepts():
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        here = concept(path)
+        for module, lazy in imports(path):
+            parts = module.split(".")
+            if parts[0] == "expertload" and len(parts) > 1 and parts[1] != here and not lazy:
+                graph.setdefault(here, set()).add(parts[1])
+
+    def reaches(start: str, seen: frozenset[str]) -> set[str]:
+        below = graph.get(start, set()) - seen
+        return below.union(*(reaches(b, seen | below) for b in below)) if below else set()
+
+    for name in graph:
+        assert name not in reaches(name, frozenset()), f"{name} imports itself through others"
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+    )
+    return done.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    loaded = run("import sys, expertload; print(*sys.modules)").split()
+    for module in ("torch", "matplotlib", "sklearn", "pandas", "torchmetrics", "narwhals"):
+        assert module not in loaded
+
+
+def test_package_says_what_it_is():
+    assert (PACKAGE / "py.typed").exists()
+    assert expertload.__version__.count(".") == 2
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_open_with_a_docstring_and_print_nothing(path):
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree), f"{path.name} has no docstring"
+    if concept(path) != "cli":
+        calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
+        assert not any(isinstance(f, ast.Name) and f.id == "print" for f in calls)

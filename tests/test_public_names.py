@@ -1,0 +1,59 @@
+"""What can be seen is what is promised."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import expertload
+
+
+def public_modules():
+    for info in pkgutil.walk_packages(expertload.__path__, "expertload."):
+        if not any(part.startswith("_") for part in info.name.split(".")):
+            yield info.name
+
+
+@pytest.mark.parametrize("name", ["expertload", *public_modules()])
+def test_all_is_sorted_and_exists(name):
+    module = importlib.import_module(name)
+    names = module.__all__
+    assert names == sorted(names)
+    assert len(set(names)) == len(names)
+    for public in names:
+        assert hasattr(module, public)
+
+
+def test_all_of_the_package_is_what_is_visible():
+    submodules = {info.name for info in pkgutil.iter_modules(expertload.__path__)}
+    visible = {n for n in vars(expertload) if not n.startswith("_")} - submodules
+    assert visible <= set(expertload.__all__)
+
+
+def documented():
+    for name in ["expertload", *public_modules()]:
+        module = importlib.import_module(name)
+        for public in module.__all__:
+            thing = getattr(module, public)
+            if inspect.isfunction(thing) and thing.__module__ == name:
+                yield pytest.param(thing, id=f"{name}.{public}")
+
+
+@pytest.mark.parametrize("function", list(documented()))
+def test_public_functions_are_documented_with_an_example(function):
+    text = inspect.getdoc(function)
+    assert text
+    assert "Examples" in text, f"{function.__name__} has no example"
+    assert ">>>" in text
+
+
+@pytest.mark.parametrize("function", list(documented()))
+def test_options_are_keyword_only_and_typed(function):
+    parameters = inspect.signature(function).parameters.values()
+    for parameter in parameters:
+        assert parameter.annotation is not inspect.Parameter.empty, parameter.name
+        if parameter.default is not inspect.Parameter.empty:
+            assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, parameter.name
