@@ -1,8 +1,8 @@
 """The paper's toy example: equal accuracy, ECE and KS, and yet one model is the better colleague.
 
 Two models answer five cases with the same five confidences and are right three times each. No
-calibration error tells them apart. The COC curve does: the first model is wrong where it is least
-sure, so handing over its doubtful cases pays; the second is wrong where it is most sure.
+calibration error tells them apart. The COC curve does: the first model's errors lie among its less
+confident answers, so handing those over pays; the second is wrong where it is most confident.
 
     python examples/toy_example.py [picture.png]
 """
@@ -49,7 +49,8 @@ def draw_confidences(ax):
             ax.plot(shown, np.full(len(shown), -row), marker, color=colour, markersize=9)
         found = numbers(correct)
         text = ", ".join(f"{key} {found[key]:.2f}" for key in ("accuracy", "ECE", "KS"))
-        ax.text(0.02, -row + 0.16, f"{name}:  {text}", fontsize=10)
+        plain = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+        ax.text(0.02, -row + 0.16, f"{name}:  {text}", fontsize=10, bbox=plain)
     ax.plot([], [], "o", color=RIGHT, label="right")
     ax.plot([], [], "X", color=WRONG, label="wrong")
     ax.legend(loc="lower left", fontsize=9, ncols=2, frameon=False)
@@ -66,7 +67,7 @@ def draw(path):
     draw_confidences(left)
     models = {name: (correct, CONFIDENCE) for name, correct in CORRECT.items()}
     COCComparisonDisplay.from_correctness(models, ax=right, band=False)
-    right.set_title("... but the COC curve", loc="left", fontsize=11)
+    right.set_title("... except the COC curve", loc="left", fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

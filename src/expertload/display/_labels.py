@@ -22,10 +22,10 @@ GUIDE_LINE = "expertload-guide"
 
 
 # Where a label may stand, in points from its dot and in order of preference: below and to the
-# right is free on most curves, which rise; further away is the last resort.
+# right is free on most curves, which rise; a line of text further away is the last resort.
 OFFSETS = tuple(
-    (right * far, up * far)
-    for far in (8, 24, 42)
+    (8 * right, far * up)
+    for far in range(8, 160, 16)
     for right, up in ((1, -1), (-1, 1), (-1, -1), (1, 1))
 )
 LEGEND_PLACES: tuple[Any, ...] = (
@@ -38,8 +38,9 @@ LEGEND_PLACES: tuple[Any, ...] = (
     "center right",
     "center left",
 )
-# What is worse for a label: leaving the axes, covering another, or crossing a curve or a guide.
-OUTSIDE, ON_TEXT, ON_CURVE = 1000, 100, 10
+# What is worse for a label: leaving the axes, covering another or a dot, crossing a curve, being a
+# line further away, or crossing a guide.
+OUTSIDE, ON_MARK, ON_CURVE, FURTHER, ON_GUIDE = 1000, 100, 30, 2, 1
 
 
 def label_point(
@@ -92,9 +93,15 @@ def _move(label: Annotation, offset: tuple[float, float]) -> Annotation:
 def _cost(ax: Axes, label: Annotation) -> int:
     box = label.get_window_extent()
     outside = not (ax.bbox.contains(box.x0, box.y0) and ax.bbox.contains(box.x1, box.y1))
-    on_text = _texts_covered(ax, box) - 1  # it covers itself
-    guides = _lines_crossed(ax, box, guides=True)
-    return OUTSIDE * outside + ON_TEXT * on_text + ON_CURVE * _lines_crossed(ax, box) + guides
+    texts = _texts_covered(ax, box) - 1  # it covers itself
+    dots = _vertices_covered(ax, box.padded(4), single=True)
+    return (
+        OUTSIDE * outside
+        + ON_MARK * (texts + dots)
+        + ON_CURVE * _lines_crossed(ax, box)
+        + FURTHER * int(abs(label.xyann[1]) // 16)
+        + ON_GUIDE * _lines_crossed(ax, box, guides=True)
+    )
 
 
 def _texts_covered(ax: Axes, box: Bbox) -> int:

@@ -17,7 +17,7 @@ from expertload._typing import FloatArray, IntArray
 __all__ = ["along_curve", "visible"]
 
 # Steps in the logarithm of the accepted share: a chord then misses the hyperbola by at most
-# STEP**2 / 8, a ten-thousandth of the axis.
+# STEP**2 / 4, a quarter of a thousandth of the axis.
 STEP = 1 / 32
 # No figure is much wider than this many pixels; four vertices each draw all that can be seen.
 COLUMNS = 1024

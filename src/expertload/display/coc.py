@@ -147,7 +147,7 @@ class COCDisplay:
         >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
         >>> display = COCDisplay.from_predictions(y_true, y_proba, name="toy")
         >>> display.line_.get_label()
-        'toy: AUCOC 0.966 [0.818, 0.994]'
+        'toy: AUCOC 0.966 [0.027, 1.000]'
         """
         caller = "COCDisplay.from_predictions"
         cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
