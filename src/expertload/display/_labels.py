@@ -58,6 +58,7 @@ def label_point(
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 0},
         zorder=5,
     )
+    label.set_in_layout(False)  # a place it only tries must not push the axes about
     figure_of(ax).draw_without_rendering()  # the layout decides where the axes are
     # min takes the first of equals, which is the most preferred.
     return _move(label, min(OFFSETS, key=lambda offset: _cost(ax, _move(label, offset))))
