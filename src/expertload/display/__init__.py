@@ -1,0 +1,13 @@
+"""Pictures of the numbers: the COC curve, reliability diagrams, and outlier scores.
+
+Each display follows scikit-learn's convention: class methods compute and draw, the constructor
+takes what was computed elsewhere, and `plot` draws on any axes. Importing this package does not
+import matplotlib; the first drawing does.
+"""
+
+from expertload.display.coc import COCDisplay
+from expertload.display.comparison import COCComparisonDisplay
+from expertload.display.outlier import OutlierDisplay
+from expertload.display.reliability import ReliabilityDisplay
+
+__all__ = ["COCComparisonDisplay", "COCDisplay", "OutlierDisplay", "ReliabilityDisplay"]

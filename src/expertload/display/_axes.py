@@ -1,0 +1,43 @@
+"""Axes to draw on: the caller's where given, else new ones that make room for their labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expertload._validation import check_axes, require_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    AxesOrPair = Axes | Sequence[Axes] | None
+
+__all__ = ["figure_of", "one_axes", "two_axes"]
+
+
+def figure_of(ax: Axes) -> Figure:
+    """Return the whole figure, also of axes in a subfigure."""
+    return ax.figure.figure
+
+
+def one_axes(ax: Axes | None, caller: str, **layout: Any) -> Axes:
+    """Return `ax`, or the axes of a new figure."""
+    axes: Axes = _axes(ax, caller, most=1, **layout)[0]
+    return axes
+
+
+def two_axes(ax: AxesOrPair, caller: str, **layout: Any) -> tuple[Axes, Axes | None]:
+    """Return the main axes and the second ones, None where there is but one."""
+    axes = _axes(ax, caller, most=2, **layout)
+    return axes[0], axes[1] if len(axes) == 2 else None
+
+
+def _axes(ax: AxesOrPair, caller: str, *, most: int, **layout: Any) -> list[Any]:
+    if ax is not None:
+        return check_axes(ax, caller, most=most)
+    pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
+    return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))

@@ -1,0 +1,88 @@
+"""How the pictures look: colours that colour-blind readers can tell apart, and quiet axes.
+
+The palette is Okabe and Ito's without yellow, which is too pale for lines on white. Everything is
+set on the axes at hand; matplotlib's global settings are never touched.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal
+
+from expertload._validation import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
+__all__ = ["add_legend", "line_style", "percent", "percent_axis", "quiet", "with_name"]
+
+BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
+PALETTE = (BLUE, VERMILLION, GREEN, "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+INK, GUIDE, GRID = "#333333", "#767676", "#E3E3E3"
+SMALL = 9.0
+LEGEND_WIDTH = 48
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Colour and dashes of the line number `index`: dashes tell apart what the colours repeat."""
+    dashes = ("-", "--", ":")[index // len(PALETTE) % 3]
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
+
+
+def percent(share: float) -> str:
+    """Write a share in percent, with as many decimals as keep it from reading 0 or 100 falsely.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.2871), percent(0.99996), percent(1.0)
+    ('95 %', '28.7 %', '99.996 %', '100 %')
+    """
+    number = 100 * share
+    decimals = next(
+        d for d in count(1) if d > 8 or number in (0, 100) or 0 < float(f"{number:.{d}f}") < 100
+    )
+    return f"{round(number, decimals):.{decimals}f}".rstrip("0").rstrip(".") + " %"
+
+
+def percent_axis(ax: Axes, *which: Literal["x", "y"]) -> None:
+    """Label the ticks of an axis in percent."""
+    ticker = require_extra("matplotlib.ticker", "plot", "Plotting")
+    for name in which:
+        axis = ax.xaxis if name == "x" else ax.yaxis
+        axis.set_major_formatter(ticker.FuncFormatter(_tick))
+
+
+def _tick(share: float, position: int | None = None) -> str:
+    """Write a tick with no more decimals than it has: 95 %, 97.5 %."""
+    return f"{round(100 * share, 6):g}\N{NO-BREAK SPACE}%"
+
+
+def quiet(ax: Axes) -> None:
+    """Leave the two spines that carry ticks, and a grid that stays behind the data."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(visible=True, color=GRID, linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def with_name(name: str | None, numbers: str) -> str:
+    """Put a model's name before its numbers, in lines that a legend can hold."""
+    if name is None:
+        return numbers
+    joined = f"{name}: {numbers}" if numbers else name
+    return joined if len(joined) <= LEGEND_WIDTH else f"{_wrapped(name)}\n{numbers}".rstrip("\n")
+
+
+def _wrapped(name: str) -> str:
+    return textwrap.fill(name, LEGEND_WIDTH)
+
+
+def add_legend(ax: Axes, title: str | None = None) -> Legend:
+    """Draw the legend where it hides least."""
+    legend = ax.legend(
+        loc="best", fontsize=SMALL, title=title, title_fontsize=SMALL, framealpha=0.85
+    )
+    legend.set_alignment("left")
+    legend.get_frame().set_edgecolor(GRID)
+    return legend

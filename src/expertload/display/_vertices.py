@@ -1,0 +1,57 @@
+"""Which points to draw so that a line shows what it stands for, and no more of them.
+
+Between two thresholds a random part of the cases at the lower one is accepted. The correct mass
+accepted, accuracy times accepted share, then falls in a straight line with the load, so accuracy
+itself moves on a hyperbola; beyond the last threshold it stays what it is. Intervals follow the
+same rule: they are linear in the same quantities, and so always hold the curve.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from expertload._typing import FloatArray, IntArray
+
+__all__ = ["along_curve", "visible"]
+
+# Steps in the logarithm of the accepted share: a chord then misses the hyperbola by at most
+# STEP**2 / 4, a quarter of a thousandth of the axis.
+STEP = 1 / 32
+# No figure is much wider than this many pixels; four vertices each draw all that can be seen.
+COLUMNS = 1024
+
+
+def along_curve(expert_load: FloatArray, *values: FloatArray) -> tuple[FloatArray, ...]:
+    """Return loads from 0 to 1 and, at each, the values that randomised thresholds reach."""
+    accepted = np.exp(-np.arange(0, -math.log(1 - expert_load[-1]), STEP))
+    loads = np.unique(np.concatenate([expert_load, 1 - accepted]))
+    drawn = [_randomised(expert_load, value, loads) for value in values]
+    keep = visible(loads, drawn[0])
+    return (
+        np.append(loads[keep], 1.0),
+        *(np.append(d[keep], v[-1]) for d, v in zip(drawn, values, strict=True)),
+    )
+
+
+def _randomised(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:
+    mass: FloatArray = np.interp(at, expert_load, value * (1 - expert_load))
+    return mass / (1 - at)
+
+
+def visible(x: FloatArray, y: FloatArray) -> IntArray:
+    """Return which points of a line to draw, `x` ascending in [0, 1].
+
+    In every column of pixels the first, the last, the lowest and the highest point decide what is
+    seen; all others fall on ink that is there already.
+    """
+    if len(x) <= 4 * COLUMNS:
+        return np.arange(len(x))
+    starts = np.unique(np.searchsorted(x, np.arange(COLUMNS) / COLUMNS))
+    starts = starts[starts < len(x)]
+    ends = np.append(starts[1:], len(x))
+    spans = list(zip(starts, ends, strict=True))
+    lowest = [a + y[a:b].argmin() for a, b in spans]
+    highest = [a + y[a:b].argmax() for a, b in spans]
+    return np.unique(np.concatenate([starts, ends - 1, lowest, highest])).astype(np.int64)

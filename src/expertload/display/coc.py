@@ -1,0 +1,308 @@
+"""The COC curve, drawn: accuracy among the accepted cases against the share sent to experts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import (
+    as_floats,
+    check_cases,
+    check_correctness_cases,
+    check_curve_points,
+)
+from expertload.display._axes import figure_of, one_axes
+from expertload.display._coc_axes import draw_band, draw_line, finish, next_style, zoom
+from expertload.display._estimator import predictions_of
+from expertload.display._marks import PointMarks, mark_operating_point
+from expertload.display._measure import measure
+from expertload.display._style import percent, with_name
+from expertload.significance import COCBand, Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from expertload.operating_point import OperatingPoint
+
+__all__ = ["COCDisplay"]
+
+SIZE = (6.4, 4.6)
+
+
+class COCDisplay:
+    """The COC curve of one model, with its area, its interval band and its operating points.
+
+    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or
+    pass what was computed elsewhere and call `plot`. Plot several onto one ``ax`` to compare
+    them, or see `COCComparisonDisplay`.
+
+    Parameters
+    ----------
+    expert_load, accuracy : array-like of shape (n_points,)
+        The curve, as `expertload.coc_curve` returns it.
+    aucoc : Interval or float, optional
+        The area, for the legend; an interval is written beside it.
+    band : COCBand, optional
+        Intervals along the curve, as `expertload.significance.coc_band` returns them.
+    name : str, optional
+        The model's name, for the legend.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curve was drawn.
+    line_ : matplotlib Line2D
+        The curve.
+    band_ : matplotlib PolyCollection or None
+        The band.
+    marks_ : list of PointMarks
+        What `mark` drew: ``dot``, ``guide`` and ``label`` of each operating point.
+
+    Notes
+    -----
+    Between two thresholds the line shows what accepting a random part of the cases between them
+    gives, which is a hyperbola and not a straight line: the area under the line as drawn is AUCOC.
+    Lines of more than four thousand points are thinned to those that can be seen.
+
+    The vertical axis shows the range that matters; where a tenth of the cases or fewer remain
+    accepted, the curve may leave it. The band says how little is known there.
+
+    Examples
+    --------
+    >>> from expertload import coc_curve
+    >>> from expertload.display import COCDisplay
+    >>> y_true = [0, 1, 1, 0]
+    >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+    >>> curve = coc_curve(y_true, y_proba)
+    >>> display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy).plot()
+    >>> display.ax_.get_xlabel()
+    'Expert load (share of cases delegated)'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    line_: Line2D
+    band_: PolyCollection | None
+    marks_: list[PointMarks]
+
+    def __init__(
+        self,
+        *,
+        expert_load: ArrayLike,
+        accuracy: ArrayLike,
+        aucoc: Interval | float | None = None,
+        band: COCBand | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.expert_load: FloatArray = as_floats(expert_load, "expert_load", "COCDisplay")
+        self.accuracy: FloatArray = as_floats(accuracy, "accuracy", "COCDisplay")
+        check_curve_points(self.expert_load, self.accuracy, "COCDisplay")
+        self.aucoc = aucoc
+        self.band = band
+        self.name = name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Compute the curve of a classifier and draw it.
+
+        Parameters
+        ----------
+        y_true, y_proba, confidence, sample_weight, labels
+            As in `expertload.coc_curve`.
+        confidence_level : float, default=0.95
+            That of the band and of the interval of AUCOC.
+        name : str, optional
+            The model's name, for the legend.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **plot_options
+            Options of `plot`.
+
+        Returns
+        -------
+        COCDisplay
+            The display, drawn.
+
+        Examples
+        --------
+        >>> from expertload.display import COCDisplay
+        >>> y_true = [0, 1, 1, 0]
+        >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
+        >>> display = COCDisplay.from_predictions(y_true, y_proba, name="toy")
+        >>> display.line_.get_label()
+        'toy: AUCOC 0.966 [0.027, 1.000]'
+        """
+        caller = "COCDisplay.from_predictions"
+        cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+        return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
+        """Compute the curve of a fitted classifier and draw it.
+
+        Parameters
+        ----------
+        estimator : object
+            Anything with ``predict_proba`` and ``classes_``, such as a scikit-learn classifier.
+        X : array-like
+            What the estimator predicts from.
+        y : array-like of shape (n_cases,)
+            True labels, among the estimator's classes.
+        name : str, optional
+            The name for the legend, that of the estimator's class by default.
+        **options
+            Options of `from_predictions`.
+
+        Returns
+        -------
+        COCDisplay
+            The display, drawn.
+        """
+        proba, labels = predictions_of(estimator, X, "COCDisplay.from_estimator")
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, proba, labels=labels, name=name, **options)
+
+    @classmethod
+    def from_correctness(
+        cls,
+        correct: ArrayLike,
+        confidence: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Compute the curve from the correctness and the confidence of each case and draw it.
+
+        Parameters
+        ----------
+        correct, confidence, sample_weight
+            As in `expertload.coc_curve_from_correctness`.
+        confidence_level, name, ax, **plot_options
+            As in `from_predictions`.
+
+        Returns
+        -------
+        COCDisplay
+            The display, drawn.
+
+        Examples
+        --------
+        >>> from expertload.display import COCDisplay
+        >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+        >>> display = COCDisplay.from_correctness([0, 1, 0, 1, 1], confidence)
+        >>> print(f"{display.aucoc.estimate:.3f}")
+        0.839
+        """
+        caller = "COCDisplay.from_correctness"
+        cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+        return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        band: bool = True,
+        operating_points: Iterable[OperatingPoint] = (),
+        line_options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default. Axes that hold curves already get the next
+            colour, and all bands there become lighter.
+        name : str, optional
+            The name for the legend, instead of the display's own.
+        band : bool, default=True
+            Whether to draw the interval band, if the display has one.
+        operating_points : iterable of OperatingPoint, optional
+            Points to mark, see `mark`.
+        line_options : mapping, optional
+            Options of matplotlib's ``Line2D``, such as ``{"color": "black"}``.
+
+        Returns
+        -------
+        COCDisplay
+            This display.
+        """
+        self.ax_ = one_axes(ax, "COCDisplay.plot", figsize=SIZE)
+        self.figure_ = figure_of(self.ax_)
+        style = {**next_style(self.ax_), **(line_options or {})}
+        zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)
+        self.line_ = draw_line(
+            self.ax_, self.expert_load, self.accuracy, label=self._legend_entry(name), **style
+        )
+        self.band_ = draw_band(self.ax_, self.accuracy, self.band, self.line_) if band else None
+        finish(self.ax_, self._legend_title())
+        self.marks_ = []
+        for point in operating_points:
+            self.mark(point)
+        return self
+
+    def mark(self, point: OperatingPoint, *, label: str | None = None) -> Self:
+        """Mark an operating point, drawing the curve first if it is not drawn yet.
+
+        Parameters
+        ----------
+        point : OperatingPoint
+            As `expertload.operating_point.choose` returns it. Delegating everything has no
+            accuracy and is marked at the foot of the axis.
+        label : str, optional
+            The label, such as "95 % accuracy at 29 % load" by default.
+
+        Returns
+        -------
+        COCDisplay
+            This display.
+
+        Examples
+        --------
+        >>> from expertload.display import COCDisplay
+        >>> from expertload.operating_point import choose_from_correctness
+        >>> case = [0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75]
+        >>> point = choose_from_correctness(*case, target_accuracy=0.95)
+        >>> display = COCDisplay.from_correctness(*case).mark(point)
+        >>> display.marks_[0].label.get_text()
+        '100 % accuracy at 60 % load'
+        """
+        if not hasattr(self, "ax_"):
+            self.plot()
+        self.marks_.append(mark_operating_point(self.ax_, point, self.line_.get_color(), label))
+        return self
+
+    def _legend_entry(self, name: str | None) -> str:
+        area = self.aucoc
+        if isinstance(area, Interval):
+            text = f"AUCOC {area.estimate:.3f} [{area.low:.3f}, {area.high:.3f}]"
+        else:
+            text = "" if area is None else f"AUCOC {area:.3f}"
+        return with_name(self.name if name is None else name, text)
+
+    def _legend_title(self) -> str | None:
+        if isinstance(self.aucoc, Interval):
+            return f"With {percent(self.aucoc.confidence_level)} intervals"
+        return None

@@ -1,0 +1,246 @@
+"""Outlier scores, drawn: how the two kinds of cases spread, and the ROC curve between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import numpy as np
+
+from expertload._tally import from_the_top, tally
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload._validation import (
+    Cases,
+    as_floats,
+    check_fraction,
+    check_option,
+    check_outlier_cases,
+    check_roc_points,
+)
+from expertload.curve import COMPARISON_SLACK
+from expertload.display._axes import figure_of, two_axes
+from expertload.display._labels import settle_legend
+from expertload.display._marks import PointMarks, draw_marks
+from expertload.display._roc import draw_densities, draw_roc
+from expertload.display._style import percent, with_name
+from expertload.metrics.ood import Positive, outlier_auroc_score
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from expertload.display._axes import AxesOrPair
+
+__all__ = ["OutlierDisplay"]
+
+SIZE, SIZE_OF_ROC_ALONE = (9.6, 4.4), (5.0, 4.6)
+BARS = 40
+# Scores such as the energy have long tails; a thousandth on either side may go undrawn, so that
+# a few of them do not squeeze all others into one bar.
+TAIL = 0.001
+
+
+class OutlierDisplay:
+    """How an outlier score spreads over inliers and outliers, and its ROC curve.
+
+    Use `from_scores`, which computes and draws, or pass what was computed elsewhere and call
+    `plot`.
+
+    Parameters
+    ----------
+    false_positive_rate, true_positive_rate : array-like of shape (n_points,)
+        The ROC curve, both ascending from 0 to 1.
+    auroc : float, optional
+        The area under it, for the legend.
+    tpr : float, default=0.95
+        The true positive rate at which the curve is marked.
+    histogram : tuple of array-like, optional
+        ``(edges, inlier_shares, outlier_shares)`` of the scores.
+    threshold : float, optional
+        The score from which cases are flagged at `tpr`.
+    positive : {"outlier", "inlier"}, default="outlier"
+        Which side is to be found.
+    name : str, optional
+        The score's or the model's name, for the legend.
+
+    Attributes
+    ----------
+    ax_, scores_ax_, figure_ : matplotlib Axes (the second may be None) and Figure
+        Where the ROC curve and the histograms were drawn.
+    line_ : matplotlib Line2D
+        The ROC curve.
+    mark_ : PointMarks
+        ``dot``, ``guide`` and ``label`` where the true positive rate reaches `tpr`.
+
+    Examples
+    --------
+    >>> from expertload.display import OutlierDisplay
+    >>> display = OutlierDisplay.from_scores([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    >>> display.line_.get_label(), display.mark_.label.get_text()
+    ('AUROC 0.750', 'FPR 50 % at 95 % TPR')
+    """
+
+    ax_: Axes
+    scores_ax_: Axes | None
+    figure_: Figure
+    line_: Line2D
+    mark_: PointMarks
+
+    def __init__(
+        self,
+        *,
+        false_positive_rate: ArrayLike,
+        true_positive_rate: ArrayLike,
+        auroc: float | None = None,
+        tpr: float = 0.95,
+        histogram: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        threshold: float | None = None,
+        positive: Positive = "outlier",
+        name: str | None = None,
+    ) -> None:
+        caller = "OutlierDisplay"
+        false, true = false_positive_rate, true_positive_rate
+        self.false_positive_rate: FloatArray = as_floats(false, "false_positive_rate", caller)
+        self.true_positive_rate: FloatArray = as_floats(true, "true_positive_rate", caller)
+        check_roc_points(self.false_positive_rate, self.true_positive_rate, caller)
+        self.auroc = auroc
+        self.tpr = check_fraction(tpr, "tpr", caller)
+        self.histogram = histogram
+        self.threshold = threshold
+        self.positive = check_option(positive, ("outlier", "inlier"), "positive", caller)
+        self.name = name
+
+    @classmethod
+    def from_scores(
+        cls,
+        is_outlier: ArrayLike,
+        outlier_score: ArrayLike,
+        *,
+        tpr: float = 0.95,
+        positive: Positive = "outlier",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: AxesOrPair = None,
+    ) -> Self:
+        """Compute histograms and ROC curve of an outlier score and draw them.
+
+        Parameters
+        ----------
+        is_outlier, outlier_score, sample_weight
+            As in `expertload.metrics.outlier_auroc_score`: higher means more out of distribution.
+        tpr, positive
+            As in `expertload.metrics.fpr_at_tpr_error`.
+        name : str, optional
+            The score's or the model's name, for the legend.
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the ROC curve alone, or histograms and ROC curve. A new figure by
+            default.
+
+        Returns
+        -------
+        OutlierDisplay
+            The display, drawn.
+        """
+        caller = "OutlierDisplay.from_scores"
+        check_option(positive, ("outlier", "inlier"), "positive", caller)
+        level = check_fraction(tpr, "tpr", caller)
+        cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
+        return cls(**_measure(cases, level, positive), name=name).plot(ax)
+
+    @property
+    def fpr_at_tpr(self) -> float:
+        """The false positive rate where the true positive rate first reaches `tpr`."""
+        return float(self.false_positive_rate[self._reached()])
+
+    def _reached(self) -> int:
+        return int(np.argmax(self.true_positive_rate >= self.tpr - COMPARISON_SLACK))
+
+    def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
+        """Draw the ROC curve, and the histograms where there are axes for them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the ROC curve alone, or histograms and ROC curve. A new figure by
+            default.
+        name : str, optional
+            The name for the legend, instead of the display's own.
+
+        Returns
+        -------
+        OutlierDisplay
+            This display.
+        """
+        first, second = two_axes(ax, "OutlierDisplay.plot", **self._layout())
+        self.scores_ax_, self.ax_ = (None, first) if second is None else (first, second)
+        self.figure_ = figure_of(self.ax_)
+        if self.scores_ax_ is not None and self.histogram is not None:
+            draw_densities(self.scores_ax_, self.histogram, self.threshold, self.tpr, self.positive)
+        self.line_ = draw_roc(
+            self.ax_,
+            self.false_positive_rate,
+            self.true_positive_rate,
+            label=self._legend_entry(name),
+            positive=self.positive,
+        )
+        self.mark_ = self._mark()
+        return self
+
+    def _mark(self) -> PointMarks:
+        at = self._reached()
+        x, y = float(self.false_positive_rate[at]), float(self.true_positive_rate[at])
+        text = f"FPR {percent(x)} at {percent(self.tpr)} TPR"
+        marks = draw_marks(self.ax_, (x, y), self.line_.get_color(), text)
+        settle_legend(self.ax_)
+        return marks
+
+    def _layout(self) -> dict[str, Any]:
+        if self.histogram is None:
+            return {"figsize": SIZE_OF_ROC_ALONE}
+        return {"figsize": SIZE, "ncols": 2, "width_ratios": (1.1, 1)}
+
+    def _legend_entry(self, name: str | None) -> str:
+        text = "" if self.auroc is None else f"AUROC {self.auroc:.3f}"
+        return with_name(self.name if name is None else name, text)
+
+
+class _Measured(TypedDict):
+    false_positive_rate: FloatArray
+    true_positive_rate: FloatArray
+    auroc: float
+    tpr: float
+    histogram: tuple[FloatArray, FloatArray, FloatArray]
+    threshold: float
+    positive: Positive
+
+
+def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
+    outlier, score, weight = cases
+    sign = 1 if positive == "outlier" else -1
+    table = tally(Cases(outlier if sign == 1 else ~outlier, sign * score, weight))
+    found, flagged = from_the_top(table.correct)[::-1], from_the_top(table.weight)[::-1]
+    true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
+    reached = int(np.argmax(true >= tpr - COMPARISON_SLACK))
+    return _Measured(
+        false_positive_rate=np.append(0.0, false),
+        true_positive_rate=np.append(0.0, true),
+        auroc=outlier_auroc_score(outlier, score, sample_weight=weight),
+        tpr=tpr,
+        histogram=_histogram(cases),
+        threshold=sign * float(table.confidence[::-1][reached]),
+        positive=positive,
+    )
+
+
+def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
+    outlier, score, weight = cases
+    weight = np.ones(len(score)) if weight is None else weight
+    low = float(np.quantile(score, TAIL, method="lower"))
+    high = float(np.quantile(score, 1 - TAIL, method="higher"))
+    edges = np.histogram_bin_edges(score, BARS, (low, high))
+
+    def shares(side: BoolArray) -> FloatArray:
+        counts: FloatArray = np.histogram(score[side], edges, weights=weight[side])[0]
+        return counts / float(weight[side].sum())
+
+    return edges, shares(~outlier), shares(outlier)

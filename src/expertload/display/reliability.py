@@ -1,0 +1,276 @@
+"""The reliability diagram: is a confidence of 80 % right in 80 % of cases?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import (
+    Cases,
+    as_floats,
+    check_cases,
+    check_correctness_cases,
+    check_same_length,
+    check_unit_interval,
+)
+from expertload.display._axes import figure_of, two_axes
+from expertload.display._diagram import draw_diagram, draw_histogram
+from expertload.display._estimator import predictions_of
+from expertload.display._style import with_name
+from expertload.metrics.calibration import (
+    ReliabilityCurve,
+    Strategy,
+    kolmogorov_smirnov_error_from_correctness,
+    reliability_curve_from_correctness,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import StepPatch
+
+    from expertload.display._axes import AxesOrPair
+
+__all__ = ["ReliabilityDisplay"]
+
+SIZE, SIZE_WITHOUT_HISTOGRAM = (5.4, 6.2), (5.4, 5.0)
+HISTOGRAM_BINS = 20
+
+
+class ReliabilityDisplay:
+    """A reliability diagram, and below it how often each confidence occurs.
+
+    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or
+    pass what was computed elsewhere and call `plot`.
+
+    Parameters
+    ----------
+    confidence, accuracy : array-like of shape (n_points,)
+        The points, as `expertload.metrics.reliability_curve` returns them.
+    share : array-like of shape (n_points,)
+        The share of cases in each; the dots' areas show it.
+    histogram : array-like of shape (n_bars,), optional
+        Shares of the cases in confidence bins of equal width over [0, 1].
+    expected_error, kolmogorov_smirnov_error : float, optional
+        Calibration errors for the legend.
+    binning : str, optional
+        How the bins were made, such as "15 bins of equal mass", for the legend.
+    name : str, optional
+        The model's name, for the legend.
+
+    Attributes
+    ----------
+    ax_, histogram_ax_, figure_ : matplotlib Axes (the second may be None) and Figure
+        Where the diagram and the histogram were drawn.
+    line_, gaps_ : matplotlib Line2D and LineCollection
+        The points, and their distances from the diagonal.
+    bars_ : matplotlib StepPatch or None
+        The histogram.
+
+    Examples
+    --------
+    >>> from expertload.display import ReliabilityDisplay
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> display = ReliabilityDisplay.from_correctness(
+    ...     [0, 1, 0, 1, 1], confidence, n_bins=5, strategy="width"
+    ... )
+    >>> display.line_.get_label()
+    'ECE 0.020, KS 0.130'
+    """
+
+    ax_: Axes
+    histogram_ax_: Axes | None
+    figure_: Figure
+    line_: Line2D
+    gaps_: LineCollection
+    bars_: StepPatch | None
+
+    def __init__(
+        self,
+        *,
+        confidence: ArrayLike,
+        accuracy: ArrayLike,
+        share: ArrayLike,
+        histogram: ArrayLike | None = None,
+        expected_error: float | None = None,
+        kolmogorov_smirnov_error: float | None = None,
+        binning: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        caller = "ReliabilityDisplay"
+        self.confidence: FloatArray = as_floats(confidence, "confidence", caller)
+        self.accuracy: FloatArray = as_floats(accuracy, "accuracy", caller)
+        self.share: FloatArray = as_floats(share, "share", caller)
+        check_same_length(caller, confidence=self.confidence, accuracy=self.accuracy)
+        check_same_length(caller, confidence=self.confidence, share=self.share)
+        self.histogram: FloatArray | None = (
+            None if histogram is None else as_floats(histogram, "histogram", caller)
+        )
+        self.expected_error = expected_error
+        self.kolmogorov_smirnov_error = kolmogorov_smirnov_error
+        self.binning = binning
+        self.name = name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        n_bins: int = 15,
+        strategy: Strategy = "mass",
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        name: str | None = None,
+        ax: AxesOrPair = None,
+    ) -> Self:
+        """Compute the diagram of the top label and draw it.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, labels
+            As in `expertload.coc_curve`.
+        n_bins, strategy
+            As in `expertload.metrics.reliability_curve`.
+        name : str, optional
+            The model's name, for the legend.
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the diagram alone, or diagram and histogram. A new figure by default.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
+        """
+        caller = "ReliabilityDisplay.from_predictions"
+        cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
+        return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any
+    ) -> Self:
+        """Compute the diagram of a fitted classifier and draw it.
+
+        Parameters
+        ----------
+        estimator : object
+            Anything with ``predict_proba`` and ``classes_``, such as a scikit-learn classifier.
+        X : array-like
+            What the estimator predicts from.
+        y : array-like of shape (n_cases,)
+            True labels, among the estimator's classes.
+        name : str, optional
+            The name for the legend, that of the estimator's class by default.
+        **options
+            Options of `from_predictions`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
+        """
+        proba, labels = predictions_of(estimator, X, "ReliabilityDisplay.from_estimator")
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, proba, labels=labels, name=name, **options)
+
+    @classmethod
+    def from_correctness(
+        cls,
+        correct: ArrayLike,
+        confidence: ArrayLike,
+        *,
+        n_bins: int = 15,
+        strategy: Strategy = "mass",
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: AxesOrPair = None,
+    ) -> Self:
+        """Compute the diagram from correctness and confidence and draw it.
+
+        Parameters
+        ----------
+        correct, confidence, sample_weight
+            As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
+        n_bins, strategy, name, ax
+            As in `from_predictions`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
+        """
+        caller = "ReliabilityDisplay.from_correctness"
+        cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+        check_unit_interval(cases.confidence, "confidence", caller)
+        return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
+
+    def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
+        """Draw the diagram, and the histogram where there are axes for it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the diagram alone, or diagram and histogram. A new figure by default.
+        name : str, optional
+            The name for the legend, instead of the display's own.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            This display.
+        """
+        self.ax_, self.histogram_ax_ = two_axes(ax, "ReliabilityDisplay.plot", **self._layout())
+        self.figure_ = figure_of(self.ax_)
+        curve = ReliabilityCurve(self.confidence, self.accuracy, self.share)
+        self.line_, self.gaps_ = draw_diagram(
+            self.ax_, curve, self._legend_entry(name), self._legend_title()
+        )
+        self.bars_ = draw_histogram(self.histogram_ax_, self.histogram, self.line_, self.ax_)
+        return self
+
+    def _layout(self) -> dict[str, Any]:
+        if self.histogram is None:
+            return {"figsize": SIZE_WITHOUT_HISTOGRAM}
+        return {"figsize": SIZE, "nrows": 2, "sharex": True, "height_ratios": (4, 1)}
+
+    def _legend_entry(self, name: str | None) -> str:
+        errors = {"ECE": self.expected_error, "KS": self.kolmogorov_smirnov_error}
+        text = ", ".join(f"{key} {value:.3f}" for key, value in errors.items() if value is not None)
+        return with_name(self.name if name is None else name, text)
+
+    def _legend_title(self) -> str | None:
+        return None if self.binning is None else f"ECE over {self.binning}"
+
+
+class _Measured(TypedDict):
+    confidence: FloatArray
+    accuracy: FloatArray
+    share: FloatArray
+    histogram: FloatArray
+    expected_error: float
+    kolmogorov_smirnov_error: float
+    binning: str
+
+
+def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
+    correct, confidence, weight = cases
+    curve = reliability_curve_from_correctness(
+        correct, confidence, n_bins=n_bins, strategy=strategy, sample_weight=weight
+    )
+    counts, _ = np.histogram(confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=weight)
+    return _Measured(
+        confidence=curve.confidence,
+        accuracy=curve.accuracy,
+        share=curve.share,
+        histogram=counts / counts.sum(),
+        expected_error=float(curve.share @ np.abs(curve.accuracy - curve.confidence)),
+        kolmogorov_smirnov_error=kolmogorov_smirnov_error_from_correctness(
+            correct, confidence, sample_weight=weight
+        ),
+        binning=f"{n_bins} bins of equal {strategy}",
+    )
