@@ -1,7 +1,7 @@
 """Two classifiers, their COC curves, and the point at which to run the better one.
 
-Handwritten digits are made hard enough to need experts: four of five pixels of each scan are
-lost, a different choice for each image.
+Handwritten digits are made hard enough to need experts: three of ten pixels of each scan are lost,
+others in every image.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from expertload import load_at_accuracy, operating_point
-from expertload.display import COCDisplay
+from expertload.display import COCComparisonDisplay
 from expertload.metrics import expected_calibration_error
 from expertload.significance import aucoc_interval, aucoc_paired_test
 
@@ -26,7 +28,7 @@ OUTPUT = Path("demo-output")
 
 def damaged_digits() -> list[np.ndarray]:
     images, labels = load_digits(return_X_y=True)
-    kept = np.random.default_rng(0).random(images.shape) < 0.35
+    kept = np.random.default_rng(0).random(images.shape) < 0.7
     return train_test_split(images * kept, labels, test_size=0.5, random_state=0, stratify=labels)
 
 
@@ -34,24 +36,24 @@ def main() -> None:
     x_train, x_test, y_train, y_test = damaged_digits()
     models = {
         "random forest": RandomForestClassifier(300, random_state=0, n_jobs=2),
-        "nearest neighbours": KNeighborsClassifier(25, weights="distance"),
+        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(C=0.1)),
     }
     print(f"Training two classifiers on {len(y_train)} damaged digits, testing on {len(y_test)}\n")
     proba = {
         name: model.fit(x_train, y_train).predict_proba(x_test) for name, model in models.items()
     }
 
-    print(f"{'':<20}{'accuracy':>9}{'AUCOC':>9}{'95 % interval':>18}{'ECE':>8}{'load at 95 %':>15}")
+    print(f"{'':<21}{'accuracy':>9}{'AUCOC':>9}{'95 % interval':>18}{'ECE':>8}{'load at 95 %':>15}")
     for name, p in proba.items():
         area = aucoc_interval(y_test, p)
         print(
-            f"{name:<20}{(p.argmax(axis=1) == y_test).mean():>9.1%}{area.estimate:>9.4f}"
+            f"{name:<21}{(p.argmax(axis=1) == y_test).mean():>9.1%}{area.estimate:>9.4f}"
             f"{f'{area.low:.4f} to {area.high:.4f}':>18}"
             f"{expected_calibration_error(y_test, p):>8.3f}"
             f"{load_at_accuracy(y_test, p, target_accuracy=TARGET):>15.1%}"
         )
-    forest, neighbours = proba.values()
-    print(f"\nforest against neighbours: {aucoc_paired_test(y_test, forest, neighbours)}")
+    forest, regression = proba.values()
+    print(f"\nforest against regression: {aucoc_paired_test(y_test, forest, regression)}")
 
     point = operating_point.choose(y_test, forest, target_accuracy=TARGET)
     print(f"\n{point}")
@@ -62,9 +64,11 @@ def main() -> None:
 
     OUTPUT.mkdir(exist_ok=True)
     path = OUTPUT / "coc.png"
-    display = COCDisplay.from_models(y_test, proba, operating_points={"random forest": [point]})
-    display.plot().figure_.savefig(path, dpi=150)
-    print(f"\nThe curves are in {path}")
+    display = COCComparisonDisplay.from_predictions(
+        y_test, proba, operating_points={"random forest": [point]}
+    )
+    display.figure_.savefig(path, dpi=150)
+    print(f"\nThe curves are in {path.resolve()}")
 
 
 if __name__ == "__main__":

@@ -109,6 +109,8 @@ def test_sentences():
         "Accept at confidence >= 0.2: 75.0% of cases decided automatically, 100.0% of them right; "
         "25.0% delegated (1 of 4)."
     )
+    almost = op.at_threshold_from_correctness([1, 1], [0.5, 1.0], threshold=1 - 1e-9)
+    assert str(almost).startswith("Accept at confidence >= 0.999999999: ")
     nothing = op.choose_from_correctness([0, 0], [0.1, 0.2], target_accuracy=0.5)
     assert str(nothing) == "Delegate everything: all 2 cases go to experts."
 

@@ -6,7 +6,7 @@ Losses and training metrics, which need torch, are in `expertload.losses` and
 `expertload.torch_metrics`.
 """
 
-from expertload import exceptions, metrics, operating_point, scores, significance
+from expertload import display, exceptions, metrics, operating_point, scores, significance
 from expertload.curve import (
     COCCurve,
     accuracy_at_load,
@@ -31,6 +31,7 @@ __all__ = [
     "aucoc_score_from_correctness",
     "coc_curve",
     "coc_curve_from_correctness",
+    "display",
     "exceptions",
     "load_at_accuracy",
     "load_at_accuracy_from_correctness",

@@ -116,10 +116,16 @@ class OperatingPoint:
         if self.accuracy is None:
             return f"Delegate everything: all {self.n_cases:g} cases go to experts."
         return (
-            f"Accept at confidence >= {self.threshold:.6g}: {1 - self.expert_load:.1%} of cases "
+            f"Accept at confidence >= {_digits(self.threshold)}: {1 - self.expert_load:.1%} of cases "
             f"decided automatically, {self.accuracy:.1%} of them right; {self.expert_load:.1%} "
             f"delegated ({self.n_delegated:g} of {self.n_cases:g})."
         )
+
+
+def _digits(threshold: float) -> str:
+    """Six digits, or all of them where six would say 1 of something that is not."""
+    text = f"{threshold:.6g}"
+    return text if text != "1" or threshold == 1 else repr(threshold)
 
 
 def choose(
