@@ -116,8 +116,8 @@ class OperatingPoint:
         if self.accuracy is None:
             return f"Delegate everything: all {self.n_cases:g} cases go to experts."
         return (
-            f"Accept at confidence >= {_digits(self.threshold)}: {1 - self.expert_load:.1%} of cases "
-            f"decided automatically, {self.accuracy:.1%} of them right; {self.expert_load:.1%} "
+            f"Accept at confidence >= {_digits(self.threshold)}: {1 - self.expert_load:.1%} of "
+            f"cases decided automatically, {self.accuracy:.1%} of them right; {self.expert_load:.1%} "
             f"delegated ({self.n_delegated:g} of {self.n_cases:g})."
         )
 
