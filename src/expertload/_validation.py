@@ -29,6 +29,7 @@ from expertload.exceptions import (
     LabelError,
     MissingExtraError,
     NonFiniteError,
+    NotFittedError,
     ParameterError,
     ProbabilityError,
     ShapeError,
@@ -38,6 +39,8 @@ from expertload.exceptions import (
 # Rows of probabilities may miss one by this much: enough for values printed with four digits.
 ROW_SUM_TOLERANCE = 1e-3
 ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
+# A label from here on is taken for an identifier, not for a class number.
+MAX_CLASSES = 2**20
 
 
 class Predictions(NamedTuple):
@@ -372,6 +375,50 @@ def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
     return values
 
 
+def check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
+    """Return logits with one column a class; one column stands for the second class's log-odds."""
+    array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
+    if array.ndim == 1 or array.shape[1] == 1:
+        positive = array.reshape(-1)
+        return np.column_stack([np.zeros_like(positive), positive])
+    return array
+
+
+def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> None:
+    """Raise unless `array` has the columns that fit saw."""
+    if array.shape[1] != n_columns:
+        raise ShapeError(
+            _message(
+                name,
+                caller,
+                f"must have the {n_columns} columns that fit saw",
+                f"{array.shape[1]} columns",
+            )
+        )
+
+
+def check_fitted(fitted: bool, caller: str) -> None:
+    """Raise unless the object that `caller` names a method of has been fitted."""
+    if not fitted:
+        what = caller.split(".")[0]
+        raise NotFittedError(
+            f"{caller} was called on a {what} that is not fitted. "
+            f"Hint: call fit(inputs, y_true) on held-out cases first."
+        )
+
+
+def insufficient(caller: str, wanted: str, got: str, hint: str) -> InsufficientDataError:
+    """Return, for the caller to raise, an error about cases that cannot answer the question."""
+    return InsufficientDataError(f"{caller} needs {wanted}. Got {got} instead. Hint: {hint}.")
+
+
+def unwritable(what: str, name: str, instead: str) -> ParameterError:
+    """Return, for the caller to raise, an error about an option that no file can hold."""
+    return ParameterError(
+        f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
+    )
+
+
 # --------------------------------------------------------------------------- labels
 
 
@@ -407,6 +454,22 @@ def check_labels(
             "order (a scikit-learn classifier's classes_)."
         )
     return _lookup(y, names, caller)
+
+
+def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> int:
+    """Return how many classes there are where no columns show it, and two at least."""
+    if labels is not None:
+        return max(2, as_array(labels, "labels", caller).size)
+    y = _plain_labels(as_array(y_true, "y_true", caller).reshape(-1), caller)
+    if y.dtype.kind not in "biu" or y.size == 0:
+        return max(2, len(np.unique(y)))
+    largest = int(y.max())
+    if largest >= MAX_CLASSES:
+        raise LabelError(
+            f"Integer labels passed to {caller} are class numbers from 0 on. Got {largest}. "
+            "Hint: pass labels=[...] that names the classes in order."
+        )
+    return max(2, largest + 1)
 
 
 def _plain_labels(y: AnyArray, caller: str) -> AnyArray:

@@ -1,0 +1,61 @@
+"""Methods that bend each class's probability by a curve of its own, then share out the rest.
+
+Each class is set against all others, its probability mapped by a curve fitted to how often the
+class was right, and each row divided by its sum. Two rules make that total: a class without a
+single case in the calibration set keeps its probability, since nothing is known of it, and a row
+in which all curves give zero keeps its input probabilities.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import BoolArray, FloatArray, IntArray
+from expertload.calibrators._base import Calibrator
+from expertload.calibrators._logits import normalise_rows, softmax
+
+
+class Tally(NamedTuple):
+    """Cases of equal score taken together, scores ascending."""
+
+    score: FloatArray
+    weight: FloatArray
+    hits: FloatArray
+
+
+def tally(score: FloatArray, hit: BoolArray, weight: FloatArray) -> Tally:
+    """Add up the weight, and the weight of the hits, at each distinct score."""
+    distinct, group = np.unique(score, return_inverse=True)
+    total = np.bincount(group, weight, len(distinct))
+    hits = np.bincount(group[hit], weight[hit], len(distinct))
+    return Tally(distinct, total, hits)
+
+
+class OneVsRest(Calibrator):
+    """Fit a curve a class to its probability."""
+
+    @abstractmethod
+    def _fit_curves(self, tallies: list[Tally | None]) -> None:
+        """Learn a curve for each class; None stands for a class without cases."""
+
+    @abstractmethod
+    def _curve(self, k: int, proba: FloatArray) -> FloatArray:
+        """Return class `k`'s curve at probabilities `proba`."""
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        proba = softmax(inputs)
+        present = np.bincount(target, minlength=self.n_classes_) > 0
+        self._fit_curves(
+            [
+                tally(proba[:, k], target == k, weight) if present[k] else None
+                for k in range(self.n_classes_)
+            ]
+        )
+
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        proba = softmax(inputs)
+        curves = [self._curve(k, proba[:, k]) for k in range(self.n_classes_)]
+        return normalise_rows(np.column_stack(curves), proba)

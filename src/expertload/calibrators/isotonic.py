@@ -1,0 +1,85 @@
+"""Isotonic regression: the rising curve nearest to how often each class was right.
+
+Zadrozny and Elkan (2002): pool adjacent violators, one class against the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from expertload._typing import FloatArray
+from expertload.calibrators._one_vs_rest import OneVsRest, Tally
+from expertload.calibrators._storage import Learned
+
+# The curve of a class without cases, which leaves its probabilities alone.
+KEPT = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
+class IsotonicCalibration(OneVsRest):
+    """Map each class's probability by a rising curve fitted by least squares.
+
+    Cases of equal probability enter as one with their mean. Between the fitted probabilities the
+    curve is a straight line, beyond them it is level. Fitting sorts each column: classes times
+    n log n. Level stretches tie cases, the curve may say exactly 0 or 1, and the predicted class
+    may change; the set should hold about a thousand cases or more. A class without cases keeps
+    its probabilities, and so does a row whose curves all say zero.
+
+    Parameters
+    ----------
+    input
+        ``"logits"`` or ``"probabilities"``.
+
+    Attributes
+    ----------
+    proba_, values_
+        For each class the corners of its curve.
+
+    Examples
+    --------
+    >>> proba = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]]
+    >>> calibrator = IsotonicCalibration(input="probabilities").fit(proba, [0, 1, 0, 1])
+    >>> float(calibrator.transform([[0.75, 0.25]])[0, 0])
+    0.5
+    """
+
+    name = "isotonic"
+    _learned = {  # noqa: RUF012
+        "proba_": Learned("arrays"),
+        "values_": Learned("arrays"),
+    }
+
+    proba_: list[FloatArray]
+    values_: list[FloatArray]
+
+    def __init__(self, *, input: str = "logits") -> None:  # noqa: A002
+        self.input = input
+
+    def _fit_curves(self, tallies: list[Tally | None]) -> None:
+        curves = [KEPT if cases is None else _fit_curve(cases) for cases in tallies]
+        self.proba_ = [proba for proba, _ in curves]
+        self.values_ = [values for _, values in curves]
+
+    def _curve(self, k: int, proba: FloatArray) -> FloatArray:
+        # Corners may lie closer than a slope can be told, hence the bounds.
+        values = self.values_[k]
+        return np.clip(np.interp(proba, self.proba_[k], values), values[0], values[-1])
+
+    def _problem(self) -> str | None:
+        for proba, values in zip(self.proba_, self.values_, strict=True):
+            if len(proba) != len(values) or len(values) == 0:
+                return "each class must have as many 'values_' as 'proba_', and at least one"
+            if (np.diff(proba) <= 0).any() or (np.diff(values) < 0).any():
+                return "its curves must rise"
+            if values[0] < 0 or values[-1] > 1:
+                return "its 'values_' must be in [0, 1]"
+        return None
+
+
+def _fit_curve(cases: Tally) -> tuple[FloatArray, FloatArray]:
+    """Return the fitted curve's corners; points inside a level stretch are left out."""
+    fitted = isotonic_regression(cases.hits / cases.weight, weights=cases.weight).x
+    values = np.clip(fitted, 0.0, 1.0)
+    corner = np.ones(len(values), dtype=bool)
+    corner[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
+    return cases.score[corner], values[corner]

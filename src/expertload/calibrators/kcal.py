@@ -1,0 +1,210 @@
+"""KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
+
+Instead of bending the model's outputs, look at where a case lies in the model's feature space
+(its penultimate layer) and weigh the calibration cases by a Gaussian kernel of the distance::
+
+    p(k | x) = sum of K(x, x_i) over cases i of class k / sum of K(x, x_i) over all cases
+
+Lin et al. also learn a projection of the features, by training a small network with this
+posterior as its output. That network needs a deep learning library and is not part of this
+module: pass it as ``projection``, or its matrix where it is linear. Without one, distances are
+taken between the features as they are, or between their leading principal components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload._validation import (
+    as_floats,
+    check_columns,
+    check_count,
+    check_option,
+    check_positive,
+    check_same_length,
+    count_classes,
+    unwritable,
+)
+from expertload.calibrators._base import Calibrator
+from expertload.calibrators._kernel import choose_bandwidth, class_posterior
+from expertload.calibrators._logits import one_hot
+from expertload.calibrators._storage import Learned
+
+Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
+# No model's features lie this far out; beyond it, squares would overflow.
+FARTHEST = 1e100
+
+
+class KCal(Calibrator):
+    """Estimate class probabilities from calibration cases with similar features.
+
+    `fit` and `transform` take features, one row a case, not logits. Predictions follow the
+    neighbours, so accuracy may change in either direction, and a class without cases gets
+    probability zero. Choosing the bandwidth takes 26 passes over all pairs of calibration
+    cases, transforming one pass over pairs of new and calibration cases, in blocks of bounded
+    memory. The saved file holds the (projected) calibration features.
+
+    Parameters
+    ----------
+    bandwidth
+        The kernel's standard deviation in the (projected) feature space, or ``"loo"``: the one
+        under which leaving each calibration case out, the others give its class the highest mean
+        log-probability. Cases that are the only one of their class are not asked.
+    projection
+        ``None``; ``"pca"``; a matrix with a row a feature, which multiplies features from the
+        right; or a function from features to features, which cannot be saved to a file.
+    n_components
+        Components that ``"pca"`` keeps, or fewer where there are fewer.
+    prior
+        ``"calibration"`` takes the classes to be as frequent as in the calibration set,
+        ``"uniform"`` takes them to be equally frequent.
+    n_classes
+        The number of classes. By default the largest label plus one, or as many as there are
+        names in `labels`.
+
+    Attributes
+    ----------
+    bandwidth_
+        The bandwidth in use.
+    centre_, axes_
+        Features become ``(features - centre_) @ axes_`` (after a projection function).
+    support_, target_, weight_
+        The calibration cases after that, their classes and weights.
+
+    Examples
+    --------
+    >>> features = [[0.0], [1.0], [2.0], [3.0]]
+    >>> calibrator = KCal(bandwidth=1.0).fit(features, [0, 0, 1, 1])
+    >>> float(calibrator.transform([[0.5]])[0, 0].round(3))
+    0.827
+    """
+
+    name = "kcal"
+    _learned = {  # noqa: RUF012
+        "bandwidth_": Learned("float"),
+        "centre_": Learned("array", ("features",)),
+        "axes_": Learned("array", ("features", "components")),
+        "support_": Learned("array", ("cases", "components")),
+        "target_": Learned("indices", ("cases",)),
+        "weight_": Learned("array", ("cases",)),
+    }
+
+    bandwidth_: float
+    centre_: FloatArray
+    axes_: FloatArray
+    support_: FloatArray
+    target_: IntArray
+    weight_: FloatArray
+
+    def __init__(
+        self,
+        *,
+        bandwidth: float | str = "loo",
+        projection: Projection = None,
+        n_components: int = 16,
+        prior: str = "calibration",
+        n_classes: int | None = None,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.projection = projection
+        self.n_components = n_components
+        self.prior = prior
+        self.n_classes = n_classes
+
+    def _check_options(self) -> None:
+        owner = type(self).__name__
+        if isinstance(self.bandwidth, str):
+            check_option(self.bandwidth, ("loo",), "bandwidth", owner)
+        else:
+            check_positive(self.bandwidth, "bandwidth", owner)
+        if isinstance(self.projection, str):
+            check_option(self.projection, ("pca",), "projection", owner)
+        elif self.projection is not None and not callable(self.projection):
+            as_floats(self.projection, "projection", owner, ndim=(2,))
+        check_count(self.n_components, "n_components", owner)
+        check_option(self.prior, ("calibration", "uniform"), "prior", owner)
+        if self.n_classes is not None:
+            check_count(self.n_classes, "n_classes", owner, minimum=2)
+
+    # ----------------------------------------------------------------------- features
+
+    def _check_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+        features = as_floats(inputs, "inputs", caller, ndim=(2,)).astype(np.float64, copy=False)
+        if not callable(self.projection):
+            return features
+        projected = as_floats(self.projection(features), "projection", caller, ndim=(2,))
+        check_same_length(caller, inputs=features, projection=projected)
+        return projected.astype(np.float64, copy=False)
+
+    def _count_classes(
+        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
+    ) -> int:
+        if self.n_classes is not None:
+            return self.n_classes
+        return count_classes(y_true, labels, caller)
+
+    def _n_columns(self) -> int:
+        return len(self.centre_)
+
+    # ----------------------------------------------------------------------- fit and transform
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        self._fit_projection(inputs, weight)
+        self.support_ = self._project(inputs)
+        self.target_, self.weight_ = target, weight
+        if isinstance(self.bandwidth, str):
+            self.bandwidth_ = choose_bandwidth(
+                self.support_, target, self._class_weight(), weight, f"{type(self).__name__}.fit"
+            )
+        else:
+            self.bandwidth_ = float(self.bandwidth)
+
+    def _fit_projection(self, features: FloatArray, weight: FloatArray) -> None:
+        n_features = features.shape[1]
+        share = weight / weight.sum()
+        self.centre_ = share @ features
+        if self.projection is None or callable(self.projection):
+            self.axes_ = np.eye(n_features)
+        elif isinstance(self.projection, str):
+            scatter = np.sqrt(share)[:, None] * (features - self.centre_)
+            axes = np.linalg.svd(scatter, full_matrices=False)[2]
+            self.axes_ = axes[: self.n_components].T.copy()
+        else:
+            self.axes_ = as_floats(self.projection, "projection", "KCal", ndim=(2,)) * 1.0
+            check_columns(features, len(self.axes_), "inputs", "KCal.fit")
+
+    def _project(self, features: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            offset = np.clip(features - self.centre_, -FARTHEST, FARTHEST)
+        return offset @ self.axes_
+
+    def _class_weight(self) -> FloatArray:
+        """Return one row a calibration case: its weight in its class's column."""
+        indicator = one_hot(self.target_, self.n_classes_) * self.weight_[:, None]
+        if self.prior == "uniform":
+            total = indicator.sum(axis=0)
+            indicator /= np.where(total > 0, total, 1.0)
+        return indicator
+
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        return class_posterior(
+            self._project(inputs), self.support_, self._class_weight(), self.bandwidth_
+        )
+
+    # ----------------------------------------------------------------------- saving and loading
+
+    def _check_writable(self) -> None:
+        if callable(self.projection):
+            raise unwritable("KCal", "projection", "the projection's matrix, or projected features")
+
+    def _problem(self) -> str | None:
+        if self.bandwidth_ <= 0:
+            return "its 'bandwidth_' must be positive"
+        if self.target_.max() >= self.n_classes_:
+            return "its 'target_' names a class that does not exist"
+        if (self.weight_ <= 0).any():
+            return "its 'weight_' must be positive"
+        return None

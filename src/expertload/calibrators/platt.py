@@ -1,0 +1,119 @@
+"""Platt scaling: a sigmoid of each class's log-odds against the rest (Platt 1999).
+
+Each class is set against all others; its score is the log-odds that the logits give it, which no
+constant added to a row can change. Targets are pulled in from 0 and 1 as Platt proposed, to
+``(n+ + 1) / (n+ + 2)`` for the class's cases and ``1 / (n- + 2)`` for the others, so that the fit
+exists for any set. The sigmoids are then divided by their sum. With two classes they add up to
+one of themselves, and this is Platt's method.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from expertload._typing import FloatArray, IntArray
+from expertload.calibrators._base import Calibrator
+from expertload.calibrators._logits import log_odds, normalise_rows, softmax
+from expertload.calibrators._newton import Minimum, minimise
+from expertload.calibrators._storage import Learned
+
+
+class PlattScaling(Calibrator):
+    """Fit one sigmoid a class, one class against the rest.
+
+    Fitting takes about ten Newton steps a class and grows with cases times classes. It may change
+    the predicted class of a problem with more than two.
+
+    Parameters
+    ----------
+    input
+        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+        normal float.
+
+    Attributes
+    ----------
+    slope_, intercept_
+        One number a class: its probability is ``expit(slope * log_odds + intercept)`` before
+        rows are divided by their sums. A class without cases gets a slope of zero and the low
+        probability that Platt's targets leave it.
+    converged_, n_iter_
+        Whether all fits settled, and the most Newton steps that one took.
+
+    Examples
+    --------
+    >>> logits = [[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
+    >>> calibrator = PlattScaling().fit(logits, [0, 0, 1, 1])
+    >>> float(calibrator.transform([[4.0, 0.0]])[0, 0].round(3))
+    0.583
+    """
+
+    name = "platt"
+    _learned = {  # noqa: RUF012
+        "slope_": Learned("array", ("classes",)),
+        "intercept_": Learned("array", ("classes",)),
+        "converged_": Learned("bool"),
+        "n_iter_": Learned("int"),
+    }
+
+    slope_: FloatArray
+    intercept_: FloatArray
+    converged_: bool
+    n_iter_: int
+
+    def __init__(self, *, input: str = "logits") -> None:  # noqa: A002
+        self.input = input
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        scores = log_odds(inputs)
+        if self.n_classes_ == 2:  # the other sigmoid is its mirror image
+            fit = fit_sigmoid(scores[:, 1], target == 1, weight)
+            fits = [fit._replace(x=fit.x * np.array([1.0, -1.0])), fit]
+        else:
+            fits = [fit_sigmoid(scores[:, k], target == k, weight) for k in range(self.n_classes_)]
+        self.slope_, self.intercept_ = np.array([fit.x for fit in fits]).T.copy()
+        self.converged_ = all(fit.converged for fit in fits)
+        self.n_iter_ = max(fit.n_iter for fit in fits)
+        if not self.converged_:
+            self._warn("a sigmoid's fit did not settle; the scores may differ too much in size.")
+
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        sigmoids = expit(log_odds(inputs) * self.slope_ + self.intercept_)
+        return normalise_rows(sigmoids, softmax(inputs))
+
+
+def fit_sigmoid(scores: FloatArray, positive: FloatArray, weight: FloatArray) -> Minimum:
+    """Return slope and intercept of the sigmoid that fits Platt's targets best."""
+    n_positive = float(weight @ positive)
+    n_negative = float(weight.sum()) - n_positive
+    high, low = (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2)
+    scale = max(float(np.abs(scores).max()), 1e-300)
+    problem = _Sigmoid(scores / scale, np.where(positive, high, low), weight)
+    start = np.array([0.0, np.log((n_positive + 1) / (n_negative + 1))])
+    found = minimise(problem, start)
+    return found._replace(x=found.x / np.array([scale, 1.0]))
+
+
+class _Sigmoid:
+    """The weighted mean cross-entropy of a sigmoid with soft targets."""
+
+    def __init__(self, scores: FloatArray, soft: FloatArray, weight: FloatArray) -> None:
+        self._scores, self._soft = scores, soft
+        self._share = weight / weight.sum()
+
+    def value(self, x: FloatArray) -> float:
+        f = self._scores * x[0] + x[1]
+        return float(self._share @ (np.logaddexp(0, f) - self._soft * f))
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        residual = self._share * (expit(self._scores * x[0] + x[1]) - self._soft)
+        return np.array([residual @ self._scores, residual.sum()])
+
+    def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
+        proba = expit(self._scores * x[0] + x[1])
+        curvature = self._share * proba * (1 - proba)
+        cross = curvature @ self._scores
+        hessian = np.array([[curvature @ self._scores**2, cross], [cross, curvature.sum()]])
+        # Equal scores leave slope and intercept undetermined; the shortest step is then right.
+        step: FloatArray = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+        return step

@@ -1,0 +1,150 @@
+"""Spline calibration of the top probability (Gupta et al. 2021).
+
+Sort the cases by top probability and let t in [0, 1] run over their shares. The running sum of
+"right minus top probability", over the number of cases, is a curve d(t) whose slope is how far the
+model is off at t; its largest height is the KS calibration error. A natural cubic spline with few
+knots is fitted to d by least squares, and its slope is what to add to the top probability.
+
+The sums are taken as a continuous curve: straight inside one case's share, and inside a group of
+equal probabilities. So neither the order of rows nor ties matter, weights equal repeats, and a set
+with a single probability is fitted exactly. The least squares integral is exact, because on each
+straight piece the integrand is a polynomial that three Gauss points integrate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import check_count
+from expertload.calibrators._base import Calibrator
+from expertload.calibrators._logits import softmax
+from expertload.calibrators._one_vs_rest import Tally, tally
+from expertload.calibrators._storage import Learned
+
+
+class SplineCalibration(Calibrator):
+    """Correct the top probability by the slope of a spline; rescale the others.
+
+    A row's top probability p becomes p + s'(t(p)), clipped to [0, 1], where t(p) is the share of
+    calibration cases below p. The other probabilities keep their proportions and share what is
+    left (equally, where they were all zero). Beyond the calibration set's range the correction
+    stays that of the nearest end. The correction need not rise with p, so the order of cases may
+    change, and where it falls far enough another class may come out on top.
+
+    Fitting sorts the cases: n times classes plus n log n. The saved file grows with the number of
+    distinct top probabilities.
+
+    Parameters
+    ----------
+    input
+        ``"logits"`` or ``"probabilities"``.
+    n_knots
+        Knots of the spline, evenly spaced over the shares; six in the paper.
+
+    Attributes
+    ----------
+    heights_
+        The spline at its knots.
+    scores_, shares_
+        The distinct top probabilities and where on [0, 1] each lies.
+
+    Examples
+    --------
+    >>> proba = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1]]
+    >>> calibrator = SplineCalibration(input="probabilities").fit(proba, [0, 0, 0, 1])
+    >>> float(calibrator.transform([[0.9, 0.1]])[0, 0].round(6))
+    0.75
+    """
+
+    name = "spline"
+    _learned = {  # noqa: RUF012
+        "heights_": Learned("array", ("knots",)),
+        "scores_": Learned("array", ("points",)),
+        "shares_": Learned("array", ("points",)),
+    }
+
+    heights_: FloatArray
+    scores_: FloatArray
+    shares_: FloatArray
+
+    def __init__(self, *, input: str = "logits", n_knots: int = 6) -> None:  # noqa: A002
+        self.input = input
+        self.n_knots = n_knots
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_count(self.n_knots, "n_knots", type(self).__name__, minimum=3)
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        proba = softmax(inputs)
+        top = proba.argmax(axis=1)
+        score = proba[np.arange(len(proba)), top]
+        cases = tally(score, top == target, weight)
+        ends = np.concatenate([[0.0], np.cumsum(cases.weight)])
+        ends /= ends[-1]
+        self.heights_ = _least_squares(ends, _running_error(cases), self.n_knots)
+        self.scores_ = cases.score
+        self.shares_ = (ends[:-1] + ends[1:]) / 2
+
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        proba = softmax(inputs)
+        rows, top = np.arange(len(proba)), proba.argmax(axis=1)
+        score = proba[rows, top]
+        share = np.interp(score, self.scores_, self.shares_)
+        spline = CubicSpline(_knots(self.n_knots), self.heights_, bc_type="natural")
+        new = np.clip(score + spline(share, 1), 0.0, 1.0)
+        return _replace_top(proba, rows, top, new)
+
+    def _problem(self) -> str | None:
+        if len(self.heights_) != self.n_knots:
+            return "its 'heights_' must be as many as 'n_knots'"
+        if (np.diff(self.scores_) <= 0).any() or (np.diff(self.shares_) < 0).any():
+            return "its 'scores_' and 'shares_' must ascend"
+        return None
+
+
+def _knots(n_knots: int) -> FloatArray:
+    return np.linspace(0.0, 1.0, n_knots)
+
+
+def _running_error(cases: Tally) -> FloatArray:
+    """Return the sum of "right minus score" at the ends of the groups, over the total weight."""
+    steps = (cases.hits - cases.weight * cases.score) / cases.weight.sum()
+    return np.concatenate([[0.0], np.cumsum(steps)])
+
+
+def _least_squares(ends: FloatArray, error: FloatArray, n_knots: int) -> FloatArray:
+    """Return the heights of the natural spline nearest to the curve through (ends, error)."""
+    knots = _knots(n_knots)
+    basis = CubicSpline(knots, np.eye(n_knots), bc_type="natural")
+    points, weight = _gauss_points(np.union1d(ends, knots))
+    values = basis(points)
+    moments = values.T @ (weight * np.interp(points, ends, error))
+    points, weight = _gauss_points(knots, 4)
+    values = basis(points)
+    heights: FloatArray = np.linalg.solve(values.T @ (weight[:, None] * values), moments)
+    return heights
+
+
+def _gauss_points(breaks: FloatArray, n_points: int = 3) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights exact for polynomials of degree 2 * n_points - 1 on each piece."""
+    node, share = np.polynomial.legendre.leggauss(n_points)
+    half = np.diff(breaks)[:, None] / 2
+    middle = (breaks[:-1, None] + breaks[1:, None]) / 2
+    return (middle + half * node).ravel(), (half * share).ravel()
+
+
+def _replace_top(proba: FloatArray, rows: IntArray, top: IntArray, new: FloatArray) -> FloatArray:
+    """Put `new` in the top column and share out what is left in the others' proportions."""
+    result = proba.copy()
+    result[rows, top] = 0.0
+    rest = result.sum(axis=1)
+    alone = rest <= np.finfo(np.float64).tiny
+    result[alone] = 1.0
+    result[rows, top] = 0.0
+    rest[alone] = proba.shape[1] - 1
+    result *= ((1 - new) / rest)[:, None]
+    result[rows, top] = new
+    return result

@@ -1,0 +1,198 @@
+"""Temperature scaling: divide all logits by one number (Guo et al. 2017).
+
+The negative log-likelihood is convex in the inverse temperature, so its minimum is found by
+Newton steps inside a bracket, each one pass over the logits.
+
+On a set whose every case is right the likelihood rises without end as the temperature falls, and
+a temperature near zero would round all confidences to one: their order, which the COC curve lives
+on, would be lost on the evidence of a set that shows no error. So the logits are then left as
+they are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import check_option
+from expertload.calibrators._base import Calibrator
+from expertload.calibrators._logits import centre, softmax
+from expertload.calibrators._storage import Learned
+from expertload.metrics.calibration import expected_calibration_error
+
+PAPER_GRID = np.arange(1, 101) / 10
+# At this multiple of the widest gap the probabilities of a row differ by a part in a thousand.
+NEARLY_UNIFORM = 1e3
+# Beyond this sharpness only rounding tells a set with errors from one without.
+SHARPEST = 2.0**60
+MAX_STEPS = 200
+
+
+class InverseTemperature(NamedTuple):
+    """Where the likelihood is highest, and how that was found."""
+
+    value: float
+    converged: bool
+    n_iter: int
+    remark: str = ""
+
+
+class TemperatureScaling(Calibrator):
+    """Divide the logits by a temperature fitted to held-out cases.
+
+    Transforming costs one softmax, fitting about ten of them (by NLL) or a hundred (by ECE); both
+    grow with cases times classes. The order of a row's classes never changes.
+
+    Parameters
+    ----------
+    input
+        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+        normal float.
+    objective
+        ``"nll"``, a proper score, or ``"ece"``: the temperature out of 0.1, 0.2 … 10 with the
+        least expected calibration error over 15 bins of equal mass, as in the paper. Among equal
+        errors the temperature nearest to one wins.
+
+    Attributes
+    ----------
+    temperature_
+        Positive. Where every case is right no temperature is best: it is then 1, `converged_` is
+        False, and a `CalibrationWarning` says so. Where the logits are no better than chance the
+        best is infinite: it is then a thousand times the widest gap between logits, with the same
+        signs.
+    converged_
+        Whether the minimum was found.
+    n_iter_
+        Temperatures tried.
+
+    Examples
+    --------
+    >>> logits = [[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
+    >>> calibrator = TemperatureScaling().fit(logits, [0, 0, 1, 1])
+    >>> round(calibrator.temperature_, 3)
+    3.641
+    >>> float(calibrator.transform([[4.0, 0.0]])[0, 0].round(3))
+    0.75
+    """
+
+    name = "temperature"
+    _learned = {  # noqa: RUF012
+        "temperature_": Learned("float"),
+        "converged_": Learned("bool"),
+        "n_iter_": Learned("int"),
+    }
+
+    temperature_: float
+    converged_: bool
+    n_iter_: int
+
+    def __init__(self, *, input: str = "logits", objective: str = "nll") -> None:  # noqa: A002
+        self.input = input
+        self.objective = objective
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_option(self.objective, ("nll", "ece"), "objective", type(self).__name__)
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        if self.objective == "ece":
+            self.temperature_ = _best_on_grid(inputs, target, weight)
+            self.converged_, self.n_iter_ = True, len(PAPER_GRID)
+            return
+        found = fit_inverse_temperature(inputs, target, weight)
+        self.temperature_ = 1 / found.value
+        self.converged_, self.n_iter_ = found.converged, found.n_iter
+        if not found.converged:
+            self._warn(found.remark)
+
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        return softmax(centre(inputs) / self.temperature_)
+
+    def _problem(self) -> str | None:
+        if self.temperature_ <= 0:
+            return f"its 'temperature_' must be positive, not {self.temperature_}"
+        return None
+
+
+# --------------------------------------------------------------------------- by likelihood
+
+
+def fit_inverse_temperature(
+    logits: FloatArray, target: IntArray, weight: FloatArray
+) -> InverseTemperature:
+    """Return the factor on the logits that minimises the weighted mean NLL."""
+    gaps = centre(logits)
+    scale = -float(gaps.min())
+    if scale == 0:
+        return InverseTemperature(1.0, True, 0)
+    gaps /= scale  # in [-1, 0], so that squares cannot overflow
+    true_gap = float(weight @ gaps[np.arange(len(gaps)), target] / weight.sum())
+    if true_gap == 0:
+        return _unbounded(0)
+    if true_gap <= float(weight @ gaps.mean(axis=1) / weight.sum()):
+        return InverseTemperature(
+            1 / (NEARLY_UNIFORM * scale),
+            False,
+            0,
+            "the logits say no more than chance about these"
+            " cases, so the best temperature is infinite; the probabilities are nearly uniform.",
+        )
+    return _newton_in_bracket(gaps, weight, true_gap, scale)
+
+
+def _newton_in_bracket(
+    gaps: FloatArray, weight: FloatArray, true_gap: float, scale: float
+) -> InverseTemperature:
+    """Find the zero of the slope, which rises with the factor, starting from temperature one."""
+    low, high, factor = 0.0, np.inf, scale
+    for step in range(1, MAX_STEPS + 1):
+        mean_gap, curvature = _moments(gaps, weight, factor)
+        slope = mean_gap - true_gap
+        low, high = (factor, high) if slope < 0 else (low, factor)
+        if low > SHARPEST:
+            return _unbounded(step)
+        proposal = factor - slope / curvature if curvature > 0 else -1.0
+        if not low < proposal < min(high, 8 * factor):
+            proposal = min((low + high) / 2, 4 * factor)
+        if abs(proposal - factor) <= 1e-13 * factor:
+            return InverseTemperature(proposal / scale, True, step)
+        factor = proposal
+    return InverseTemperature(factor / scale, False, MAX_STEPS, "the search ran out of steps.")
+
+
+def _moments(gaps: FloatArray, weight: FloatArray, factor: float) -> tuple[float, float]:
+    """Return the weighted mean over cases of a row's mean gap and of its variance."""
+    proba = np.exp(factor * gaps)
+    total = proba.sum(axis=1)
+    proba *= gaps
+    first = proba.sum(axis=1) / total
+    second = np.einsum("ij,ij->i", proba, gaps) / total
+    share = weight / weight.sum()
+    return float(share @ first), float(share @ (second - first**2))
+
+
+def _unbounded(n_iter: int) -> InverseTemperature:
+    return InverseTemperature(
+        1.0,
+        False,
+        n_iter,
+        "every case of the calibration set is right, so no temperature is best; the logits are "
+        "left as they are (temperature 1). Use more or harder held-out cases.",
+    )
+
+
+# --------------------------------------------------------------------------- by calibration error
+
+
+def _best_on_grid(logits: FloatArray, target: IntArray, weight: FloatArray) -> float:
+    gaps = centre(logits)
+    errors = [
+        expected_calibration_error(
+            target, softmax(gaps / temperature), n_bins=15, strategy="mass", sample_weight=weight
+        )
+        for temperature in PAPER_GRID
+    ]
+    nearest_first = np.lexsort((np.abs(np.log(PAPER_GRID)), errors))
+    return float(PAPER_GRID[nearest_first[0]])
