@@ -32,7 +32,8 @@ def softmax(logits: FloatArray) -> FloatArray:
 
 def log_probabilities(proba: FloatArray) -> FloatArray:
     """Return log-probabilities, where zeros count as the smallest normal float (2.2e-308)."""
-    return np.log(np.maximum(proba.astype(np.float64), SMALLEST_PROBABILITY))
+    floored: FloatArray = np.maximum(proba.astype(np.float64), SMALLEST_PROBABILITY)
+    return np.log(floored)
 
 
 def log_odds(logits: FloatArray) -> FloatArray:
@@ -47,7 +48,7 @@ def log_odds(logits: FloatArray) -> FloatArray:
     others = np.exp(gaps)
     total_of_others = others.sum(axis=1, keepdims=True) - others
     total_of_others[rows, top] = 1.0  # a place holder, replaced below
-    odds = gaps - np.log(np.maximum(total_of_others, 1.0))
+    odds: FloatArray = gaps - np.log(np.maximum(total_of_others, 1.0))
     gaps[rows, top] = -np.inf
     runner_up = gaps.max(axis=1)
     rest = np.exp(gaps - runner_up[:, None]).sum(axis=1)

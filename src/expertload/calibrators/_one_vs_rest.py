@@ -9,29 +9,14 @@ in which all curves give zero keeps its input probabilities.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import BoolArray, FloatArray, IntArray
+from expertload._tally import Tally, tally
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import Cases
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import normalise_rows, softmax
-
-
-class Tally(NamedTuple):
-    """Cases of equal score taken together, scores ascending."""
-
-    score: FloatArray
-    weight: FloatArray
-    hits: FloatArray
-
-
-def tally(score: FloatArray, hit: BoolArray, weight: FloatArray) -> Tally:
-    """Add up the weight, and the weight of the hits, at each distinct score."""
-    distinct, group = np.unique(score, return_inverse=True)
-    total = np.bincount(group, weight, len(distinct))
-    hits = np.bincount(group[hit], weight[hit], len(distinct))
-    return Tally(distinct, total, hits)
 
 
 class OneVsRest(Calibrator):
@@ -50,7 +35,7 @@ class OneVsRest(Calibrator):
         present = np.bincount(target, minlength=self.n_classes_) > 0
         self._fit_curves(
             [
-                tally(proba[:, k], target == k, weight) if present[k] else None
+                tally(Cases(target == k, proba[:, k], weight)) if present[k] else None
                 for k in range(self.n_classes_)
             ]
         )

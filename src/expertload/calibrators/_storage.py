@@ -142,13 +142,11 @@ def _read(name: str, value: Any, want: Learned, lengths: dict[str, int]) -> Any:
 
 
 def _read_scalar(name: str, value: Any, kind: str) -> float | int | bool:
-    allowed: dict[str, tuple[type, ...]] = {"float": (float, int), "int": (int,), "bool": (bool,)}
+    allowed: dict[str, Any] = {"float": (float, int), "int": (int,), "bool": (bool,)}
     if not isinstance(value, allowed[kind]) or isinstance(value, bool) != (kind == "bool"):
         refuse(f"its {name!r} must be of type {kind}, not {type(value).__name__}")
-    if kind == "float":
-        number = _finite(name, value)
-        return float(number)
-    return int(value) if kind == "int" else bool(value)
+    number: float | int | bool = value
+    return float(_finite(name, number)) if kind == "float" else number
 
 
 def _read_array(

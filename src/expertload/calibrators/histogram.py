@@ -5,11 +5,15 @@ Zadrozny and Elkan (2001), extended to many classes one against the rest (Guo et
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
+from expertload._tally import Tally
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
-from expertload.calibrators._one_vs_rest import OneVsRest, Tally
+from expertload.calibrators._one_vs_rest import OneVsRest
 from expertload.calibrators._storage import Learned
 
 # The bins of a class without cases: none, which leaves its probabilities alone.
@@ -51,7 +55,7 @@ class HistogramBinning(OneVsRest):
     """
 
     name = "histogram"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "upper_edges_": Learned("arrays"),
         "values_": Learned("arrays"),
     }
@@ -88,10 +92,10 @@ class HistogramBinning(OneVsRest):
 
     def _fit_bins(self, cases: Tally) -> tuple[FloatArray, FloatArray]:
         edges = self._edges(cases)
-        bins = np.searchsorted(edges, cases.score)
+        bins = np.searchsorted(edges, cases.confidence)
         weight = np.bincount(bins, cases.weight, len(edges))
-        hits = np.bincount(bins, cases.hits, len(edges))
-        total = np.bincount(bins, cases.weight * cases.score, len(edges))
+        hits = np.bincount(bins, cases.correct, len(edges))
+        total = np.bincount(bins, cases.weight * cases.confidence, len(edges))
         middle = (np.concatenate([[0.0], edges[:-1]]) + edges) / 2
         mean = np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), middle)
         extra = np.where(weight > 0, self.smoothing, 1.0)
@@ -102,7 +106,7 @@ class HistogramBinning(OneVsRest):
             return np.arange(1, self.n_bins + 1) / self.n_bins
         reached = np.cumsum(cases.weight)
         wanted = np.arange(1, self.n_bins) * reached[-1]
-        inner = cases.score[np.searchsorted(reached * self.n_bins, wanted)]
+        inner = cases.confidence[np.searchsorted(reached * self.n_bins, wanted)]
         return np.unique(np.append(inner[inner < 1.0], 1.0))
 
     def _curve(self, k: int, proba: FloatArray) -> FloatArray:

@@ -5,11 +5,15 @@ Zadrozny and Elkan (2002): pool adjacent violators, one class against the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from expertload._tally import Tally
 from expertload._typing import FloatArray
-from expertload.calibrators._one_vs_rest import OneVsRest, Tally
+from expertload.calibrators._one_vs_rest import OneVsRest
 from expertload.calibrators._storage import Learned
 
 # The curve of a class without cases, which leaves its probabilities alone.
@@ -44,7 +48,7 @@ class IsotonicCalibration(OneVsRest):
     """
 
     name = "isotonic"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "proba_": Learned("arrays"),
         "values_": Learned("arrays"),
     }
@@ -78,8 +82,8 @@ class IsotonicCalibration(OneVsRest):
 
 def _fit_curve(cases: Tally) -> tuple[FloatArray, FloatArray]:
     """Return the fitted curve's corners; points inside a level stretch are left out."""
-    fitted = isotonic_regression(cases.hits / cases.weight, weights=cases.weight).x
+    fitted = isotonic_regression(cases.grade, weights=cases.weight).x
     values = np.clip(fitted, 0.0, 1.0)
     corner = np.ones(len(values), dtype=bool)
     corner[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
-    return cases.score[corner], values[corner]
+    return cases.confidence[corner], values[corner]

@@ -13,7 +13,8 @@ taken between the features as they are, or between their leading principal compo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class KCal(Calibrator):
     """
 
     name = "kcal"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "bandwidth_": Learned("float"),
         "centre_": Learned("array", ("features",)),
         "axes_": Learned("array", ("features", "components")),

@@ -12,6 +12,9 @@ scaling, which fades as the set grows. So one minimum exists for any calibration
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
@@ -55,11 +58,11 @@ class MatrixScaling(Calibrator):
     >>> logits = [[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
     >>> calibrator = MatrixScaling().fit(logits, [0, 0, 1, 1])
     >>> float(calibrator.transform([[4.0, 0.0]])[0, 0].round(3))
-    0.677
+    0.708
     """
 
     name = "matrix_scaling"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "matrix_": Learned("array", ("classes", "classes")),
         "intercept_": Learned("array", ("classes",)),
         "converged_": Learned("bool"),

@@ -9,6 +9,9 @@ one of themselves, and this is Platt's method.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import expit
 
@@ -49,7 +52,7 @@ class PlattScaling(Calibrator):
     """
 
     name = "platt"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "slope_": Learned("array", ("classes",)),
         "intercept_": Learned("array", ("classes",)),
         "converged_": Learned("bool"),

@@ -13,14 +13,17 @@ straight piece the integrand is a polynomial that three Gauss points integrate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_count
+from expertload._validation import Cases, check_count
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import softmax
-from expertload.calibrators._one_vs_rest import Tally, tally
 from expertload.calibrators._storage import Learned
 
 
@@ -59,7 +62,7 @@ class SplineCalibration(Calibrator):
     """
 
     name = "spline"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "heights_": Learned("array", ("knots",)),
         "scores_": Learned("array", ("points",)),
         "shares_": Learned("array", ("points",)),
@@ -81,11 +84,11 @@ class SplineCalibration(Calibrator):
         proba = softmax(inputs)
         top = proba.argmax(axis=1)
         score = proba[np.arange(len(proba)), top]
-        cases = tally(score, top == target, weight)
+        cases = tally(Cases(top == target, score, weight))
         ends = np.concatenate([[0.0], np.cumsum(cases.weight)])
         ends /= ends[-1]
         self.heights_ = _least_squares(ends, _running_error(cases), self.n_knots)
-        self.scores_ = cases.score
+        self.scores_ = cases.confidence
         self.shares_ = (ends[:-1] + ends[1:]) / 2
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
@@ -111,7 +114,7 @@ def _knots(n_knots: int) -> FloatArray:
 
 def _running_error(cases: Tally) -> FloatArray:
     """Return the sum of "right minus score" at the ends of the groups, over the total weight."""
-    steps = (cases.hits - cases.weight * cases.score) / cases.weight.sum()
+    steps = (cases.correct - cases.weight * cases.confidence) / cases.total
     return np.concatenate([[0.0], np.cumsum(steps)])
 
 

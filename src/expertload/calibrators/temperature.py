@@ -11,7 +11,8 @@ they are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from expertload._validation import check_option
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import centre, softmax
 from expertload.calibrators._storage import Learned
-from expertload.metrics.calibration import expected_calibration_error
+from expertload.metrics.calibration import expected_calibration_error_from_correctness
 
 PAPER_GRID = np.arange(1, 101) / 10
+PAPER_BINS = 15
 # At this multiple of the widest gap the probabilities of a row differ by a part in a thousand.
 NEARLY_UNIFORM = 1e3
 # Beyond this sharpness only rounding tells a set with errors from one without.
@@ -78,7 +80,7 @@ class TemperatureScaling(Calibrator):
     """
 
     name = "temperature"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "temperature_": Learned("float"),
         "converged_": Learned("bool"),
         "n_iter_": Learned("int"),
@@ -188,11 +190,18 @@ def _unbounded(n_iter: int) -> InverseTemperature:
 
 def _best_on_grid(logits: FloatArray, target: IntArray, weight: FloatArray) -> float:
     gaps = centre(logits)
-    errors = [
-        expected_calibration_error(
-            target, softmax(gaps / temperature), n_bins=15, strategy="mass", sample_weight=weight
-        )
-        for temperature in PAPER_GRID
-    ]
+    correct = gaps.argmax(axis=1) == target
+    errors = np.array(
+        [
+            expected_calibration_error_from_correctness(
+                correct,
+                1 / np.exp(gaps / temperature).sum(axis=1),  # the top column's gap is zero
+                n_bins=PAPER_BINS,
+                strategy="mass",
+                sample_weight=weight,
+            )
+            for temperature in PAPER_GRID
+        ]
+    )
     nearest_first = np.lexsort((np.abs(np.log(PAPER_GRID)), errors))
     return float(PAPER_GRID[nearest_first[0]])

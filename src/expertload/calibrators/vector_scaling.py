@@ -8,6 +8,9 @@ grows, and it keeps small sets near the identity.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
@@ -50,11 +53,11 @@ class VectorScaling(Calibrator):
     >>> logits = [[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
     >>> calibrator = VectorScaling().fit(logits, [0, 0, 1, 1])
     >>> float(calibrator.transform([[4.0, 0.0]])[0, 0].round(3))
-    0.69
+    0.723
     """
 
     name = "vector_scaling"
-    _learned = {  # noqa: RUF012
+    _learned: ClassVar[Mapping[str, Learned]] = {
         "scale_": Learned("array", ("classes",)),
         "shift_": Learned("array", ("classes",)),
         "converged_": Learned("bool"),
