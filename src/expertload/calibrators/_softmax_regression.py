@@ -17,6 +17,8 @@ from expertload.calibrators._logits import centre, one_hot, softmax
 from expertload.calibrators._newton import conjugate_gradient
 
 LARGEST_LOGIT = 1e50
+# Products with the Hessian in one Newton step; a direction cut short still leads down.
+MAX_PRODUCTS = 100
 
 
 class Map(Protocol):
@@ -78,7 +80,9 @@ class SoftmaxRegression:
 
         diagonal = self._linear.adjoint_squared(share * proba * (1 - proba)) + strength
         diagonal = np.maximum(diagonal, max(1e-12 * float(diagonal.max()), 1e-300))
-        return conjugate_gradient(product, -gradient, diagonal, max_steps=2 * len(x))
+        return conjugate_gradient(
+            product, -gradient, diagonal, max_steps=min(2 * len(x), MAX_PRODUCTS)
+        )
 
 
 def bounded(logits: FloatArray) -> FloatArray:

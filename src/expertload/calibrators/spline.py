@@ -23,18 +23,24 @@ from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import Cases, check_count
 from expertload.calibrators._base import Calibrator
-from expertload.calibrators._logits import softmax
+from expertload.calibrators._logits import SMALLEST_PROBABILITY, normalise_rows, softmax
 from expertload.calibrators._storage import Learned
+
+# How much, relatively, the predicted class stays ahead, so that rounding cannot tie it.
+MARGIN = 1e-6
 
 
 class SplineCalibration(Calibrator):
     """Correct the top probability by the slope of a spline; rescale the others.
 
-    A row's top probability p becomes p + s'(t(p)), clipped to [0, 1], where t(p) is the share of
-    calibration cases below p. The other probabilities keep their proportions and share what is
-    left (equally, where they were all zero). Beyond the calibration set's range the correction
-    stays that of the nearest end. The correction need not rise with p, so the order of cases may
-    change, and where it falls far enough another class may come out on top.
+    A row's top probability p becomes p + s'(t(p)), where t(p) is the share of calibration cases
+    below p. Beyond the calibration set's range the correction stays that of the nearest end. The
+    correction need not rise with p, so the order of cases may change.
+
+    The predicted class never does: its probability is held between one over the number of
+    classes, below which no class can be on top, and one. The others share what is left in their
+    old proportions (equally, where they were all zero), evened out just as far as it takes for
+    none of them to pass the predicted class. Only the top probability is calibrated.
 
     Fitting sorts the cases: n times classes plus n log n. The saved file grows with the number of
     distinct top probabilities.
@@ -97,8 +103,8 @@ class SplineCalibration(Calibrator):
         score = proba[rows, top]
         share = np.interp(score, self.scores_, self.shares_)
         spline = CubicSpline(_knots(self.n_knots), self.heights_, bc_type="natural")
-        new = np.clip(score + spline(share, 1), 0.0, 1.0)
-        return _replace_top(proba, rows, top, new)
+        new = score + spline(share, 1)
+        return _replace_top(proba, top, new)
 
     def _problem(self) -> str | None:
         if len(self.heights_) != self.n_knots:
@@ -139,15 +145,18 @@ def _gauss_points(breaks: FloatArray, n_points: int = 3) -> tuple[FloatArray, Fl
     return (middle + half * node).ravel(), (half * share).ravel()
 
 
-def _replace_top(proba: FloatArray, rows: IntArray, top: IntArray, new: FloatArray) -> FloatArray:
-    """Put `new` in the top column and share out what is left in the others' proportions."""
-    result = proba.copy()
-    result[rows, top] = 0.0
-    rest = result.sum(axis=1)
-    alone = rest <= np.finfo(np.float64).tiny
-    result[alone] = 1.0
-    result[rows, top] = 0.0
-    rest[alone] = proba.shape[1] - 1
-    result *= ((1 - new) / rest)[:, None]
-    result[rows, top] = new
-    return result
+def _replace_top(proba: FloatArray, top: IntArray, new: FloatArray) -> FloatArray:
+    """Put `new` in the top column and share out what is left, never so much that another wins."""
+    rows, n_others = np.arange(len(proba)), proba.shape[1] - 1
+    new = np.clip(new, (1 + MARGIN) / (n_others + 1), 1.0)
+    others = proba.copy()
+    others[rows, top] = 0.0
+    others = normalise_rows(others, np.full(proba.shape, 1 / n_others))
+    largest = others.max(axis=1)
+    allowed = new / np.maximum(1 - new, SMALLEST_PROBABILITY) * (1 - MARGIN**2)
+    excess = np.maximum(largest - np.minimum(allowed, 1.0), 0.0)
+    evened = excess / np.maximum(largest - 1 / n_others, MARGIN**2)
+    others += np.minimum(evened, 1.0)[:, None] * (1 / n_others - others)
+    others *= (1 - new)[:, None]
+    others[rows, top] = new
+    return others

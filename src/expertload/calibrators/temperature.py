@@ -30,6 +30,8 @@ NEARLY_UNIFORM = 1e3
 # Beyond this sharpness only rounding tells a set with errors from one without.
 SHARPEST = 2.0**60
 MAX_STEPS = 200
+# Blocks of rows that stay in the processor's cache.
+BLOCK_VALUES = 2**15
 
 
 class InverseTemperature(NamedTuple):
@@ -166,13 +168,19 @@ def _newton_in_bracket(
 
 def _moments(gaps: FloatArray, weight: FloatArray, factor: float) -> tuple[float, float]:
     """Return the weighted mean over cases of a row's mean gap and of its variance."""
-    proba = np.exp(factor * gaps)
-    total = proba.sum(axis=1)
-    proba *= gaps
-    first = proba.sum(axis=1) / total
-    second = np.einsum("ij,ij->i", proba, gaps) / total
-    share = weight / weight.sum()
-    return float(share @ first), float(share @ (second - first**2))
+    mean = variance = 0.0
+    n_rows = max(1, BLOCK_VALUES // gaps.shape[1])
+    ones = np.ones(gaps.shape[1])
+    for start in range(0, len(gaps), n_rows):
+        block, share = gaps[start : start + n_rows], weight[start : start + n_rows]
+        proba = np.exp(factor * block)
+        total = proba @ ones
+        proba *= block
+        first = proba @ ones / total
+        second = np.einsum("ij,ij->i", proba, block) / total
+        mean += float(share @ first)
+        variance += float(share @ (second - first**2))
+    return mean / float(weight.sum()), variance / float(weight.sum())
 
 
 def _unbounded(n_iter: int) -> InverseTemperature:

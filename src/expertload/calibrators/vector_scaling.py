@@ -38,8 +38,8 @@ class VectorScaling(Calibrator):
         normal float.
     penalty
         The prior's precision: ``penalty / 2`` times the squared distance of scales from one and
-        shifts from zero is added to the summed NLL. Zero is Guo et al.'s method, whose fit may
-        then not exist: `converged_` is False and a `CalibrationWarning` says so.
+        shifts from zero is added to the summed NLL. Zero is Guo et al.'s method; where that has
+        no minimum, parameters grow until the likelihood no longer changes.
 
     Attributes
     ----------
