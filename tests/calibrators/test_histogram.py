@@ -22,9 +22,7 @@ def test_agrees_with_plain_loops(strategy, smoothing, decimals):
     calibrator = HistogramBinning(
         input="probabilities", n_bins=7, strategy=strategy, smoothing=smoothing
     )
-    # As logits the probabilities would be rounded, and rounding moves cases over bin edges.
-    seen = np.exp(np.log(np.maximum(proba, np.finfo(float).tiny)))
-    seen /= seen.sum(axis=1, keepdims=True)
+    # Going through logarithms rounds, and rounding may move a case over the edge of a bin.
     seen = softmax(np.log(np.maximum(proba, np.finfo(float).tiny)), axis=1)
     curves = [
         histogram_curve(seen[:, k], target == k, weight, 7, strategy, smoothing) for k in range(3)

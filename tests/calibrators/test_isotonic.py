@@ -42,18 +42,13 @@ def test_a_class_without_cases_keeps_its_probabilities():
 
 
 def test_a_row_of_zeros_keeps_its_probabilities():
-    fitted = IsotonicCalibration(input="probabilities")
-    low = [[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]]
-    high = [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
-    fitted.fit(low + high, [1, 2, 0, 0, 1, 2])
-    row = [[0.05, 0.05, 0.9]]
-    assert fitted.transform(row)[0, 2] == 1.0
-    row = [[0.34, 0.33, 0.33]]
-    values = [
-        np.interp(p, q, v) for p, q, v in zip(row[0], fitted.proba_, fitted.values_, strict=True)
-    ]
-    expected = row if sum(values) == 0 else [np.array(values) / sum(values)]
-    np.testing.assert_allclose(fitted.transform(row), expected, rtol=1e-12)
+    # Each class is right at 0.8 and wrong at 0.1, so all curves say zero at one twelfth.
+    eye = np.eye(12)
+    proba = 0.8 * eye + 0.1 * np.roll(eye, 1, axis=1) + 0.1 * np.roll(eye, 2, axis=1)
+    fitted = IsotonicCalibration(input="probabilities").fit(proba, np.arange(12))
+    row = np.array([[0.08, 0.09, 0.07, 0.1, 0.085, 0.075, 0.08, 0.08, 0.08, 0.08, 0.09, 0.09]])
+    np.testing.assert_allclose(fitted.transform(row), row, rtol=1e-12)
+    np.testing.assert_allclose(fitted.transform(proba), eye, atol=1e-12)
 
 
 def test_lowers_error():

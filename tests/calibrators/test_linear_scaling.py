@@ -160,7 +160,7 @@ def test_derivatives_agree_with_differences(kind, cases, weight):
     size = 6 if kind is _DiagonalMap else 12
     rng = np.random.default_rng(0)
     prior = Prior(rng.normal(size=size), rng.random(size))
-    problem = SoftmaxRegression(kind(cases[0]), cases[1], weight, prior)
+    problem = SoftmaxRegression(kind, cases[0], cases[1], weight, prior)
     x = 0.3 * rng.normal(size=size)
     gradient = problem.gradient(x)
     np.testing.assert_allclose(gradient, slope(problem.value, x), atol=1e-8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import quad
@@ -82,7 +83,7 @@ def spline_heights(scores, correct, n_knots):
     breaks = np.union1d(ends, knots)
 
     def integral(f):
-        return sum(quad(f, a, b)[0] for a, b in zip(breaks[:-1], breaks[1:], strict=True))
+        return sum(quad(f, a, b)[0] for a, b in pairwise(breaks))
 
     gram = [[integral(lambda t, f=f, g=g: f(t) * g(t)) for g in basis] for f in basis]
     right = [integral(lambda t, f=f: f(t) * np.interp(t, ends, error)) for f in basis]

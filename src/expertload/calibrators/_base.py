@@ -30,7 +30,7 @@ from expertload._validation import (
 )
 from expertload.calibrators import _storage
 from expertload.calibrators._logits import log_probabilities
-from expertload.exceptions import ParameterError
+from expertload.exceptions import InvalidInputError
 
 
 class CalibrationWarning(UserWarning):
@@ -81,15 +81,15 @@ class Calibrator(ABC):
 
         Parameters
         ----------
-        inputs
+        inputs : array-like of shape (n_cases, n_classes)
             One row a case and one column a class, logits or probabilities as the option `input`
             says. A single column stands for the second of two classes: its log-odds, or its
             probability.
-        y_true
+        y_true : array-like of shape (n_cases,)
             The true label of each case.
-        sample_weight
+        sample_weight : array-like of shape (n_cases,), optional
             Weights, zero or more; cases of weight zero count as absent.
-        labels
+        labels : array-like of shape (n_classes,), optional
             Names of the columns in order; needed where labels are not column numbers.
 
         Returns
@@ -118,13 +118,13 @@ class Calibrator(ABC):
 
         Parameters
         ----------
-        inputs
+        inputs : array-like of shape (n_cases, n_classes)
             Cases in the form that `fit` was given.
 
         Returns
         -------
-        FloatArray
-            Float64 of shape (cases, classes).
+        ndarray of shape (n_cases, n_classes)
+            Float64.
         """
         caller = f"{type(self).__name__}.transform"
         check_fitted(self.is_fitted, caller)
@@ -200,7 +200,7 @@ class Calibrator(ABC):
 
         Parameters
         ----------
-        path
+        path : path-like
             Where to write; the folder must exist.
         """
         _storage.write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
@@ -232,7 +232,7 @@ class Calibrator(ABC):
         calibrator = cls(**options)
         try:
             calibrator._check_options()
-        except ParameterError as error:
+        except InvalidInputError as error:
             _storage.refuse(str(error).rstrip("."))
         return calibrator
 

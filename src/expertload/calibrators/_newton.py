@@ -1,8 +1,9 @@
 """Newton's method for smooth convex functions, with a step that always goes down.
 
 The problem offers its value, its gradient and a Newton direction; this module only decides how
-far to go and when to stop. Half the product of gradient and direction is the decrease that the
-quadratic model still promises, and the search ends when that is lost in rounding.
+far to go and when to stop. The product of gradient and direction is twice the decrease that the
+quadratic model still promises. Once that is lost in the value's rounding, Newton steps converge
+quadratically, and one last full step leaves nothing to gain.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from expertload._typing import FloatArray
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 60
-# The decrease still promised, relative to the value, at which to stop.
-ENOUGH = 1e-20
-# The promise below which a failed line search is put down to rounding.
-ROUNDING = 1e-12
+# A promised decrease, relative to the value, too small for the value to show.
+UNSEEN = 1e-13
 
 
 class Problem(Protocol):
@@ -50,11 +49,11 @@ def minimise(problem: Problem, start: FloatArray) -> Minimum:
         gradient = problem.gradient(x)
         direction = problem.direction(x, gradient)
         promise = -float(gradient @ direction)
-        if promise <= ENOUGH * max(1.0, abs(value)):
-            return Minimum(x, True, iteration)
+        if promise <= UNSEEN * max(1.0, abs(value)):
+            return Minimum(x + direction, True, iteration + 1)
         step = _line_search(problem, x, value, direction, promise)
         if step is None:
-            return Minimum(x, promise <= ROUNDING, iteration)
+            return Minimum(x, False, iteration)
         x, value = step
     return Minimum(x, False, MAX_ITERATIONS)
 

@@ -42,7 +42,7 @@ def make_calibrator(name: str, **options: Any) -> Calibrator:
 
     Parameters
     ----------
-    name
+    name : str
         A key of `CALIBRATORS`.
     **options
         The calibrator's own options, checked at once.
@@ -71,7 +71,7 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
 
     Parameters
     ----------
-    path
+    path : path-like
         The file. One that is damaged, of another kind, or written by a newer library raises
         `FileFormatError`.
 

@@ -8,17 +8,19 @@ has one minimum for any data: one case, a missing class, or no error at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
-from expertload.calibrators._logits import centre, one_hot, softmax
+from expertload.calibrators._logits import centre, softmax
 from expertload.calibrators._newton import conjugate_gradient
 
 LARGEST_LOGIT = 1e50
 # Products with the Hessian in one Newton step; a direction cut short still leads down.
 MAX_PRODUCTS = 100
+BLOCK_VALUES = 2**18
 
 
 class Map(Protocol):
@@ -42,47 +44,85 @@ class Prior(NamedTuple):
 
 
 class SoftmaxRegression:
-    """Mean NLL plus prior, as a problem for Newton's method."""
+    """Mean NLL plus prior, as a problem for Newton's method.
 
-    def __init__(self, linear: Map, target: IntArray, weight: FloatArray, prior: Prior) -> None:
-        self._linear = linear
+    Cases are visited in blocks small enough for the processor's cache; `make_map` builds the map
+    of a block from its logits.
+    """
+
+    def __init__(
+        self,
+        make_map: Callable[[FloatArray], Map],
+        logits: FloatArray,
+        target: IntArray,
+        weight: FloatArray,
+        prior: Prior,
+    ) -> None:
+        n_rows = max(1, BLOCK_VALUES // logits.shape[1])
+        starts = range(0, len(logits), n_rows)
+        slices = [slice(start, start + n_rows) for start in starts]
+        share = weight / weight.sum()
+        self._blocks = [_Block(make_map(logits[s]), target[s], share[s]) for s in slices]
         self._prior = prior
-        self._target = target
-        self._share = weight / weight.sum()
 
     def value(self, x: FloatArray) -> float:
         """Return the objective."""
-        gaps = centre(self._linear.forward(x))
-        true_gap = gaps[np.arange(len(gaps)), self._target]
-        nll = np.log(np.exp(gaps, out=gaps).sum(axis=1)) - true_gap
-        offset = x - self._prior.mean
-        return float(self._share @ nll + self._prior.strength @ offset**2 / 2)
+        nll = sum(block.value(x) for block in self._blocks)
+        return nll + float(self._prior.strength @ (x - self._prior.mean) ** 2) / 2
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Return the objective's gradient."""
-        residual = softmax(self._linear.forward(x))
-        residual -= one_hot(self._target, residual.shape[1])
-        residual *= self._share[:, None]
-        prior: FloatArray = self._prior.strength * (x - self._prior.mean)
-        return self._linear.adjoint(residual) + prior
+        total: FloatArray = self._prior.strength * (x - self._prior.mean)
+        for block in self._blocks:
+            total += block.gradient(x)
+        return total
 
     def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
         """Return a Newton direction by conjugate gradients on Hessian products."""
-        proba = softmax(self._linear.forward(x))
-        share, strength = self._share[:, None], self._prior.strength
+        proba = [softmax(block.linear.forward(x)) for block in self._blocks]
+        diagonal = self._prior.strength.copy()
+        for block, p in zip(self._blocks, proba, strict=True):
+            diagonal += block.hessian_diagonal(p)
+        diagonal = np.maximum(diagonal, max(1e-12 * float(diagonal.max()), 1e-300))
 
         def product(v: FloatArray) -> FloatArray:
-            rows = self._linear.forward(v)
-            rows -= np.einsum("ij,ij->i", proba, rows)[:, None]
-            rows *= proba
-            rows *= share
-            return self._linear.adjoint(rows) + strength * v
+            total: FloatArray = self._prior.strength * v
+            for block, p in zip(self._blocks, proba, strict=True):
+                total += block.hessian_product(p, v)
+            return total
 
-        diagonal = self._linear.adjoint_squared(share * proba * (1 - proba)) + strength
-        diagonal = np.maximum(diagonal, max(1e-12 * float(diagonal.max()), 1e-300))
-        return conjugate_gradient(
-            product, -gradient, diagonal, max_steps=min(2 * len(x), MAX_PRODUCTS)
-        )
+        max_steps = min(2 * len(x), MAX_PRODUCTS)
+        return conjugate_gradient(product, -gradient, diagonal, max_steps=max_steps)
+
+
+class _Block(NamedTuple):
+    """Some of the cases: their map, their classes and their shares of all weight."""
+
+    linear: Map
+    target: IntArray
+    share: FloatArray
+
+    def value(self, x: FloatArray) -> float:
+        gaps = centre(self.linear.forward(x))
+        true_gap = gaps[np.arange(len(gaps)), self.target]
+        nll = np.log(np.exp(gaps, out=gaps).sum(axis=1)) - true_gap
+        return float(self.share @ nll)
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        residual = softmax(self.linear.forward(x))
+        residual[np.arange(len(residual)), self.target] -= 1.0
+        residual *= self.share[:, None]
+        return self.linear.adjoint(residual)
+
+    def hessian_product(self, proba: FloatArray, v: FloatArray) -> FloatArray:
+        rows = self.linear.forward(v)
+        rows -= np.einsum("ij,ij->i", proba, rows)[:, None]
+        rows *= proba
+        rows *= self.share[:, None]
+        return self.linear.adjoint(rows)
+
+    def hessian_diagonal(self, proba: FloatArray) -> FloatArray:
+        return self.linear.adjoint_squared(self.share[:, None] * proba * (1 - proba))
 
 
 def bounded(logits: FloatArray) -> FloatArray:

@@ -29,21 +29,21 @@ class HistogramBinning(OneVsRest):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``.
-    n_bins
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed.
+    n_bins : int, default=15
         Bins a class. Equal probabilities are never split, so there may be fewer.
-    strategy
+    strategy : {"mass", "width"}, default="mass"
         ``"mass"`` for bins of equal weight, ``"width"`` for bins of equal width.
-    smoothing
+    smoothing : float, default=0
         Cases added to each bin at its mean input probability. Zero is the original method, whose
         bins may say exactly 0 or 1; any other value leaves thin bins near where they were.
 
     Attributes
     ----------
-    upper_edges_
+    upper_edges_ : list of ndarray
         For each class its bins' upper ends, which belong to the bins, ascending up to 1.
-    values_
+    values_ : list of ndarray
         For each class what its bins say. A bin without cases says its middle.
 
     Examples

@@ -31,12 +31,12 @@ class IsotonicCalibration(OneVsRest):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``.
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed.
 
     Attributes
     ----------
-    proba_, values_
+    proba_, values_ : list of ndarray
         For each class the corners of its curve.
 
     Examples

@@ -50,29 +50,29 @@ class KCal(Calibrator):
 
     Parameters
     ----------
-    bandwidth
+    bandwidth : float or "loo", default="loo"
         The kernel's standard deviation in the (projected) feature space, or ``"loo"``: the one
         under which leaving each calibration case out, the others give its class the highest mean
         log-probability. Cases that are the only one of their class are not asked.
-    projection
+    projection : None, "pca", matrix or callable, default=None
         ``None``; ``"pca"``; a matrix with a row a feature, which multiplies features from the
         right; or a function from features to features, which cannot be saved to a file.
-    n_components
+    n_components : int, default=16
         Components that ``"pca"`` keeps, or fewer where there are fewer.
-    prior
+    prior : {"calibration", "uniform"}, default="calibration"
         ``"calibration"`` takes the classes to be as frequent as in the calibration set,
         ``"uniform"`` takes them to be equally frequent.
-    n_classes
+    n_classes : int, optional
         The number of classes. By default the largest label plus one, or as many as there are
         names in `labels`.
 
     Attributes
     ----------
-    bandwidth_
+    bandwidth_ : float
         The bandwidth in use.
-    centre_, axes_
+    centre_, axes_ : ndarray of shape (n_features,) and (n_features, n_components)
         Features become ``(features - centre_) @ axes_`` (after a projection function).
-    support_, target_, weight_
+    support_, target_, weight_ : ndarray with one row a calibration case
         The calibration cases after that, their classes and weights.
 
     Examples

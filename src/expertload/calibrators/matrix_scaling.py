@@ -37,23 +37,23 @@ class MatrixScaling(Calibrator):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
         normal float.
-    off_diagonal_penalty
+    off_diagonal_penalty : float, optional
         Kull et al.'s lambda in the formula above, which they chose by cross-validation. None
         stands for k (k - 1), which adds each squared entry as it is: strong enough to keep a
         hundred classes from overfitting five thousand cases.
-    intercept_penalty
+    intercept_penalty : float, default=0.1
         Kull et al.'s mu.
-    penalty
+    penalty : float, default=1
         The precision of a normal prior around the identity, on the summed NLL.
 
     Attributes
     ----------
-    matrix_, intercept_
+    matrix_, intercept_ : ndarray of shape (n_classes, n_classes) and (n_classes,)
         The logits become ``logits @ matrix_.T + intercept_``.
-    converged_, n_iter_
+    converged_, n_iter_ : bool, int
         Whether the minimum was found, and in how many Newton steps.
 
     Examples
@@ -61,7 +61,7 @@ class MatrixScaling(Calibrator):
     >>> logits = [[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 4.0]]
     >>> calibrator = MatrixScaling().fit(logits, [0, 0, 1, 1])
     >>> float(calibrator.transform([[4.0, 0.0]])[0, 0].round(3))
-    0.708
+    0.719
     """
 
     name = "matrix_scaling"
@@ -100,7 +100,7 @@ class MatrixScaling(Calibrator):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         logits = bounded(inputs)
         k = self.n_classes_
-        problem = SoftmaxRegression(_FullMap(logits), target, weight, self._prior(weight.sum()))
+        problem = SoftmaxRegression(_FullMap, logits, target, weight, self._prior(weight.sum()))
         factor = fit_inverse_temperature(logits, target, weight).value
         found = minimise(problem, np.concatenate([factor * np.eye(k).ravel(), np.zeros(k)]))
         self.matrix_, self.intercept_ = found.x[:-k].reshape(k, k), found.x[-k:]
@@ -127,7 +127,6 @@ class _FullMap:
 
     def __init__(self, logits: FloatArray) -> None:
         self._logits = logits
-        self._squares = logits**2
 
     def forward(self, x: FloatArray) -> FloatArray:
         k = self._logits.shape[1]
@@ -139,4 +138,4 @@ class _FullMap:
         return np.concatenate([(rows.T @ self._logits).ravel(), rows.sum(axis=0)])
 
     def adjoint_squared(self, rows: FloatArray) -> FloatArray:
-        return np.concatenate([(rows.T @ self._squares).ravel(), rows.sum(axis=0)])
+        return np.concatenate([(rows.T @ self._logits**2).ravel(), rows.sum(axis=0)])

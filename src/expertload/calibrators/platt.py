@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from expertload._typing import FloatArray, IntArray
+from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import log_odds, normalise_rows, softmax
 from expertload.calibrators._newton import Minimum, minimise
@@ -30,17 +30,17 @@ class PlattScaling(Calibrator):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
         normal float.
 
     Attributes
     ----------
-    slope_, intercept_
+    slope_, intercept_ : ndarray of shape (n_classes,)
         One number a class: its probability is ``expit(slope * log_odds + intercept)`` before
         rows are divided by their sums. A class without cases gets a slope of zero and the low
         probability that Platt's targets leave it.
-    converged_, n_iter_
+    converged_, n_iter_ : bool, int
         Whether all fits settled, and the most Newton steps that one took.
 
     Examples
@@ -85,9 +85,9 @@ class PlattScaling(Calibrator):
         return normalise_rows(sigmoids, softmax(inputs))
 
 
-def fit_sigmoid(scores: FloatArray, positive: FloatArray, weight: FloatArray) -> Minimum:
+def fit_sigmoid(scores: FloatArray, positive: BoolArray, weight: FloatArray) -> Minimum:
     """Return slope and intercept of the sigmoid that fits Platt's targets best."""
-    n_positive = float(weight @ positive)
+    n_positive = float(weight[positive].sum())
     n_negative = float(weight.sum()) - n_positive
     high, low = (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2)
     scale = max(float(np.abs(scores).max()), 1e-300)
@@ -98,7 +98,10 @@ def fit_sigmoid(scores: FloatArray, positive: FloatArray, weight: FloatArray) ->
 
 
 class _Sigmoid:
-    """The weighted mean cross-entropy of a sigmoid with soft targets."""
+    """The weighted mean cross-entropy of a sigmoid with soft targets.
+
+    Sums are taken by einsum: BLAS would wake threads for each, which a busy machine pays dearly.
+    """
 
     def __init__(self, scores: FloatArray, soft: FloatArray, weight: FloatArray) -> None:
         self._scores, self._soft = scores, soft
@@ -106,17 +109,21 @@ class _Sigmoid:
 
     def value(self, x: FloatArray) -> float:
         f = self._scores * x[0] + x[1]
-        return float(self._share @ (np.logaddexp(0, f) - self._soft * f))
+        # log(1 + exp(f)) in a form that cannot overflow
+        softplus = np.maximum(f, 0) + np.log1p(np.exp(-np.abs(f)))
+        softplus -= self._soft * f
+        return float(np.einsum("i,i->", self._share, softplus))
 
     def gradient(self, x: FloatArray) -> FloatArray:
         residual = self._share * (expit(self._scores * x[0] + x[1]) - self._soft)
-        return np.array([residual @ self._scores, residual.sum()])
+        return np.array([np.einsum("i,i->", residual, self._scores), residual.sum()])
 
     def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
         proba = expit(self._scores * x[0] + x[1])
         curvature = self._share * proba * (1 - proba)
-        cross = curvature @ self._scores
-        hessian = np.array([[curvature @ self._scores**2, cross], [cross, curvature.sum()]])
+        first = np.einsum("i,i->", curvature, self._scores)
+        second = np.einsum("i,i,i->", curvature, self._scores, self._scores)
+        hessian = np.array([[second, first], [first, curvature.sum()]])
         # Equal scores leave slope and intercept undetermined; the shortest step is then right.
         step: FloatArray = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
         return step

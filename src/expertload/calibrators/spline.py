@@ -47,16 +47,16 @@ class SplineCalibration(Calibrator):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``.
-    n_knots
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed.
+    n_knots : int, default=6
         Knots of the spline, evenly spaced over the shares; six in the paper.
 
     Attributes
     ----------
-    heights_
+    heights_ : ndarray of shape (n_knots,)
         The spline at its knots.
-    scores_, shares_
+    scores_, shares_ : ndarray of shape (n_points,)
         The distinct top probabilities and where on [0, 1] each lies.
 
     Examples
@@ -87,8 +87,7 @@ class SplineCalibration(Calibrator):
         check_count(self.n_knots, "n_knots", type(self).__name__, minimum=3)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
-        proba = softmax(inputs)
-        top = proba.argmax(axis=1)
+        proba, top = softmax(inputs), inputs.argmax(axis=1)
         score = proba[np.arange(len(proba)), top]
         cases = tally(Cases(top == target, score, weight))
         ends = np.concatenate([[0.0], np.cumsum(cases.weight)])
@@ -98,9 +97,9 @@ class SplineCalibration(Calibrator):
         self.shares_ = (ends[:-1] + ends[1:]) / 2
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
-        proba = softmax(inputs)
-        rows, top = np.arange(len(proba)), proba.argmax(axis=1)
-        score = proba[rows, top]
+        # Two logits that differ may give equal probabilities, so the logits say which is on top.
+        proba, top = softmax(inputs), inputs.argmax(axis=1)
+        score = proba[np.arange(len(proba)), top]
         share = np.interp(score, self.scores_, self.shares_)
         spline = CubicSpline(_knots(self.n_knots), self.heights_, bc_type="natural")
         new = score + spline(share, 1)

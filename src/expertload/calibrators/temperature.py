@@ -51,24 +51,24 @@ class TemperatureScaling(Calibrator):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
         normal float.
-    objective
+    objective : {"nll", "ece"}, default="nll"
         ``"nll"``, a proper score, or ``"ece"``: the temperature out of 0.1, 0.2 … 10 with the
         least expected calibration error over 15 bins of equal mass, as in the paper. Among equal
         errors the temperature nearest to one wins.
 
     Attributes
     ----------
-    temperature_
+    temperature_ : float
         Positive. Where every case is right no temperature is best: it is then 1, `converged_` is
         False, and a `CalibrationWarning` says so. Where the logits are no better than chance the
         best is infinite: it is then a thousand times the widest gap between logits, with the same
         signs.
-    converged_
+    converged_ : bool
         Whether the minimum was found.
-    n_iter_
+    n_iter_ : int
         Temperatures tried.
 
     Examples

@@ -33,19 +33,19 @@ class VectorScaling(Calibrator):
 
     Parameters
     ----------
-    input
-        ``"logits"`` or ``"probabilities"``; the latter enter as logarithms, zeros as the smallest
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
         normal float.
-    penalty
+    penalty : float, default=1
         The prior's precision: ``penalty / 2`` times the squared distance of scales from one and
         shifts from zero is added to the summed NLL. Zero is Guo et al.'s method; where that has
         no minimum, parameters grow until the likelihood no longer changes.
 
     Attributes
     ----------
-    scale_, shift_
+    scale_, shift_ : ndarray of shape (n_classes,)
         One number a class.
-    converged_, n_iter_
+    converged_, n_iter_ : bool, int
         Whether the minimum was found, and in how many Newton steps.
 
     Examples
@@ -82,7 +82,7 @@ class VectorScaling(Calibrator):
         zeros, ones = np.zeros(self.n_classes_), np.ones(self.n_classes_)
         strength = np.full(2 * self.n_classes_, self.penalty / weight.sum())
         prior = Prior(np.concatenate([ones, zeros]), strength)
-        problem = SoftmaxRegression(_DiagonalMap(logits), target, weight, prior)
+        problem = SoftmaxRegression(_DiagonalMap, logits, target, weight, prior)
         factor = fit_inverse_temperature(logits, target, weight).value
         found = minimise(problem, np.concatenate([factor * ones, zeros]))
         self.scale_, self.shift_ = np.split(found.x, 2)
