@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.special import softmax
+from tests.calibrators.synthetic import overconfident
 
 from expertload import exceptions
 from expertload.calibrators import (
@@ -20,7 +21,6 @@ from expertload.calibrators import (
     KCal,
     make_calibrator,
 )
-from tests.calibrators.synthetic import overconfident
 
 # A bandwidth found by leaving cases out takes a repeated case for two cases.
 OPTIONS = {"kcal": {"bandwidth": 1.5, "n_classes": 3}}
@@ -176,6 +176,13 @@ class TestHardSets:
         logits = size * rng.choice([-1.0, 0.5, 1.0], size=(60, 3))
         target = np.where(rng.random(60) < 0.7, logits.argmax(axis=1), rng.integers(3, size=60))
         check_rows(fit(name, logits, target).transform(logits), (60, 3))
+
+    @pytest.mark.parametrize("size", [1e-311, 1e-200, 1e-30])
+    @pytest.mark.parametrize("right", [False, True])
+    def test_vanishing_logits(self, name, size, right):
+        logits = size * np.random.default_rng(5).normal(size=(30, 3))
+        target = logits.argmax(axis=1) if right else logits.argmin(axis=1)
+        check_rows(fit(name, logits, target).transform(logits), (30, 3))
 
     def test_logits_of_very_different_sizes(self, name):
         rng = np.random.default_rng(6)

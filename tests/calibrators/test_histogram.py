@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import softmax
+from tests.calibrators.synthetic import log_loss, overconfident
+from tests.reference.calibrators import histogram_curve
 
 from expertload.calibrators import HistogramBinning
 from expertload.metrics import expected_calibration_error
-from tests.calibrators.synthetic import log_loss, overconfident
-from tests.reference.calibrators import histogram_curve
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.5])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.isotonic import IsotonicRegression
+from tests.calibrators.synthetic import overconfident
 
 from expertload.calibrators import IsotonicCalibration
 from expertload.metrics import expected_calibration_error
-from tests.calibrators.synthetic import overconfident
 
 
 @pytest.mark.parametrize("weighted", [False, True])

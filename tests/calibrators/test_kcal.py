@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.calibrators.synthetic import clusters, log_loss
+from tests.reference.calibrators import kernel_posterior
 
 from expertload import exceptions
 from expertload.calibrators import KCal, _kernel
 from expertload.metrics import expected_calibration_error
-from tests.calibrators.synthetic import clusters, log_loss
-from tests.reference.calibrators import kernel_posterior
 
 
 @pytest.fixture(scope="module")

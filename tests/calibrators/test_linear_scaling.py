@@ -9,6 +9,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
+from tests.calibrators.synthetic import log_loss, overconfident
+from tests.reference.calibrators import softmax_loss
 
 from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, _newton
 from expertload.calibrators._newton import conjugate_gradient, minimise
@@ -16,8 +18,6 @@ from expertload.calibrators._softmax_regression import Prior, SoftmaxRegression
 from expertload.calibrators.matrix_scaling import _FullMap
 from expertload.calibrators.vector_scaling import _DiagonalMap
 from expertload.metrics import expected_calibration_error
-from tests.calibrators.synthetic import log_loss, overconfident
-from tests.reference.calibrators import softmax_loss
 
 
 @pytest.fixture(scope="module")

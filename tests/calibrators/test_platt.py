@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.calibration import _SigmoidCalibration
-
-from expertload.calibrators import PlattScaling
-from expertload.calibrators._logits import log_odds
-from expertload.metrics import expected_calibration_error
 from tests.calibrators.synthetic import log_loss, overconfident
 from tests.reference import calibrators as reference
+
+from expertload.calibrators import CalibrationWarning, PlattScaling, _newton
+from expertload.calibrators._logits import log_odds
+from expertload.metrics import expected_calibration_error
 
 
 def test_two_classes_are_platt_s_method():
@@ -86,3 +86,9 @@ def test_lowers_loss_and_error():
     before, after = softmax(new, axis=1), PlattScaling().fit(logits, target).transform(new)
     assert log_loss(truth, after) < log_loss(truth, before) - 0.2
     assert expected_calibration_error(truth, after) < expected_calibration_error(truth, before) / 3
+
+
+def test_a_fit_cut_short_says_so(monkeypatch):
+    monkeypatch.setattr(_newton, "MAX_ITERATIONS", 1)
+    with pytest.warns(CalibrationWarning, match="did not settle"):
+        assert not PlattScaling().fit(*overconfident(50, 3, seed=1)).converged_

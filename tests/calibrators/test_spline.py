@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 from scipy.special import softmax
+from tests.calibrators.synthetic import log_loss, overconfident
+from tests.reference.calibrators import sampled_spline_correction, spline_heights
 
 from expertload.calibrators import SplineCalibration
 from expertload.metrics import expected_calibration_error, kolmogorov_smirnov_error
-from tests.calibrators.synthetic import log_loss, overconfident
-from tests.reference.calibrators import sampled_spline_correction, spline_heights
 
 
 def top_and_correct(logits, target):

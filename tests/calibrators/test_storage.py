@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.calibrators.synthetic import overconfident
 
 import expertload
 from expertload import exceptions
@@ -24,7 +25,6 @@ from expertload.calibrators import (
     load_calibrator,
     make_calibrator,
 )
-from tests.calibrators.synthetic import overconfident
 
 OPTIONS = {"kcal": {"bandwidth": 1.5, "projection": "pca", "n_components": 2}}
 EVERY = tuple(CALIBRATORS)

@@ -16,6 +16,8 @@ from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators._one_vs_rest import OneVsRest
 from expertload.calibrators._storage import Learned
 
+__all__ = ["HistogramBinning"]
+
 # The bins of a class without cases: none, which leaves its probabilities alone.
 KEPT = (np.empty(0), np.empty(0))
 

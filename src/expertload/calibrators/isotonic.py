@@ -16,6 +16,8 @@ from expertload._typing import FloatArray
 from expertload.calibrators._one_vs_rest import OneVsRest
 from expertload.calibrators._storage import Learned
 
+__all__ = ["IsotonicCalibration"]
+
 # The curve of a class without cases, which leaves its probabilities alone.
 KEPT = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 

@@ -34,6 +34,8 @@ from expertload.calibrators._kernel import choose_bandwidth, class_posterior
 from expertload.calibrators._logits import one_hot
 from expertload.calibrators._storage import Learned
 
+__all__ = ["KCal"]
+
 Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
 # No model's features lie this far out; beyond it, squares would overflow.
 FARTHEST = 1e100

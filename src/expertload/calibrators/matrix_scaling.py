@@ -27,6 +27,8 @@ from expertload.calibrators._softmax_regression import Prior, SoftmaxRegression,
 from expertload.calibrators._storage import Learned
 from expertload.calibrators.temperature import fit_inverse_temperature
 
+__all__ = ["MatrixScaling"]
+
 
 class MatrixScaling(Calibrator):
     """Multiply the logits by a matrix and add an intercept, under ODIR.
@@ -101,7 +103,8 @@ class MatrixScaling(Calibrator):
         logits = bounded(inputs)
         k = self.n_classes_
         problem = SoftmaxRegression(_FullMap, logits, target, weight, self._prior(weight.sum()))
-        factor = fit_inverse_temperature(logits, target, weight).value
+        # Newton's method starts where the logits are no longer saturated.
+        factor = min(fit_inverse_temperature(logits, target, weight).value, 1.0)
         found = minimise(problem, np.concatenate([factor * np.eye(k).ravel(), np.zeros(k)]))
         self.matrix_, self.intercept_ = found.x[:-k].reshape(k, k), found.x[-k:]
         self.converged_, self.n_iter_ = found.converged, found.n_iter

@@ -21,6 +21,8 @@ from expertload.calibrators._logits import log_odds, normalise_rows, softmax
 from expertload.calibrators._newton import Minimum, minimise
 from expertload.calibrators._storage import Learned
 
+__all__ = ["PlattScaling"]
+
 
 class PlattScaling(Calibrator):
     """Fit one sigmoid a class, one class against the rest.

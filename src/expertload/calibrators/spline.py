@@ -26,6 +26,8 @@ from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import SMALLEST_PROBABILITY, normalise_rows, softmax
 from expertload.calibrators._storage import Learned
 
+__all__ = ["SplineCalibration"]
+
 # How much, relatively, the predicted class stays ahead, so that rounding cannot tie it.
 MARGIN = 1e-6
 

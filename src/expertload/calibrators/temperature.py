@@ -19,9 +19,11 @@ import numpy as np
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_option
 from expertload.calibrators._base import Calibrator
-from expertload.calibrators._logits import centre, softmax
+from expertload.calibrators._logits import WIDEST_GAP, centre, softmax
 from expertload.calibrators._storage import Learned
 from expertload.metrics.calibration import expected_calibration_error_from_correctness
+
+__all__ = ["TemperatureScaling"]
 
 PAPER_GRID = np.arange(1, 101) / 10
 PAPER_BINS = 15
@@ -129,7 +131,7 @@ def fit_inverse_temperature(
     """Return the factor on the logits that minimises the weighted mean NLL."""
     gaps = centre(logits)
     scale = -float(gaps.min())
-    if scale == 0:
+    if scale <= 1 / WIDEST_GAP:  # as good as equal, and every temperature is right
         return InverseTemperature(1.0, True, 0)
     gaps /= scale  # in [-1, 0], so that squares cannot overflow
     true_gap = float(weight @ gaps[np.arange(len(gaps)), target] / weight.sum())

@@ -22,6 +22,8 @@ from expertload.calibrators._softmax_regression import Prior, SoftmaxRegression,
 from expertload.calibrators._storage import Learned
 from expertload.calibrators.temperature import fit_inverse_temperature
 
+__all__ = ["VectorScaling"]
+
 
 class VectorScaling(Calibrator):
     """Multiply each class's logit by a scale and add a shift.
@@ -83,7 +85,8 @@ class VectorScaling(Calibrator):
         strength = np.full(2 * self.n_classes_, self.penalty / weight.sum())
         prior = Prior(np.concatenate([ones, zeros]), strength)
         problem = SoftmaxRegression(_DiagonalMap, logits, target, weight, prior)
-        factor = fit_inverse_temperature(logits, target, weight).value
+        # Newton's method starts where the logits are no longer saturated.
+        factor = min(fit_inverse_temperature(logits, target, weight).value, 1.0)
         found = minimise(problem, np.concatenate([factor * ones, zeros]))
         self.scale_, self.shift_ = np.split(found.x, 2)
         self.converged_, self.n_iter_ = found.converged, found.n_iter
