@@ -6,7 +6,15 @@ Losses and training metrics, which need torch, are in `expertload.losses` and
 `expertload.torch_metrics`.
 """
 
-from expertload import display, exceptions, metrics, operating_point, scores, significance
+from expertload import (
+    calibrators,
+    display,
+    exceptions,
+    metrics,
+    operating_point,
+    scores,
+    significance,
+)
 from expertload.curve import (
     COCCurve,
     accuracy_at_load,
@@ -29,6 +37,7 @@ __all__ = [
     "accuracy_at_load_from_correctness",
     "aucoc_score",
     "aucoc_score_from_correctness",
+    "calibrators",
     "coc_curve",
     "coc_curve_from_correctness",
     "display",

@@ -117,8 +117,8 @@ class OperatingPoint:
             return f"Delegate everything: all {self.n_cases:g} cases go to experts."
         return (
             f"Accept at confidence >= {_digits(self.threshold)}: {1 - self.expert_load:.1%} of "
-            f"cases decided automatically, {self.accuracy:.1%} of them right; {self.expert_load:.1%} "
-            f"delegated ({self.n_delegated:g} of {self.n_cases:g})."
+            f"cases decided automatically, {self.accuracy:.1%} of them right; "
+            f"{self.expert_load:.1%} delegated ({self.n_delegated:g} of {self.n_cases:g})."
         )
 
 
