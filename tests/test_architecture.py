@@ -15,7 +15,7 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_validation"},
+    {"exceptions", "_typing", "_files", "_validation"},
     {"_tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "frames", "display", "report"},
     {"losses", "torch_metrics"},

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from expertload._files import write_atomically
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
     check_class_logits,
@@ -203,7 +204,7 @@ class Calibrator(ABC):
         path : path-like
             Where to write; the folder must exist.
         """
-        _storage.write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
 
     # ----------------------------------------------------------------------- inside
 

@@ -7,10 +7,8 @@ refused in words. Python prints floats so that reading them back gives the same 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -36,32 +34,6 @@ class Learned(NamedTuple):
 
 
 # --------------------------------------------------------------------------- writing
-
-
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` so that the file is the old one or the new one, whenever the process dies."""
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with draft.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def plain(value: Any) -> Any:
