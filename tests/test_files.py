@@ -17,7 +17,7 @@ def test_writes_text_and_bytes_over_what_was_there(tmp_path):
     assert path.read_text(encoding="utf-8") == "first, with ünicode"
     write_atomically(path, b"second")
     assert path.read_bytes() == b"second"
-    assert os.listdir(tmp_path) == ["file"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path, monkeypatch):
@@ -27,7 +27,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_full_disk_for_real(tmp_path):
@@ -51,4 +51,4 @@ def test_a_full_disk_for_real(tmp_path):
     assert done.returncode != 0
     assert "OSError" in done.stderr
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file"]
+    assert list(tmp_path.iterdir()) == [path]

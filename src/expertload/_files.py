@@ -11,7 +11,7 @@ __all__ = ["write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Write beside the target, make it durable, then rename over it; on any failure, leave no trace.
+    """Write beside the target, make it durable, then rename over it; a failure leaves no trace.
 
     Raises what the system raises (`OSError`), the target being as it was.
     """
