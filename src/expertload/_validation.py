@@ -719,6 +719,33 @@ def require_extra(module: str, extra: str, what: str) -> Any:
         ) from error
 
 
+# --------------------------------------------------------------------------- images
+
+
+def check_images(images: AnyArray, labels: AnyArray, caller: str) -> None:
+    """Raise unless `images` are whole bytes (n, height, width, channels) with a label each."""
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise ShapeError(
+            _message(
+                "images",
+                caller,
+                "must be uint8 of shape (n, height, width, channels)",
+                f"{images.dtype} of shape {images.shape}",
+                "grey images need a last axis of one: images[..., None]",
+            )
+        )
+    if labels.dtype != np.int64 or labels.ndim != 1:
+        raise ShapeError(
+            _message(
+                "labels",
+                caller,
+                "must be int64 with 1 dimension",
+                f"{labels.dtype} of shape {labels.shape}",
+            )
+        )
+    check_same_length(caller, images=images, labels=labels)
+
+
 # --------------------------------------------------------------------------- wording
 
 

@@ -16,6 +16,9 @@
     │   └── InsufficientDataError    valid cases, but too few or too uniform for the request
     ├── NotFittedError (ValueError, AttributeError)
     ├── FileFormatError (ValueError)  a saved file that is not what it should be
+    │   └── DataDamagedError         a data set's file that is cut short, altered or unsafe
+    ├── DataNotFoundError (FileNotFoundError)  a data set that is not on this machine
+    ├── DownloadError (OSError)      a download that could not be completed
     └── MissingExtraError (ImportError)
 
 All input errors are also ``ValueError``, so code that guards against those keeps working.
@@ -23,7 +26,10 @@ All input errors are also ``ValueError``, so code that guards against those keep
 
 __all__ = [
     "CorrectnessError",
+    "DataDamagedError",
+    "DataNotFoundError",
     "DataTypeError",
+    "DownloadError",
     "EmptyInputError",
     "ExpertLoadError",
     "FileFormatError",
@@ -94,6 +100,18 @@ class NotFittedError(ExpertLoadError, ValueError, AttributeError):
 
 class FileFormatError(ExpertLoadError, ValueError):
     """A saved file is damaged, of another kind, or of a version that is not understood."""
+
+
+class DataDamagedError(FileFormatError):
+    """A data set's file is cut short, altered, or holds something that is not safe to read."""
+
+
+class DataNotFoundError(ExpertLoadError, FileNotFoundError):
+    """A data set is not on this machine; the message says what to run."""
+
+
+class DownloadError(ExpertLoadError, OSError):
+    """A download could not be completed; what has arrived is kept and taken up again."""
 
 
 class MissingExtraError(ExpertLoadError, ImportError):

@@ -1,0 +1,154 @@
+"""What a data set is: three splits of plain arrays, and how to feed them to a network.
+
+Images are kept as the bytes they came as, ``uint8`` of shape (n, height, width, channels), so
+that all of CIFAR-100 fits in 180 MB and a batch costs one indexing operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expertload._typing import IntArray
+from expertload._validation import check_images
+
+__all__ = ["Augmentation", "Dataset", "ImageArray", "Normalisation", "Split"]
+
+ImageArray: TypeAlias = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images with their labels.
+
+    Attributes
+    ----------
+    images : ndarray of uint8, shape (n, height, width, channels)
+    labels : ndarray of int64, shape (n,)
+        Class numbers, from zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.data import Split
+    >>> len(Split(np.zeros((5, 8, 8, 1), np.uint8), np.zeros(5, np.int64)))
+    5
+    """
+
+    images: ImageArray
+    labels: IntArray
+
+    def __post_init__(self) -> None:
+        check_images(self.images, self.labels, "Split")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, indices: IntArray) -> Split:
+        """Return the named rows as a split of their own."""
+        return Split(self.images[indices], self.labels[indices])
+
+    def nothing(self) -> Split:
+        """Return a split of the same kind without rows, for data sets that only test."""
+        return self.take(np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How bytes become the numbers a network sees: ``(byte / 255 - mean) / std`` a channel.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import Normalisation
+    >>> Normalisation.symmetric(1)  # zero to one becomes minus one to one
+    Normalisation(mean=(0.5,), std=(0.5,))
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def symmetric(cls, channels: int) -> Normalisation:
+        """Map the bytes onto [-1, 1], whatever the images hold."""
+        return cls((0.5,) * channels, (0.5,) * channels)
+
+    @classmethod
+    def measured(cls, images: ImageArray) -> Normalisation:
+        """Take mean and standard deviation from the images themselves."""
+        # Sums over a histogram are exact and need no float copy of the images.
+        values = np.arange(256) / 255
+        mean, std = [], []
+        for channel in range(images.shape[-1]):
+            share = np.bincount(images[..., channel].ravel(), minlength=256) / images[..., 0].size
+            centre = float(share @ values)
+            mean.append(centre)
+            std.append(max(float(np.sqrt(share @ (values - centre) ** 2)), 1 / 255))
+        return cls(tuple(mean), tuple(std))
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random changes to training images: a crop out of a padded frame, and a mirror image.
+
+    Attributes
+    ----------
+    padding : int
+        Black pixels put around the image before a piece of its own size is cut out.
+    flip : bool
+        Whether to mirror left and right, half of the time.
+    """
+
+    padding: int = 0
+    flip: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set, ready for training.
+
+    Attributes
+    ----------
+    name : str
+        As it was asked for.
+    class_names : tuple of str
+        In the order of the class numbers.
+    train, validation, test : Split
+        Disjoint. Sets that only serve as a test (outliers, corruptions) have empty others.
+    normalisation : Normalisation
+        For a network trained on this set. Outliers are shown to a network with the
+        normalisation of the set it was trained on, not with their own.
+    augmentation : Augmentation
+        What is customary for this set.
+    source : str
+        Where the pixels came from, for the record.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    train: Split
+    validation: Split
+    test: Split
+    normalisation: Normalisation
+    augmentation: Augmentation
+    source: str
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, whether or not each has an image."""
+        return len(self.class_names)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        _, height, width, channels = self.test.images.shape
+        return height, width, channels
+
+    def __repr__(self) -> str:
+        height, width, channels = self.image_shape
+        return (
+            f"Dataset({self.name!r}: {len(self.train)}/{len(self.validation)}/{len(self.test)} "
+            f"images of {height} x {width} x {channels}, {self.num_classes} classes)"
+        )

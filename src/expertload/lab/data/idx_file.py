@@ -1,0 +1,32 @@
+"""The IDX format of the MNIST family: a magic number, the sizes, then the bytes."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from expertload.lab.data.catalogue import damaged
+from expertload.lab.data.dataset import ImageArray
+
+__all__ = ["read_idx"]
+
+UNSIGNED_BYTE = 0x08
+
+
+def read_idx(path: Path) -> ImageArray:
+    """Return the array in an IDX file of unsigned bytes, gzipped or not."""
+    try:
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, f"cannot be decompressed ({error})") from error
+    if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+        raise damaged(path, "does not begin as an IDX file of unsigned bytes")
+    start = 4 + 4 * content[3]
+    shape = np.frombuffer(content[4 : start - start % 4], dtype=">u4").astype(int)
+    if len(shape) != content[3] or len(content) - start != int(np.prod(shape)):
+        raise damaged(path, f"is cut short or too long for its shape {tuple(shape.tolist())}")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()

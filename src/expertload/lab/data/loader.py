@@ -1,0 +1,192 @@
+"""Batches of tensors straight from arrays of bytes, the same ones every time.
+
+A batch is determined by (seed, epoch, number) alone: no state is carried from batch to batch, so
+a run that was killed goes on exactly by asking for ``epoch(e, start=b)``. Orders and augmentation
+are drawn for the *global* batch and each rank takes its slice, so two processes see together what
+one would see alone, to the last bit.
+
+Everything happens on whole batches: one gather of bytes for crop and mirror image together, one
+conversion to float. There are no worker processes to start, feed or lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from expertload._validation import check_count
+from expertload.exceptions import ParameterError
+from expertload.lab.data.dataset import Augmentation, Normalisation, Split
+
+__all__ = ["Batch", "BatchLoader"]
+
+_ORDER, _AUGMENTATION = 0, 1  # streams of random numbers that must not meet
+
+
+class Batch(NamedTuple):
+    """One rank's share of a batch.
+
+    Attributes
+    ----------
+    images : Tensor
+        float32, shape (n, channels, height, width), normalised.
+    labels : Tensor
+        int64, shape (n,)
+    indices : Tensor
+        int64, shape (n,): the rows of the split.
+    global_size : int
+        The number of images over all ranks, to weigh means that ranks take on their own.
+    """
+
+    images: Tensor
+    labels: Tensor
+    indices: Tensor
+    global_size: int
+
+
+class BatchLoader:
+    """Serve a split in batches.
+
+    Parameters
+    ----------
+    split : Split
+    batch_size : int
+        The size of the global batch, over all ranks.
+    normalisation : Normalisation
+    augmentation : Augmentation, optional
+        Without it, images are served as they are.
+    shuffle : bool, default=False
+        Draw a new order each epoch.
+    seed : int, default=0
+        Of order and augmentation.
+    drop_last : bool, default=False
+        Leave out the last batch where it would be smaller than the others. Otherwise it is
+        served as it is, never padded with repeated images.
+    rank, world_size : int, default=0 and 1
+        Which share to serve. Shares of a batch differ by one image at most, and all ranks serve
+        the same number of batches; where the last batch has fewer images than there are ranks,
+        some shares of it are empty.
+    device : str or torch.device, default="cpu"
+        Where the bytes are kept and batches are made.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import load_dataset
+    >>> from expertload.lab.data.loader import BatchLoader
+    >>> digits = load_dataset("digits")
+    >>> loader = BatchLoader(digits.test, batch_size=128, normalisation=digits.normalisation)
+    >>> [len(batch.labels) for batch in loader.epoch(0)]
+    [128, 128, 128, 116]
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        *,
+        batch_size: int,
+        normalisation: Normalisation,
+        augmentation: Augmentation | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.batch_size = check_count(batch_size, "batch_size", "BatchLoader")
+        self.world_size = check_count(world_size, "world_size", "BatchLoader")
+        self.rank = check_count(rank, "rank", "BatchLoader", minimum=0)
+        if self.rank >= self.world_size:
+            raise ParameterError(
+                f"The 'rank' parameter of BatchLoader must be below the world size. Got rank "
+                f"{rank} of {world_size}."
+            )
+        self.seed = check_count(seed, "seed", "BatchLoader", minimum=0)
+        self.augmentation = augmentation or Augmentation()
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.device = torch.device(device)
+        self._bytes = torch.from_numpy(split.images).to(self.device)
+        self._labels = torch.from_numpy(split.labels).to(self.device)
+        self._scale, self._offset = _affine(normalisation, self.device)
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch, the same on every rank."""
+        whole, rest = divmod(len(self._labels), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+    def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
+        """Serve one epoch, from batch number `start` on."""
+        order = self._order(epoch)
+        for number in range(start, len(self)):
+            yield self._batch(order, epoch, number)
+
+    def _order(self, epoch: int) -> Tensor:
+        n = len(self._labels)
+        if not self.shuffle:
+            return torch.arange(n)
+        return torch.randperm(n, generator=_generator(self.seed, _ORDER, epoch))
+
+    def _batch(self, order: Tensor, epoch: int, number: int) -> Batch:
+        rows = order[number * self.batch_size : (number + 1) * self.batch_size]
+        share = _share(len(rows), self.rank, self.world_size)
+        draws = self._draw(len(rows), epoch, number)
+        mine = rows[share].to(self.device)
+        images = _crop_and_flip(
+            self._bytes[mine], *(draw[share].to(self.device) for draw in draws), self._padding
+        )
+        return Batch(self._normalise(images), self._labels[mine], mine, len(rows))
+
+    @property
+    def _padding(self) -> int:
+        return self.augmentation.padding
+
+    def _draw(self, n: int, epoch: int, number: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows and columns to crop from, and whether to mirror, for the global batch."""
+        generator = _generator(self.seed, _AUGMENTATION, epoch, number)
+        places = torch.randint(0, 2 * self._padding + 1, (2, n), generator=generator)
+        mirrored = torch.rand(n, generator=generator) < 0.5
+        return places[0], places[1], mirrored & self.augmentation.flip
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        """Bytes (n, height, width, channels) to floats (n, channels, height, width)."""
+        floats = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        return floats.mul_(self._scale).add_(self._offset)
+
+
+def _generator(*key: int) -> torch.Generator:
+    """Return a generator whose stream belongs to the key alone."""
+    state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state) >> 1)  # torch takes 63 bits
+
+
+def _share(n: int, rank: int, world_size: int) -> slice:
+    """Return the rows of a batch that fall to a rank; sizes differ by one at most."""
+    return slice(n * rank // world_size, n * (rank + 1) // world_size)
+
+
+def _affine(normalisation: Normalisation, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return scale and offset, so that a byte times scale plus offset is normalised."""
+    mean = torch.tensor(normalisation.mean, dtype=torch.float64)
+    std = torch.tensor(normalisation.std, dtype=torch.float64)
+    scale, offset = 1 / (255 * std), -mean / std
+    return tuple(t.float().view(-1, 1, 1).to(device) for t in (scale, offset))  # type: ignore[return-value]
+
+
+def _crop_and_flip(
+    images: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, padding: int
+) -> Tensor:
+    """Cut a piece of the image's own size from each image in its black frame, some mirrored."""
+    n, height, width, _ = images.shape
+    if padding == 0 and not mirrored.any():
+        return images
+    framed = torch.nn.functional.pad(images, (0, 0, padding, padding, padding, padding))
+    across = torch.arange(width, device=images.device)
+    columns = torch.where(mirrored[:, None], across.flip(0), across) + left[:, None]
+    rows = torch.arange(height, device=images.device) + top[:, None]
+    every = torch.arange(n, device=images.device)
+    return framed[every[:, None, None], rows[:, :, None], columns[:, None, :]]

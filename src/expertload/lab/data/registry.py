@@ -1,0 +1,199 @@
+"""Every data set by name: listing, fetching, loading."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from expertload._validation import check_count
+from expertload.exceptions import ParameterError
+from expertload.lab.data import (
+    cifar,
+    cifar100_c,
+    digits,
+    fashion_mnist,
+    image_folder,
+    medmnist,
+    npz,
+    svhn,
+    tiny_imagenet,
+)
+from expertload.lab.data.catalogue import Entry, Request, cache_folder
+from expertload.lab.data.dataset import Dataset
+from expertload.lab.data.fetch import fetch_files
+
+__all__ = ["DatasetInfo", "dataset_names", "describe_datasets", "fetch_dataset", "load_dataset"]
+
+_FAMILIES = (
+    digits.ENTRIES,
+    cifar.ENTRIES,
+    cifar100_c.ENTRIES,
+    tiny_imagenet.ENTRIES,
+    medmnist.ENTRIES,
+    svhn.ENTRIES,
+    fashion_mnist.ENTRIES,
+    image_folder.ENTRIES,
+    npz.ENTRIES,
+)
+_ENTRIES = {entry.name: entry for family in _FAMILIES for entry in family}
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One line of the list of data sets.
+
+    Attributes
+    ----------
+    usage : str
+        What to write for its name, with its argument if it takes one.
+    summary : str
+    present : bool
+        Whether it can be loaded without a download.
+    """
+
+    usage: str
+    summary: str
+    present: bool
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Return the names that `load_dataset` knows.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import dataset_names
+    >>> dataset_names()[0]
+    'digits'
+    """
+    return tuple(_ENTRIES)
+
+
+def describe_datasets(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[DatasetInfo, ...]:
+    """Return one line about each data set, and whether it is at hand.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import describe_datasets
+    >>> describe_datasets()[0].present  # the digits come with scikit-learn
+    True
+    """
+    folder = _folder(data_dir)
+    return tuple(
+        DatasetInfo(
+            f"{entry.name}:{entry.argument}" if entry.argument else entry.name,
+            entry.summary,
+            all(file.is_present(folder) for file in entry.files),
+        )
+        for entry in _ENTRIES.values()
+    )
+
+
+def fetch_dataset(
+    name: str, *, data_dir: str | os.PathLike[str] | None = None, progress: bool = False
+) -> Path:
+    """Download a data set from its official address, unless it is there.
+
+    Parameters
+    ----------
+    name : str
+        One of `dataset_names`; what follows a colon is ignored.
+    data_dir : path, optional
+        Where to put it; by default $EXPERTLOAD_DATA, or the user's cache folder.
+    progress : bool, default=False
+        Show a progress bar where standard error is a terminal.
+
+    Returns
+    -------
+    Path
+        The data folder, to be passed to `load_dataset` as `data_dir`.
+
+    Raises
+    ------
+    DownloadError
+        If it could not be completed. Run it again to go on where it stopped.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import fetch_dataset
+    >>> _ = fetch_dataset("digits")  # embedded: nothing to do
+    """
+    folder = _folder(data_dir)
+    fetch_files(_entry(name, "fetch_dataset").files, folder, progress=progress)
+    return folder
+
+
+def load_dataset(
+    name: str = "digits",
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    image_size: int | None = None,
+) -> Dataset:
+    """Load a data set into memory.
+
+    Parameters
+    ----------
+    name : str, default="digits"
+        One of `dataset_names`, with an argument after a colon where it takes one:
+        ``"cifar100-c:fog:3"``, ``"folder:scans/"``, ``"npz:mine.npz"``.
+    data_dir : path, optional
+        The folder that has the files; by default where `fetch_dataset` puts them.
+    seed : int, default=0
+        Seed of the split, the long tail, the degradation and the corruptions. It belongs to the
+        data: leave it alone when you train with several seeds.
+    image_size : int, optional
+        For ``folder:`` alone: bring all images to this height and width.
+
+    Raises
+    ------
+    DataNotFoundError
+        If the files are not there; the message says what to run.
+    DataDamagedError
+        If they are not what they should be.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import load_dataset
+    >>> load_dataset("digits")
+    Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
+    """
+    entry = _entry(name, "load_dataset")
+    argument = name.partition(":")[2] or None
+    _check_argument(entry, argument)
+    seed = check_count(seed, "seed", "load_dataset", minimum=0)
+    if image_size is not None:
+        image_size = check_count(image_size, "image_size", "load_dataset")
+        if entry.name != "folder":
+            raise ParameterError(
+                f"The 'image_size' parameter of load_dataset is for 'folder:PATH' alone. Got "
+                f"{image_size} with {name!r}."
+            )
+    folder = _folder(data_dir)
+    return entry.load(Request(name, argument, folder, data_dir is not None, seed, image_size))
+
+
+def _folder(data_dir: str | os.PathLike[str] | None) -> Path:
+    return cache_folder() if data_dir is None else Path(data_dir).expanduser()
+
+
+def _entry(name: str, caller: str) -> Entry:
+    base = str(name).partition(":")[0]
+    if base in _ENTRIES:
+        return _ENTRIES[base]
+    near = difflib.get_close_matches(base, _ENTRIES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "'expertload lab data list' shows them all."
+    raise ParameterError(f"{caller} knows no data set {name!r}. Hint: {hint}")
+
+
+def _check_argument(entry: Entry, argument: str | None) -> None:
+    if entry.argument and argument is None:
+        raise ParameterError(
+            f"The data set {entry.name!r} needs to know which. Hint: write "
+            f"{entry.name}:{entry.argument}."
+        )
+    if argument is not None and entry.argument is None:
+        raise ParameterError(
+            f"The data set {entry.name!r} takes nothing after a colon. Got {argument!r}."
+        )

@@ -1,0 +1,145 @@
+"""Networks by name, or by import path for those of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from torch import Tensor, nn
+
+from expertload._validation import check_count
+from expertload.exceptions import MissingExtraError, ParameterError
+from expertload.lab.models.classifier import Classifier
+from expertload.lab.models.resnet import resnet18, resnet20, resnet34, resnet50
+from expertload.lab.models.small_cnn import small_cnn
+from expertload.lab.models.wide_resnet import wide_resnet28_10
+
+__all__ = ["build_model", "features_of", "model_names"]
+
+_MODELS: dict[str, Callable[..., Classifier]] = {
+    "small-cnn": small_cnn,
+    "resnet20": resnet20,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+    "resnet50": resnet50,
+    "wide-resnet-28-10": wide_resnet28_10,
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """Return the names that `build_model` knows.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import model_names
+    >>> len(model_names())
+    6
+    """
+    return tuple(_MODELS)
+
+
+def build_model(
+    name: str, *, num_classes: int, in_channels: int = 3, **options: Any
+) -> nn.Module:
+    """Build a network.
+
+    Parameters
+    ----------
+    name : str
+        One of `model_names`, or ``"module:callable"`` for a network of your own or of another
+        library: ``"torchvision.models:resnet18"``, ``"mypackage.nets:build"``. That callable gets
+        ``num_classes`` and the options; pass its own option for the channels of the image
+        (``in_chans=1`` for timm).
+    num_classes : int
+    in_channels : int, default=3
+        Channels of the images; not passed on to an import path.
+    **options
+        Passed on, ``stem="medium"`` for instance.
+
+    Returns
+    -------
+    Module
+        Maps images (n, channels, height, width) to logits (n, num_classes).
+
+    Examples
+    --------
+    >>> from expertload.lab.models import build_model
+    >>> model = build_model("resnet20", num_classes=100)
+    >>> sum(p.numel() for p in model.parameters())
+    275572
+    """
+    check_count(num_classes, "num_classes", "build_model", minimum=2)
+    check_count(in_channels, "in_channels", "build_model")
+    if ":" in name:
+        return _call(_import(name), name, num_classes=num_classes, **options)
+    if name not in _MODELS:
+        raise ParameterError(
+            f"build_model knows no model {name!r}. Hint: it is one of {', '.join(_MODELS)}, or "
+            "'module:callable'."
+        )
+    return _call(_MODELS[name], name, num_classes=num_classes, in_channels=in_channels, **options)
+
+
+def _import(path: str) -> Callable[..., Any]:
+    module_name, _, attribute = path.partition(":")
+    try:
+        found = import_module(module_name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The model {path!r} needs the module {module_name!r}, which cannot be imported: "
+            f"{error}. Hint: install it, or add its folder to PYTHONPATH."
+        ) from error
+    builder = getattr(found, attribute, None)
+    if not callable(builder):
+        raise ParameterError(f"The module {module_name!r} has nothing to call named {attribute!r}.")
+    return builder  # type: ignore[no-any-return]
+
+
+def _call(builder: Callable[..., Any], name: str, **arguments: Any) -> nn.Module:
+    try:
+        model = builder(**arguments)
+    except TypeError as error:
+        given = ", ".join(arguments)
+        raise ParameterError(
+            f"The model {name!r} does not take the options it was given ({given}): {error}."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ParameterError(
+            f"The model {name!r} must be a torch module. Got {type(model).__name__} instead."
+        )
+    return model
+
+
+def features_of(model: nn.Module, images: Tensor) -> Tensor:
+    """Return what the last linear layer of a network sees.
+
+    Parameters
+    ----------
+    model : Module
+        One of ours, or any whose last linear layer gives the logits.
+    images : Tensor of shape (n, channels, height, width)
+
+    Returns
+    -------
+    Tensor of shape (n, width)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.models import build_model, features_of
+    >>> features_of(build_model("small-cnn", num_classes=10), torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 64])
+    """
+    if isinstance(model, Classifier):
+        return model.features(images)
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ParameterError("features_of needs a network with a linear layer. Got none.")
+    seen: list[Tensor] = []
+    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        model(images)
+    finally:
+        handle.remove()
+    return seen[-1]

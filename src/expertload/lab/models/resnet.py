@@ -1,0 +1,124 @@
+"""Residual networks, for images from 28 to 224 pixels a side.
+
+References
+----------
+He et al., "Deep residual learning for image recognition", CVPR 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from expertload._validation import check_option
+from expertload.lab.models.blocks import BasicBlock, Bottleneck, GlobalPool, conv3x3, initialise
+from expertload.lab.models.classifier import Classifier
+
+__all__ = ["STEMS", "resnet18", "resnet20", "resnet34", "resnet50"]
+
+STEMS = ("small", "medium", "large")
+
+
+def _stem(kind: str, in_channels: int, caller: str) -> list[nn.Module]:
+    check_option(kind, STEMS, "stem", caller)
+    if kind == "large":
+        first = nn.Conv2d(in_channels, 64, 7, stride=2, padding=3, bias=False)
+        return [first, nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    first = conv3x3(in_channels, 64, stride=2 if kind == "medium" else 1)
+    return [first, nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+
+
+def _stages(
+    block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int]
+) -> tuple[list[nn.Module], int]:
+    layers: list[nn.Module] = []
+    channels = 64
+    for stage, depth in enumerate(depths):
+        width = 64 * 2**stage
+        for position in range(depth):
+            layers.append(block(channels, width, 2 if stage and not position else 1))
+            channels = width * block.expansion
+    return layers, channels
+
+
+def _resnet(
+    name: str,
+    block: type[BasicBlock] | type[Bottleneck],
+    depths: Sequence[int],
+    num_classes: int,
+    in_channels: int,
+    stem: str,
+) -> Classifier:
+    layers, channels = _stages(block, depths)
+    body = nn.Sequential(*_stem(stem, in_channels, name), *layers, GlobalPool())
+    network = Classifier(body, channels, num_classes)
+    initialise(network)
+    return network
+
+
+def resnet18(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-18.
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    stem : {"small", "medium", "large"}, default="small"
+        How the first layer takes the image: at full size (28 or 32 pixels a side), at half
+        (64 pixels), or, as for ImageNet, at a quarter (224 pixels).
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet18
+    >>> sum(p.numel() for p in resnet18(10).parameters())
+    11173962
+    """
+    return _resnet("resnet18", BasicBlock, (2, 2, 2, 2), num_classes, in_channels, stem)
+
+
+def resnet34(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-34; see `resnet18` for the parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet34
+    >>> sum(p.numel() for p in resnet34(10).parameters())
+    21282122
+    """
+    return _resnet("resnet34", BasicBlock, (3, 4, 6, 3), num_classes, in_channels, stem)
+
+
+def resnet50(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-50; see `resnet18` for the parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet50
+    >>> sum(p.numel() for p in resnet50(10).parameters())
+    23520842
+    """
+    return _resnet("resnet50", Bottleneck, (3, 4, 6, 3), num_classes, in_channels, stem)
+
+
+def resnet20(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build the ResNet-20 of He et al.'s CIFAR experiments, which trains on a CPU.
+
+    Three stages of three blocks, 16, 32 and 64 channels, with shortcuts that have no parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet20
+    >>> sum(p.numel() for p in resnet20(10).parameters())
+    269722
+    """
+    layers: list[nn.Module] = [conv3x3(in_channels, 16), nn.BatchNorm2d(16), nn.ReLU(inplace=True)]
+    channels = 16
+    for width in (16, 32, 64):
+        for position in range(3):
+            stride = 2 if width > channels and not position else 1
+            layers.append(BasicBlock(channels, width, stride, padded=width != channels))
+            channels = width
+    network = Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+    initialise(network)
+    return network
