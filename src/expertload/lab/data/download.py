@@ -20,7 +20,7 @@ from expertload.exceptions import DownloadError
 
 __all__ = ["ResumingDownloader"]
 
-CHUNK = 1 << 18
+CHUNK = 1 << 14  # small, because the last incomplete chunk is lost when a connection breaks
 LONGEST_PAUSE = 30.0
 
 

@@ -26,7 +26,9 @@ def read_idx(path: Path) -> ImageArray:
     if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
         raise damaged(path, "does not begin as an IDX file of unsigned bytes")
     start = 4 + 4 * content[3]
-    shape = np.frombuffer(content[4 : start - start % 4], dtype=">u4").astype(int)
-    if len(shape) != content[3] or len(content) - start != int(np.prod(shape)):
+    if len(content) < start:
+        raise damaged(path, "is cut short before its first byte of data")
+    shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
+    if len(content) - start != int(np.prod(shape)):
         raise damaged(path, f"is cut short or too long for its shape {tuple(shape.tolist())}")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()

@@ -34,10 +34,13 @@ HINT = "see 'npz' in the list of data sets for the arrays it needs"
 def read_npz(path: Path) -> dict[str, AnyArray]:
     """Return all arrays of a file, none of them pickled."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, because numpy does not close a file that turns out to be damaged.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise damaged(path, "holds one bare array, not an .npz archive", HINT)
-            return {name: archive[name] for name in archive.files}
+                raise ValueError("it holds one bare array")
+            with archive:
+                return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, f"cannot be read as .npz ({error})") from error
 
