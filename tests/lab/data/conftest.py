@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tests.lab.data.official_files import SHARED, write_cifar
 
 

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
+from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError, ParameterError
 from expertload.lab.data import corrupt, load_dataset
-
-from tests.lab.data.official_files import random_images
 
 
 def write_files(folder, *, each=4, images=None, labels=None):
@@ -41,7 +40,9 @@ def test_without_either_both_ways_out_are_named(tmp_path):
         load_dataset("cifar100-c:fog", data_dir=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["cifar100-c", "cifar100-c:", "cifar100-c:rain", "cifar100-c:fog:6"])
+@pytest.mark.parametrize(
+    "name", ["cifar100-c", "cifar100-c:", "cifar100-c:rain", "cifar100-c:fog:6"]
+)
 def test_the_corruption_must_be_named(tmp_path, name):
     with pytest.raises(ParameterError):
         load_dataset(name, data_dir=tmp_path)

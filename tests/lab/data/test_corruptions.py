@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import convolve, map_coordinates
+from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names
 from expertload.lab.data.corruptions import _resampling, _texture, blur
-
-from tests.lab.data.official_files import random_images
 
 
 def textured_images(n=6, channels=3):

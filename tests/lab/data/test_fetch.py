@@ -11,13 +11,13 @@ import time
 
 import numpy as np
 import pytest
+from tests.lab.data.loopback import misbehaving_server
+from tests.lab.data.official_files import REPOSITORY
 
 from expertload.exceptions import DataDamagedError, DownloadError
 from expertload.lab.data import fetch_dataset, registry
 from expertload.lab.data.catalogue import Entry, RemoteFile
 from expertload.lab.data.fetch import fetch_files
-from tests.lab.data.loopback import misbehaving_server
-from tests.lab.data.official_files import REPOSITORY
 
 BLOCK = 1 << 14  # what is sure to be kept when a connection breaks
 CONTENT = np.random.default_rng(0).bytes(16 * BLOCK)
@@ -222,7 +222,11 @@ def test_the_bar_counts_what_was_there_before(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "tqdm", Bar)
     prepare_part(tmp_path, CONTENT[:50_000])
     fetch(server, tmp_path, progress=True)
-    assert (seen[0]["total"], seen[0]["initial"], seen[0]["disable"]) == (16 * BLOCK, 16 * BLOCK, None)
+    assert (seen[0]["total"], seen[0]["initial"], seen[0]["disable"]) == (
+        16 * BLOCK,
+        16 * BLOCK,
+        None,
+    )
 
 
 # ------------------------------------------------------------------------------ archives
@@ -262,7 +266,7 @@ def test_an_archive_at_hand_is_unpacked_without_the_network(tmp_path):
 def test_a_folder_that_is_not_whole_is_not_overwritten(server, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a").write_bytes(b"mine")
-    with pytest.raises(DataDamagedError, match="lacks b.*move it away"):
+    with pytest.raises(DataDamagedError, match=r"lacks b.*move it away"):
         fetch_files([archive_file(server)], tmp_path, **QUICK)
     assert (tmp_path / "data/a").read_bytes() == b"mine"
 

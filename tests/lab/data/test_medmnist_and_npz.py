@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
+from tests.lab.data.official_files import SHARED, random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-
-from tests.lab.data.official_files import SHARED, random_images
 
 
 def arrays(channels=(), sizes=(("train", 30), ("val", 6), ("test", 9)), classes=3, side=28):

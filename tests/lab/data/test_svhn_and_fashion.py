@@ -4,12 +4,11 @@ import os
 import numpy as np
 import pytest
 from scipy.io import savemat
+from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
 from expertload.lab.data.idx_file import read_idx
-
-from tests.lab.data.official_files import random_images
 
 
 def write_svhn(folder, **changes):

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from expertload._typing import AnyArray
 from expertload._validation import check_option
 from expertload.exceptions import DataNotFoundError, ParameterError
 from expertload.lab.data.catalogue import Entry, RemoteFile, Request, damaged
@@ -51,9 +52,9 @@ def _parse(argument: str | None) -> tuple[str, tuple[int, ...]]:
     return name, (int(severity),)
 
 
-def _read_array(path: Path, dimensions: int) -> np.ndarray:
+def _read_array(path: Path, dimensions: int) -> AnyArray:
     try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
+        array: AnyArray = np.load(path, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise damaged(path, f"cannot be read as .npy ({error})") from error
     whole = isinstance(array, np.ndarray) and array.ndim == dimensions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
         raise damaged(path, f"is not a plain CIFAR pickle: {error}") from error
     if not isinstance(content, dict):
         raise damaged(path, f"holds a {type(content).__name__}, not CIFAR's dictionary")
-    return {_text(key): value for key, value in cast("dict[Any, Any]", content).items()}
+    return {_text(key): value for key, value in content.items()}
 
 
 def _text(value: Any) -> str:

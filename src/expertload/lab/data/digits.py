@@ -45,13 +45,16 @@ def degrade(images: ImageArray, *, seed: int = 0) -> ImageArray:
     True
     """
     rng = np.random.default_rng([seed, len(images)])
-    n, height, width, _ = images.shape
-    degree = rng.random(n)[:, None, None, None]
+    height, width = images.shape[1:3]
+    degrees: AnyArray = rng.random(len(images))
+    degree = degrees[:, None, None, None]
     faded = images / 255 * (1 - FADE * degree)
     noisy = faded + NOISE * degree * rng.standard_normal(images.shape)
-    side = np.rint(PATCH * degree[:, 0, 0, 0]).astype(np.int64)
+    side = np.rint(PATCH * degrees).astype(np.int64)
     covered = _patches(side, height, width, rng)
-    return np.rint(np.clip(np.where(covered[..., None], 0, noisy), 0, 1) * 255).astype(np.uint8)
+    final: AnyArray = np.clip(np.where(covered[..., None], 0, noisy), 0, 1)
+    result: ImageArray = np.rint(final * 255).astype(np.uint8)
+    return result
 
 
 def _patches(side: IntArray, height: int, width: int, rng: np.random.Generator) -> AnyArray:

@@ -7,12 +7,11 @@ published checksum leave the part file, so a damaged download never replaces a g
 
 from __future__ import annotations
 
-import os
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
 
-import pooch
 import requests
 from tqdm import tqdm
 
@@ -24,7 +23,7 @@ CHUNK = 1 << 14  # small, because the last incomplete chunk is lost when a conne
 LONGEST_PAUSE = 30.0
 
 
-class _TryAgain(Exception):
+class _BusyError(Exception):
     """The server asks for patience."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
@@ -33,7 +32,7 @@ class _TryAgain(Exception):
 
 
 _PASSING = (
-    _TryAgain,
+    _BusyError,
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
@@ -93,7 +92,9 @@ class ResumingDownloader:
         self.part.replace(output_file)
 
     def _complete(self, url: str) -> None:
-        for attempt in range(1, self.attempts + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return self._transfer(url)
             except _PASSING as error:
@@ -105,7 +106,6 @@ class ResumingDownloader:
                     ) from error
                 wait = getattr(error, "wait", None) or self.pause * 2 ** (attempt - 1)
                 time.sleep(min(wait, LONGEST_PAUSE))
-        raise AssertionError("unreachable")
 
     def _transfer(self, url: str) -> None:
         have = self._size()
@@ -120,7 +120,7 @@ class ResumingDownloader:
             goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             if response.status_code == requests.codes.partial_content and not goes_on:
                 self.part.unlink()
-                raise _TryAgain("the server sent another part than it was asked for")
+                raise _BusyError("the server sent another part than it was asked for")
             self._store(response, have if goes_on else 0)
 
     def _store(self, response: requests.Response, have: int) -> None:
@@ -144,14 +144,15 @@ class ResumingDownloader:
 
     def _has_checksum(self) -> bool:
         algorithm, _, digest = self.checksum.partition(":")
-        return bool(pooch.file_hash(os.fspath(self.part), alg=algorithm) == digest)
+        with self.part.open("rb") as file:
+            return hashlib.file_digest(file, algorithm).hexdigest() == digest
 
 
 def _check_status(response: requests.Response, url: str) -> None:
     code = response.status_code
     if code == requests.codes.too_many_requests or code >= 500:
         wait = response.headers.get("Retry-After", "")
-        raise _TryAgain(f"the server answers {code}", float(wait) if wait.isdigit() else None)
+        raise _BusyError(f"the server answers {code}", float(wait) if wait.isdigit() else None)
     if code >= 400:
         raise DownloadError(
             f"The server answers {code} to {url}. Hint: the address may have moved; download the "

@@ -69,6 +69,7 @@ def _fetch(file: RemoteFile, folder: Path, **options: Any) -> Path:
 
 def _download(file: RemoteFile, folder: Path, **options: Any) -> Path:
     pooch = require_extra("pooch", "lab", "Downloading")
+    require_extra("tqdm", "lab", "Downloading")
     # Imported here, not above: listing the data sets should not load an HTTP client.
     from expertload.lab.data.download import ResumingDownloader
 

@@ -45,19 +45,21 @@ def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
     return Split(decode_images([path for path, _ in labelled], size=size), labels)
 
 
-def _read_given_splits(root: Path, classes: list[str], request: Request) -> list[Split]:
+def _read_given_splits(
+    root: Path, classes: list[str], request: Request
+) -> tuple[Split, Split, Split]:
     train = _read(root / "train", classes, request.image_size)
     test = _read(root / "test", classes, request.image_size)
     for name in ("val", "validation"):
         if (root / name).is_dir():
-            return [train, _read(root / name, classes, request.image_size), test]
-    return [*carve(train, VALIDATION_SHARE, request.seed), test]
+            return train, _read(root / name, classes, request.image_size), test
+    return *carve(train, VALIDATION_SHARE, request.seed), test
 
 
-def _split_whole(root: Path, classes: list[str], request: Request) -> list[Split]:
+def _split_whole(root: Path, classes: list[str], request: Request) -> tuple[Split, Split, Split]:
     rest, test = carve(_read(root, classes, request.image_size), TEST_SHARE, request.seed)
     # A tenth of the whole is an eighth of what is left.
-    return [*carve(rest, VALIDATION_SHARE / (1 - TEST_SHARE), request.seed + 1), test]
+    return *carve(rest, VALIDATION_SHARE / (1 - TEST_SHARE), request.seed + 1), test
 
 
 def load(request: Request) -> Dataset:

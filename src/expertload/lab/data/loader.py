@@ -110,8 +110,8 @@ class BatchLoader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.device = torch.device(device)
-        self._bytes = torch.from_numpy(split.images).to(self.device)
-        self._labels = torch.from_numpy(split.labels).to(self.device)
+        self._bytes = torch.from_numpy(np.require(split.images, requirements="CW")).to(self.device)
+        self._labels = torch.from_numpy(np.require(split.labels, requirements="CW")).to(self.device)
         self._scale, self._offset = _affine(normalisation, self.device)
 
     def __len__(self) -> int:
@@ -134,11 +134,11 @@ class BatchLoader:
     def _batch(self, order: Tensor, epoch: int, number: int) -> Batch:
         rows = order[number * self.batch_size : (number + 1) * self.batch_size]
         share = _share(len(rows), self.rank, self.world_size)
-        draws = self._draw(len(rows), epoch, number)
         mine = rows[share].to(self.device)
-        images = _crop_and_flip(
-            self._bytes[mine], *(draw[share].to(self.device) for draw in draws), self._padding
+        top, left, mirrored = (
+            draw[share].to(self.device) for draw in self._draw(len(rows), epoch, number)
         )
+        images = _crop_and_flip(self._bytes[mine], top, left, mirrored, self._padding)
         return Batch(self._normalise(images), self._labels[mine], mine, len(rows))
 
     @property
@@ -174,7 +174,8 @@ def _affine(normalisation: Normalisation, device: torch.device) -> tuple[Tensor,
     mean = torch.tensor(normalisation.mean, dtype=torch.float64)
     std = torch.tensor(normalisation.std, dtype=torch.float64)
     scale, offset = 1 / (255 * std), -mean / std
-    return tuple(t.float().view(-1, 1, 1).to(device) for t in (scale, offset))  # type: ignore[return-value]
+    shape = (-1, 1, 1)
+    return scale.float().view(shape).to(device), offset.float().view(shape).to(device)
 
 
 def _crop_and_flip(

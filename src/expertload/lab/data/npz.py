@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -45,13 +45,15 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
         raise damaged(path, f"cannot be read as .npz ({error})") from error
 
 
-def splits_from_arrays(arrays: Mapping[str, AnyArray], path: Path, seed: int) -> list[Split]:
+def splits_from_arrays(
+    arrays: Mapping[str, AnyArray], path: Path, seed: int
+) -> tuple[Split, Split, Split]:
     """Return training, validation and test splits."""
     train = _split(arrays, "train", path)
     test = _split(arrays, "test", path)
     if "val_images" in arrays:
-        return [train, _split(arrays, "val", path), test]
-    return [*carve(train, VALIDATION_SHARE, seed), test]
+        return train, _split(arrays, "val", path), test
+    return *carve(train, VALIDATION_SHARE, seed), test
 
 
 def _split(arrays: Mapping[str, AnyArray], part: str, path: Path) -> Split:
@@ -83,7 +85,7 @@ def _labels(array: AnyArray, key: str, path: Path) -> IntArray:
     return array.astype(np.int64)
 
 
-def _class_names(arrays: Mapping[str, AnyArray], splits: list[Split], path: Path) -> list[str]:
+def _class_names(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: Path) -> list[str]:
     needed = 1 + max(int(split.labels.max()) for split in splits if len(split))
     if "class_names" not in arrays:
         return [str(number) for number in range(needed)]

@@ -17,9 +17,7 @@ def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
     """Return the shortcut of He et al.'s option B: nothing where shapes agree, else 1 x 1."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
 
 class PaddedShortcut(nn.Module):

@@ -39,9 +39,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(_MODELS)
 
 
-def build_model(
-    name: str, *, num_classes: int, in_channels: int = 3, **options: Any
-) -> nn.Module:
+def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options: Any) -> nn.Module:
     """Build a network.
 
     Parameters

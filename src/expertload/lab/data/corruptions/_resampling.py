@@ -16,8 +16,9 @@ __all__ = ["box_matrix", "resample", "shift_each", "streak", "warp", "zoom_matri
 def resample(images: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
     """Apply one matrix along the height and another along the width."""
     n, height, width, channels = images.shape
-    tall = rows @ images.reshape(n, height, width * channels)
-    return (columns @ tall.reshape(-1, width, channels)).reshape(n, len(rows), -1, channels)
+    tall: FloatArray = rows @ images.reshape(n, height, width * channels)
+    wide: FloatArray = columns @ tall.reshape(n * len(rows), width, channels)
+    return wide.reshape(n, len(rows), len(columns), channels)
 
 
 def zoom_matrix(size: int, factor: float) -> FloatArray:
@@ -25,7 +26,8 @@ def zoom_matrix(size: int, factor: float) -> FloatArray:
     middle = (size - 1) / 2
     source = (np.arange(size) - middle) / factor + middle
     distance = np.abs(source[:, None] - np.arange(size)[None, :])
-    return np.maximum(1 - distance, 0).astype(np.float32)
+    weights: FloatArray = np.maximum(1 - distance, 0)
+    return weights.astype(np.float32)
 
 
 def box_matrix(old: int, new: int) -> FloatArray:
@@ -37,7 +39,8 @@ def box_matrix(old: int, new: int) -> FloatArray:
     width = max(scale, 1.0)
     offset = np.arange(old)[None, :] + 0.5 - (np.arange(new)[:, None] + 0.5) * scale
     covered = (offset / width > -0.5) & (offset / width <= 0.5)
-    return (covered / covered.sum(axis=1, keepdims=True)).astype(np.float32)
+    weights: FloatArray = covered / covered.sum(axis=1, keepdims=True)
+    return weights.astype(np.float32)
 
 
 def warp(images: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
@@ -52,7 +55,8 @@ def warp(images: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArra
     across, below = right[..., None], down[..., None]
     above = flat[upper + left] * (1 - across) + flat[upper + beside] * across
     under = flat[lower + left] * (1 - across) + flat[lower + beside] * across
-    return above * (1 - below) + under * below
+    result: FloatArray = above * (1 - below) + under * below
+    return result
 
 
 def _neighbours(position: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
@@ -69,7 +73,8 @@ def shift_each(images: FloatArray, down: IntArray, right: IntArray) -> FloatArra
     n, height, width, _ = images.shape
     rows = np.clip(np.arange(height)[None, :] + down[:, None], 0, height - 1)
     columns = np.clip(np.arange(width)[None, :] + right[:, None], 0, width - 1)
-    return images[np.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    moved: FloatArray = images[np.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return moved
 
 
 def streak(images: FloatArray, radius: int, sigma: float, degrees: FloatArray) -> FloatArray:

@@ -55,4 +55,5 @@ def ice(n: int, height: int, width: int, rng: np.random.Generator) -> FloatArray
     nearest = np.partition(distance, 1, axis=-1)
     ridges = np.exp(-(nearest[..., 1] - nearest[..., 0]) / 0.05)
     shine = 0.15 + 0.45 * ridges + 0.4 * cloud(n, height, width, 1.4, rng)
-    return (shine[..., None] * np.array([0.88, 0.95, 1.0])).astype(np.float32)
+    tinted: FloatArray = shine[..., None] * np.array([0.88, 0.95, 1.0])
+    return tinted.astype(np.float32)

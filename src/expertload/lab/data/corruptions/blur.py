@@ -19,7 +19,8 @@ def _disk(radius: float, softening: float) -> FloatArray:
     rim /= rim.sum()
     for axis in (0, 1):
         inside = np.apply_along_axis(np.convolve, axis, inside, rim, mode="same")
-    return inside / inside.sum()
+    disk: FloatArray = inside / inside.sum()
+    return disk
 
 
 def defocus_blur(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:

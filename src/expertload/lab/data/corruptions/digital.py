@@ -14,14 +14,21 @@ from expertload.lab.data.corruptions._resampling import box_matrix, resample, wa
 __all__ = ["contrast", "elastic_transform", "jpeg_compression", "pixelate"]
 
 # length of the wobble, its smoothness and the play of the corners, in parts of the image's side
-ELASTIC = ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))
+ELASTIC = (
+    (0, 0, 0.08),
+    (0.05, 0.2, 0.07),
+    (0.08, 0.06, 0.06),
+    (0.1, 0.04, 0.05),
+    (0.1, 0.03, 0.03),
+)
 
 
 def contrast(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
     """Draw every channel towards its mean over the image."""
     kept = (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1]
     mean = images.mean(axis=(1, 2), keepdims=True)
-    return (images - mean) * np.float32(kept) + mean
+    flat: FloatArray = (images - mean) * np.float32(kept) + mean
+    return flat
 
 
 def elastic_transform(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:

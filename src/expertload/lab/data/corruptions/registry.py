@@ -74,7 +74,7 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
     >>> from expertload.lab.data import corrupt
     >>> grey = np.full((1, 32, 32, 3), 100, np.uint8)
     >>> int(corrupt(grey, "brightness", 5).mean())  # 0.3 of 255 brighter
-    176
+    177
     """
     check_option(name, corruption_names(), "name", "corrupt")
     if check_count(severity, "severity", "corrupt") not in SEVERITIES:

@@ -25,7 +25,8 @@ SNOW = (
 
 def _grey(images: FloatArray) -> FloatArray:
     weights = LUMINANCE if images.shape[-1] == 3 else np.full(images.shape[-1], 1, np.float32)
-    return (images @ (weights / weights.sum()))[..., None]
+    grey: FloatArray = images @ (weights / weights.sum())
+    return grey[..., None]
 
 
 def snow(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
@@ -36,9 +37,11 @@ def snow(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatAr
     larger = (zoom_matrix(size, magnification) for size in (rows, columns))
     flakes = resample(flakes, *larger)
     flakes = np.where(flakes < least, 0, np.clip(flakes, 0, 1)).astype(np.float32)
-    flakes = streak(flakes, int(reach), width, rng.uniform(-135, -45, size=n))
+    direction = rng.uniform(-135, -45, size=len(images))
+    flakes = streak(flakes, int(reach), width, direction)
     whitened = np.maximum(images, 1.5 * _grey(images) + 0.5)
-    return kept * images + (1 - kept) * whitened + flakes + flakes[:, ::-1, ::-1]
+    snowy: FloatArray = kept * images + (1 - kept) * whitened + flakes + flakes[:, ::-1, ::-1]
+    return snowy
 
 
 def frost(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
@@ -57,8 +60,10 @@ def fog(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArr
     """Add a cloud and darken again to the brightness that was there."""
     strength, decay = ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75))[severity - 1]
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
-    layer = cloud(*images.shape[:3], decay=decay, rng=rng)[..., None]
-    return (images + strength * layer) * brightest / (brightest + strength)
+    n, rows, columns = images.shape[:3]
+    layer = cloud(n, rows, columns, decay, rng)[..., None]
+    foggy: FloatArray = (images + strength * layer) * brightest / (brightest + strength)
+    return foggy
 
 
 def brightness(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
@@ -67,4 +72,5 @@ def brightness(images: FloatArray, severity: int, rng: np.random.Generator) -> F
     value = images.max(axis=-1, keepdims=True)
     raised = np.minimum(value + np.float32(gain), 1)
     # Black has no hue to keep, and becomes grey.
-    return np.where(value > 0, images * (raised / np.maximum(value, 1e-6)), raised)
+    bright: FloatArray = np.where(value > 0, images * (raised / np.maximum(value, 1e-6)), raised)
+    return bright

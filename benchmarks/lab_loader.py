@@ -1,0 +1,77 @@
+"""The loader's share of a training step: ResNet-20, batch 128, 32 x 32 images.
+
+The rival is the step itself: forward, backward and update. A loader that takes a small share of
+it on one thread can never be the bottleneck.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle
+
+import numpy as np
+import torch
+
+from expertload.lab.data import Augmentation, Normalisation, Split
+from expertload.lab.data.loader import Batch, BatchLoader
+from expertload.lab.models import resnet20
+
+BATCH_SIZE = 128
+REPEATS = 5
+
+
+def make_loader() -> BatchLoader:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(10_000, 32, 32, 3), dtype=np.uint8)
+    return BatchLoader(
+        Split(images, rng.integers(0, 100, size=10_000)),
+        batch_size=BATCH_SIZE,
+        normalisation=Normalisation.symmetric(3),
+        augmentation=Augmentation(padding=4, flip=True),
+        shuffle=True,
+        drop_last=True,
+    )
+
+
+def seconds(action: Callable[[], object], times: int) -> float:
+    """Return the best mean over several repeats."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        for _ in range(times):
+            action()
+        best = min(best, (time.perf_counter() - started) / times)
+    return best
+
+
+def training_step(batch: Batch) -> Callable[[], object]:
+    model = resnet20(100).train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(batch.images), batch.labels).backward()
+        optimiser.step()
+
+    return step
+
+
+def endless(loader: BatchLoader) -> Iterator[Batch]:
+    for epoch in cycle(range(100)):
+        yield from loader.epoch(epoch)
+
+
+def main() -> None:
+    torch.set_num_threads(min(2, torch.get_num_threads()))
+    batches = endless(make_loader())
+    loading = seconds(lambda: next(batches), times=40)
+    training = seconds(training_step(next(batches)), times=2)
+    share = loading / (loading + training)
+    print(f"loader, one batch of {BATCH_SIZE}      {1e3 * loading:8.2f} ms")
+    print(f"ResNet-20 step, batch of {BATCH_SIZE}  {1e3 * training:8.2f} ms")
+    print(f"loader's share of the step    {share:8.2%}")
+
+
+if __name__ == "__main__":
+    main()
