@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from expertload._typing import AnyArray
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import Augmentation, Normalisation, Split
@@ -110,8 +111,8 @@ class BatchLoader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.device = torch.device(device)
-        self._bytes = torch.from_numpy(np.require(split.images, requirements="CW")).to(self.device)
-        self._labels = torch.from_numpy(np.require(split.labels, requirements="CW")).to(self.device)
+        self._bytes = _tensor(split.images, self.device)
+        self._labels = _tensor(split.labels, self.device)
         self._scale, self._offset = _affine(normalisation, self.device)
 
     def __len__(self) -> int:
@@ -158,6 +159,11 @@ class BatchLoader:
         return floats.mul_(self._scale).add_(self._offset)
 
 
+def _tensor(array: AnyArray, device: torch.device) -> Tensor:
+    """Return a tensor on the array's own memory where that may be written, else on a copy."""
+    return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+
+
 def _generator(*key: int) -> torch.Generator:
     """Return a generator whose stream belongs to the key alone."""
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
@@ -182,12 +188,15 @@ def _crop_and_flip(
     images: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, padding: int
 ) -> Tensor:
     """Cut a piece of the image's own size from each image in its black frame, some mirrored."""
-    n, height, width, _ = images.shape
+    n, height, width, channels = images.shape
     if padding == 0 and not mirrored.any():
         return images
     framed = torch.nn.functional.pad(images, (0, 0, padding, padding, padding, padding))
     across = torch.arange(width, device=images.device)
     columns = torch.where(mirrored[:, None], across.flip(0), across) + left[:, None]
     rows = torch.arange(height, device=images.device) + top[:, None]
-    every = torch.arange(n, device=images.device)
-    return framed[every[:, None, None], rows[:, :, None], columns[:, None, :]]
+    # One gather of whole pixels from a flat list: several times faster than indexing three axes.
+    first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
+    pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
+    chosen = framed.view(-1, channels).index_select(0, pixels.view(-1))
+    return chosen.view(n, height, width, channels)
