@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,11 @@ from expertload.lab.data.fetch import fetch_files
 BLOCK = 1 << 14  # what is sure to be kept when a connection breaks
 CONTENT = np.random.default_rng(0).bytes(16 * BLOCK)
 QUICK = {"pause": 0.01, "timeout": 5}
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture
@@ -199,6 +206,29 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(server, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(DownloadError, match="EXPERTLOAD_DATA"):
         fetch(server, tmp_path / "taken")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk_is_a_sentence(server, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/file.bin.part").symlink_to("/dev/full")
+    with pytest.raises(DownloadError, match="free some space"):
+        fetch(server, tmp_path)
+
+
+@pytest.mark.parametrize("url", ["nowhere", "ftp://127.0.0.1/file"])
+def test_an_address_that_is_none_is_a_sentence(server, tmp_path, url):
+    with pytest.raises(DownloadError, match="Could not download"):
+        fetch_files([remote(server, url=url)], tmp_path, **QUICK)
+
+
+def test_two_that_start_together_download_once(server, tmp_path):
+    server.seconds_a_block = 0.002
+    with ThreadPoolExecutor(2) as pool:
+        paths = list(pool.map(lambda _: fetch(server, tmp_path), range(2)))
+    assert paths[0] == paths[1]
+    assert paths[0][0].read_bytes() == CONTENT
+    assert server.ranges == [None]
 
 
 def test_the_bar_counts_what_was_there_before(server, tmp_path, monkeypatch):

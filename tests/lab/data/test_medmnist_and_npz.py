@@ -4,6 +4,7 @@ from tests.lab.data.official_files import SHARED, random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
+from expertload.lab.data.medmnist import KNOWN
 
 
 def arrays(channels=(), sizes=(("train", 30), ("val", 6), ("test", 9)), classes=3, side=28):
@@ -30,6 +31,23 @@ def test_medmnist_in_its_official_format(tmp_path):
     assert dataset.test.labels.tolist() == content["test_labels"].ravel().tolist()
     assert dataset.num_classes == 5
     assert dataset.normalisation.mean == (0.5, 0.5, 0.5)
+
+
+def test_the_sets_have_their_published_numbers_of_classes():
+    numbers = {name: len(known.classes.split(", ")) for name, known in KNOWN.items()}
+    assert numbers == {
+        "bloodmnist": 8,
+        "breastmnist": 2,
+        "dermamnist": 7,
+        "octmnist": 4,
+        "organamnist": 11,
+        "organcmnist": 11,
+        "organsmnist": 11,
+        "pathmnist": 9,
+        "pneumoniamnist": 2,
+        "retinamnist": 5,
+        "tissuemnist": 8,
+    }
 
 
 def test_grey_images_get_a_channel_and_files_may_lie_in_the_folder_itself(tmp_path):

@@ -18,6 +18,14 @@ from expertload.lab.data.catalogue import damaged
 
 __all__ = ["unpack"]
 
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    FileNotFoundError,  # the folder is not in the archive
+)
+
 
 def unpack(archive: Path, target: Path) -> None:
     """Unpack the one folder that an archive holds.
@@ -43,7 +51,7 @@ def unpack(archive: Path, target: Path) -> None:
         else:
             _unpack_tar(archive, staging, target.name)
         (staging / target.name).rename(target)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, FileNotFoundError) as error:
+    except _DAMAGE as error:
         raise damaged(archive, f"cannot be unpacked ({error})") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)

@@ -106,6 +106,8 @@ class ResumingDownloader:
                     ) from error
                 wait = getattr(error, "wait", None) or self.pause * 2 ** (attempt - 1)
                 time.sleep(min(wait, LONGEST_PAUSE))
+            except requests.RequestException as error:  # nothing that patience would mend
+                raise DownloadError(f"Could not download {url}: {error}.") from error
 
     def _transfer(self, url: str) -> None:
         have = self._size()
