@@ -3,3 +3,5 @@
 Everything here needs the ``lab`` extra (``pip install 'expertload[lab]'``). The rest of the
 library never imports it.
 """
+
+__all__ = ["data", "models"]

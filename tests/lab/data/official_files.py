@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", REPOSITORY / "../shared"))
+SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", REPOSITORY.parent / "shared"))
 
 
 def random_images(rng, *shape):

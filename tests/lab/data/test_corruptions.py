@@ -13,7 +13,7 @@ from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names
-from expertload.lab.data.corruptions import _resampling, _texture, blur
+from expertload.lab.data.corruptions import _blur, _resampling, _texture
 
 
 def textured_images(n=6, channels=3):
@@ -124,7 +124,7 @@ def test_pixelate_agrees_with_pillows_box_filter(severity):
 
 def test_defocus_is_a_convolution_with_the_disk():
     image = textured_images(n=1)
-    kernel = blur._disk(1.5, 0.1)
+    kernel = _blur._disk(1.5, 0.1)
     assert kernel.sum() == pytest.approx(1)
     expected = convolve(image[0].astype(float), kernel[:, :, None], mode="mirror")
     assert np.abs(corrupt(image, "defocus_blur", 5)[0] - expected).max() <= 0.51

@@ -2,7 +2,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from expertload.lab.data import load_dataset
-from expertload.lab.data.digits import degrade
+from expertload.lab.data._families.digits import degrade
 
 
 def test_the_clean_digits_are_scikit_learns():
@@ -29,6 +29,6 @@ def test_degrees_run_from_untouched_to_heavily_damaged():
 
 
 def test_every_class_is_in_every_split():
-    dataset = load_dataset()
+    dataset = load_dataset("digits")
     for part in (dataset.train, dataset.validation, dataset.test):
         assert np.bincount(part.labels, minlength=10).min() >= 28

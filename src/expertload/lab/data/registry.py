@@ -9,35 +9,14 @@ from pathlib import Path
 
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
-from expertload.lab.data import (
-    cifar,
-    cifar100_c,
-    digits,
-    fashion_mnist,
-    image_folder,
-    medmnist,
-    npz,
-    svhn,
-    tiny_imagenet,
-)
-from expertload.lab.data.catalogue import Entry, Request, cache_folder
+from expertload.lab.data._catalogue import Entry, Request, cache_folder
+from expertload.lab.data._families import ENTRIES
+from expertload.lab.data._fetching import fetch_files
 from expertload.lab.data.dataset import Dataset
-from expertload.lab.data.fetch import fetch_files
 
 __all__ = ["DatasetInfo", "dataset_names", "describe_datasets", "fetch_dataset", "load_dataset"]
 
-_FAMILIES = (
-    digits.ENTRIES,
-    cifar.ENTRIES,
-    cifar100_c.ENTRIES,
-    tiny_imagenet.ENTRIES,
-    medmnist.ENTRIES,
-    svhn.ENTRIES,
-    fashion_mnist.ENTRIES,
-    image_folder.ENTRIES,
-    npz.ENTRIES,
-)
-_ENTRIES = {entry.name: entry for family in _FAMILIES for entry in family}
+_ENTRIES = {entry.name: entry for entry in ENTRIES}
 
 
 @dataclass(frozen=True)
@@ -125,7 +104,7 @@ def fetch_dataset(
 
 
 def load_dataset(
-    name: str = "digits",
+    name: str,
     *,
     data_dir: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -135,7 +114,7 @@ def load_dataset(
 
     Parameters
     ----------
-    name : str, default="digits"
+    name : str
         One of `dataset_names`, with an argument after a colon where it takes one:
         ``"cifar100-c:fog:3"``, ``"folder:scans/"``, ``"npz:mine.npz"``.
     data_dir : path, optional

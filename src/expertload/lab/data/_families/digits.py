@@ -16,9 +16,9 @@ import numpy as np
 
 from expertload._typing import AnyArray, IntArray
 from expertload._validation import require_extra
-from expertload.lab.data.catalogue import Entry, Request
+from expertload.lab.data._catalogue import Entry, Request
+from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
-from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "degrade", "load"]
 
@@ -39,7 +39,7 @@ def degrade(images: ImageArray, *, seed: int = 0) -> ImageArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.lab.data.digits import degrade
+    >>> from expertload.lab.data._families.digits import degrade
     >>> white = np.full((1000, 8, 8, 1), 255, np.uint8)
     >>> bool(degrade(white).mean() < 200)
     True

@@ -21,9 +21,9 @@ import numpy as np
 
 from expertload._typing import AnyArray, IntArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.catalogue import Entry, Request, damaged
+from expertload.lab.data._catalogue import Entry, Request, damaged
+from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
-from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "load", "read_npz", "splits_from_arrays"]
 
@@ -42,7 +42,8 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
             with archive:
                 return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, f"cannot be read as .npz ({error})") from error
+        hint = "write it again with numpy.savez, or fetch the data set again"
+        raise damaged(path, f"cannot be read as .npz ({error})", hint) from error
 
 
 def splits_from_arrays(

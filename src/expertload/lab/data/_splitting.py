@@ -21,7 +21,7 @@ def pick_of_each_class(labels: IntArray, counts: IntArray, seed: int) -> IntArra
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.lab.data.splitting import pick_of_each_class
+    >>> from expertload.lab.data._splitting import pick_of_each_class
     >>> labels = np.array([0, 0, 0, 1, 1, 1])
     >>> labels[pick_of_each_class(labels, np.array([2, 1]), seed=0)]
     array([0, 0, 1])
@@ -51,7 +51,7 @@ def stratified_holdout(labels: IntArray, share: float, seed: int) -> tuple[IntAr
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.lab.data.splitting import stratified_holdout
+    >>> from expertload.lab.data._splitting import stratified_holdout
     >>> kept, held_out = stratified_holdout(np.repeat([0, 1], 10), 0.2, seed=0)
     >>> len(kept), len(held_out)
     (16, 4)
@@ -79,7 +79,7 @@ def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> IntArr
 
     Examples
     --------
-    >>> from expertload.lab.data.splitting import long_tail_counts
+    >>> from expertload.lab.data._splitting import long_tail_counts
     >>> long_tail_counts(500, 3, 100)
     array([500,  50,   5])
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload.lab.data.catalogue import damaged
+from expertload.lab.data._catalogue import damaged
 
 __all__ = ["read_pickle"]
 

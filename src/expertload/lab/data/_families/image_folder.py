@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data.catalogue import Entry, Request, damaged
+from expertload.lab.data._catalogue import Entry, Request, damaged
+from expertload.lab.data._families.image_files import decode_images
+from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.image_files import decode_images
-from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "load"]
 
@@ -31,7 +31,11 @@ def _subfolders(folder: Path) -> list[str]:
 def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
     unknown = set(_subfolders(folder)) - set(class_names)
     if unknown:
-        raise damaged(folder, f"has classes that train has not: {', '.join(sorted(unknown))}")
+        raise damaged(
+            folder,
+            f"has classes that train has not: {', '.join(sorted(unknown))}",
+            "every class needs images to train on",
+        )
     labelled = [
         (path, label)
         for label, name in enumerate(class_names)

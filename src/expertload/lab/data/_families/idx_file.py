@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from expertload.lab.data.catalogue import damaged
+from expertload.lab.data._catalogue import damaged
 from expertload.lab.data.dataset import ImageArray
 
 __all__ = ["read_idx"]

@@ -20,8 +20,8 @@ import numpy as np
 from expertload._typing import AnyArray
 from expertload._validation import check_option
 from expertload.exceptions import DataNotFoundError, ParameterError
-from expertload.lab.data.catalogue import Entry, RemoteFile, Request, damaged
-from expertload.lab.data.cifar import CROP_AND_FLIP, NORMALISATION, read_cifar100_test
+from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._families.cifar import CROP_AND_FLIP, NORMALISATION, read_cifar100_test
 from expertload.lab.data.corruptions.registry import SEVERITIES, corrupt, corruption_names
 from expertload.lab.data.dataset import Dataset, Split
 

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from expertload.exceptions import DataDamagedError
-from expertload.lab.data.catalogue import damaged
+from expertload.lab.data._catalogue import damaged
 
 __all__ = ["unpack"]
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from expertload.lab.data.catalogue import Entry, RemoteFile, Request, damaged
-from expertload.lab.data.cifar_pickle import read_pickle
+from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._families.cifar_pickle import read_pickle
+from expertload.lab.data._splitting import carve, long_tail_counts, pick_of_each_class
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.splitting import carve, long_tail_counts, pick_of_each_class
 
 __all__ = ["CIFAR100_FILES", "ENTRIES", "load_cifar100", "read_cifar100_test"]
 

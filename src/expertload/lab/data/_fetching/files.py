@@ -8,8 +8,8 @@ from typing import Any
 
 from expertload._validation import require_extra
 from expertload.exceptions import DownloadError
-from expertload.lab.data.archives import unpack
-from expertload.lab.data.catalogue import RemoteFile, damaged
+from expertload.lab.data._catalogue import RemoteFile, damaged
+from expertload.lab.data._fetching.archives import unpack
 
 __all__ = ["fetch_files"]
 
@@ -27,7 +27,7 @@ def fetch_files(
     progress : bool, default=False
         Show a progress bar where standard error is a terminal.
     **options
-        Passed to `expertload.lab.data.download.ResumingDownloader`.
+        Passed to `expertload.lab.data._fetching.download.ResumingDownloader`.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _download(file: RemoteFile, folder: Path, **options: Any) -> Path:
     pooch = require_extra("pooch", "lab", "Downloading")
     require_extra("tqdm", "lab", "Downloading")
     # Imported here, not above: listing the data sets should not load an HTTP client.
-    from expertload.lab.data.download import ResumingDownloader
+    from expertload.lab.data._fetching.download import ResumingDownloader
 
     part = folder / f"{file.path}.part"
     store = pooch.Pooch(

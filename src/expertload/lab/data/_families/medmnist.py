@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from expertload.lab.data.catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._families.npz import read_npz, splits_from_arrays
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation
-from expertload.lab.data.npz import read_npz, splits_from_arrays
 
 __all__ = ["ENTRIES", "load"]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from expertload.lab.data.catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._families.idx_file import read_idx
+from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.idx_file import read_idx
-from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "load"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from expertload._typing import AnyArray
 from expertload._validation import require_extra
-from expertload.lab.data.catalogue import damaged
+from expertload.lab.data._catalogue import damaged
 from expertload.lab.data.dataset import ImageArray
 
 __all__ = ["decode_images"]
@@ -58,7 +58,8 @@ def _decode(path: Path, size: int | None) -> AnyArray:
         with image_module.open(path) as file:
             image = file.convert("RGB")
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
-        raise damaged(path, f"cannot be read as an image ({error})") from error
+        hint = "replace it, or fetch the data set again"
+        raise damaged(path, f"cannot be read as an image ({error})", hint) from error
     if size is not None:
         ops = require_extra("PIL.ImageOps", "lab", "Reading image files")
         image = ops.fit(image, (size, size), method=image_module.Resampling.BILINEAR)
