@@ -16,7 +16,7 @@ help:  ## show this help
 
 .venv/.demo: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing expertload and what the demo needs ..."
-	@$(PIP) -e '.[demo]'
+	@$(PIP) -e '.[plot,sklearn]'
 	@touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
