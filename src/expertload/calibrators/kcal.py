@@ -5,10 +5,10 @@ Instead of bending the model's outputs, look at where a case lies in the model's
 
     p(k | x) = sum of K(x, x_i) over cases i of class k / sum of K(x, x_i) over all cases
 
-Lin et al. also learn a projection of the features, by training a small network with this
-posterior as its output. That network needs a deep learning library and is not part of this
-module: pass it as ``projection``, or its matrix where it is linear. Without one, distances are
-taken between the features as they are, or between their leading principal components.
+Lin et al. learn a projection of the features with this posterior as its output: a small network,
+trained beside the classifier. ``projection="learned"`` does the same for a linear map, on the
+calibration cases; a network of your own goes in as a function. Without either, distances are taken
+between the features as they are, or between their leading principal components.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from expertload._validation import (
 )
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._kernel import choose_bandwidth, class_posterior
+from expertload.calibrators._learned_projection import learn_axes, principal_axes
 from expertload.calibrators._logits import one_hot
 from expertload.calibrators._storage import Learned
 
@@ -56,11 +57,13 @@ class KCal(Calibrator):
         The kernel's standard deviation in the (projected) feature space, or ``"loo"``: the one
         under which leaving each calibration case out, the others give its class the highest mean
         log-probability. Cases that are the only one of their class are not asked.
-    projection : None, "pca", matrix or callable, default=None
-        ``None``; ``"pca"``; a matrix with a row a feature, which multiplies features from the
-        right; or a function from features to features, which cannot be saved to a file.
+    projection : None, "pca", "learned", matrix or callable, default=None
+        ``None``; ``"pca"``; ``"learned"``, a linear map under which neighbours share labels,
+        found by maximising what ``"loo"`` measures over at most 2000 of the cases; a matrix with
+        a row a feature, which multiplies features from the right; or a function from features to
+        features, which cannot be saved to a file.
     n_components : int, default=16
-        Components that ``"pca"`` keeps, or fewer where there are fewer.
+        Components that ``"pca"`` and ``"learned"`` keep, or fewer where there are fewer.
     prior : {"calibration", "uniform"}, default="calibration"
         ``"calibration"`` takes the classes to be as frequent as in the calibration set,
         ``"uniform"`` takes them to be equally frequent.
@@ -124,7 +127,7 @@ class KCal(Calibrator):
         else:
             check_positive(self.bandwidth, "bandwidth", owner)
         if isinstance(self.projection, str):
-            check_option(self.projection, ("pca",), "projection", owner)
+            check_option(self.projection, ("pca", "learned"), "projection", owner)
         elif self.projection is not None and not callable(self.projection):
             as_floats(self.projection, "projection", owner, ndim=(2,))
         check_count(self.n_components, "n_components", owner)
@@ -155,7 +158,7 @@ class KCal(Calibrator):
     # ----------------------------------------------------------------------- fit and transform
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
-        self._fit_projection(inputs, weight)
+        self._fit_projection(inputs, target, weight)
         self.support_ = self._project(inputs)
         self.target_, self.weight_ = target, weight
         if isinstance(self.bandwidth, str):
@@ -165,16 +168,19 @@ class KCal(Calibrator):
         else:
             self.bandwidth_ = float(self.bandwidth)
 
-    def _fit_projection(self, features: FloatArray, weight: FloatArray) -> None:
+    def _fit_projection(self, features: FloatArray, target: IntArray, weight: FloatArray) -> None:
         n_features = features.shape[1]
         share = weight / weight.sum()
         self.centre_ = share @ features
         if self.projection is None or callable(self.projection):
             self.axes_ = np.eye(n_features)
         elif isinstance(self.projection, str):
-            scatter = np.sqrt(share)[:, None] * (features - self.centre_)
-            axes = np.linalg.svd(scatter, full_matrices=False)[2]
-            self.axes_ = axes[: self.n_components].T.copy()
+            offset = features - self.centre_
+            self.axes_ = (
+                principal_axes(offset, share, self.n_components)
+                if self.projection == "pca"
+                else learn_axes(offset, target, weight, self.n_components, "KCal.fit")
+            )
         else:
             self.axes_ = as_floats(self.projection, "projection", "KCal", ndim=(2,)) * 1.0
             check_columns(features, len(self.axes_), "inputs", "KCal.fit")
