@@ -117,6 +117,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         weights = [] if sample_weight is None else [sample_weight]
         if self.calibration_size is None:
             return self._fit_model(X, y, *weights)
+        # Not stratified: the promise is for cases drawn as they come, rare classes included.
         parts = train_test_split(
             X, y, *weights, test_size=self.calibration_size, random_state=self.random_state
         )
@@ -171,7 +172,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         accepted, answers = self.decide(X)
         right = accepted & (answers == column_or_1d(y))
-        return float(np.average(right, weights=sample_weight))
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "operating_point_")

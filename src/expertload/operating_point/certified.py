@@ -92,10 +92,10 @@ class CertifiedPoint(OperatingPoint):
             return f"{self.n_cases:g} case(s) are too few, even if all were right."
         if self.reason == "over_confident_top":
             return (
-                f"the most confident cases are not right often enough ({first} wrong), and a "
-                "sequence of tests cannot step over them, although looser thresholds would pass "
-                "alone. Hint: recalibrate the model, or use method='bonferroni', which tests "
-                "thresholds apart."
+                f"among the most confident cases are too many errors to be sure ({first} wrong), "
+                "and a sequence of tests cannot step over them, although looser thresholds would "
+                "pass alone. Hint: recalibrate the model if it is over-confident, or use "
+                "method='bonferroni', which tests thresholds apart."
             )
         if self.reason == "accuracy_too_low":
             return f"the accuracy is too low (of the most confident, {first} wrong)."

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from expertload.operating_point.ladder import Steps, at_counts, spaced_counts
 from expertload.operating_point.risk_tests import cases_for_errors, least_cases
 
@@ -30,12 +32,13 @@ def sufficient_cases(
     """
     least = least_cases(target, error_level)
     rows = at_counts(steps, spaced_counts(n_cases, least, N_CANDIDATES))
-    totals = [
-        math.ceil(_accepted_needed(errors / accepted, target, error_level) * n_cases / accepted)
-        for accepted, errors in zip(rows.n_accepted, rows.n_errors, strict=True)
-        if errors / accepted < (1 - target) * (1 - LEAST_MARGIN)
-    ]
-    return min(totals, default=None)
+    rate, share = rows.n_errors / rows.n_accepted, rows.n_accepted / n_cases
+    worth = rate < (1 - target) * (1 - LEAST_MARGIN)
+    if not worth.any():
+        return None
+    # The cases needed fall with the square of the margin: enough to tell which step is best.
+    best = int(np.argmax(np.where(worth, share * (1 - target - rate) ** 2, 0.0)))
+    return math.ceil(_accepted_needed(float(rate[best]), target, error_level) / share[best])
 
 
 def _accepted_needed(error_rate: float, target: float, error_level: float) -> int:
