@@ -81,6 +81,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     >>> model = DelegatingClassifier(forest, target_accuracy=0.95)
     >>> model = model.fit(X[:250], y[:250]).calibrate(X[250:450], y[250:450])
     >>> print(f"delegates {(model.predict(X[450:]) == -1).mean():.2f}")
+    delegates 0.08
     """
 
     def __init__(

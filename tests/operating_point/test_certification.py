@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference import certify as reference
 
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
 from expertload.operating_point.ladder import start_count
 from expertload.operating_point.risk_tests import least_cases
-from tests.reference import certify as reference
 
 
 @st.composite

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from tests.operating_point.populations import Population, rising, wave
 
 from expertload import operating_point as op
-from tests.operating_point.populations import Population, rising, wave
 
 pytestmark = pytest.mark.simulation
 ROUNDS = 400

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from tests.reference import certify as reference
 
 from expertload.operating_point import risk_tests
-from tests.reference import certify as reference
 
 TARGETS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 LEVELS = st.sampled_from([0.2, 0.1, 0.05, 0.01])
