@@ -10,8 +10,8 @@ from tests.reference import certify as reference
 
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
+from expertload.operating_point._risk_tests import least_cases
 from expertload.operating_point.ladder import start_count
-from expertload.operating_point.risk_tests import least_cases
 
 
 @st.composite

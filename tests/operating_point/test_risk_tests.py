@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.reference import certify as reference
 
-from expertload.operating_point import risk_tests
+from expertload.operating_point import _risk_tests as risk_tests
 
 TARGETS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 LEVELS = st.sampled_from([0.2, 0.1, 0.05, 0.01])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from expertload.operating_point._risk_tests import allowed_errors, least_cases
 from expertload.operating_point.ladder import first_step, start_count
-from expertload.operating_point.risk_tests import allowed_errors, least_cases
 
 
 @given(st.integers(1, 5000), st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2]))

@@ -19,9 +19,9 @@ from expertload._validation import (
     check_ladder_source,
     check_unweighted,
 )
+from expertload.operating_point._procedure import Request, certify_cases
 from expertload.operating_point.certified import CertifiedPoint, Method, Risk
 from expertload.operating_point.origin import Origin, class_names, origin_of, ranked_by
-from expertload.operating_point.procedure import Request, certify_cases
 
 __all__ = ["certify", "certify_from_correctness"]
 

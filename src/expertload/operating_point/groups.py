@@ -22,6 +22,7 @@ from expertload._validation import (
     check_same_length,
     check_unweighted,
 )
+from expertload.operating_point._procedure import Request, certify_cases
 from expertload.operating_point.certification import read_request
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint, Method, Risk
 from expertload.operating_point.origin import (
@@ -33,7 +34,6 @@ from expertload.operating_point.origin import (
     ranked_by,
 )
 from expertload.operating_point.point import Decisions, read_cases
-from expertload.operating_point.procedure import Request, certify_cases
 
 __all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
 

@@ -41,7 +41,7 @@ import numpy as np
 
 from expertload._tally import Tally, from_the_top
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.operating_point.risk_tests import allowed_errors, cases_for_errors, least_cases
+from expertload.operating_point._risk_tests import allowed_errors, cases_for_errors, least_cases
 
 __all__ = ["Ladder", "Steps"]
 

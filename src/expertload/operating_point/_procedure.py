@@ -10,6 +10,8 @@ import numpy as np
 from expertload._tally import Tally, tally
 from expertload._typing import BoolArray, FloatArray
 from expertload._validation import Cases
+from expertload.operating_point._risk_tests import least_cases, p_values
+from expertload.operating_point._sufficiency import sufficient_cases, target_within_reach
 from expertload.operating_point.certified import CertifiedPoint, Method, Reason, Risk
 from expertload.operating_point.ladder import (
     Ladder,
@@ -23,8 +25,6 @@ from expertload.operating_point.ladder import (
     start_count,
     until_first_failure,
 )
-from expertload.operating_point.risk_tests import least_cases, p_values
-from expertload.operating_point.sufficiency import sufficient_cases, target_within_reach
 
 __all__ = ["Request", "certify_cases"]
 

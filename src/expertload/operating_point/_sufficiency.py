@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from expertload.operating_point._risk_tests import cases_for_errors, least_cases
 from expertload.operating_point.ladder import Steps, at_counts, spaced_counts
-from expertload.operating_point.risk_tests import cases_for_errors, least_cases
 
 __all__ = ["sufficient_cases", "target_within_reach"]
 
@@ -38,7 +38,8 @@ def sufficient_cases(
         return None
     # The cases needed fall with the square of the margin: enough to tell which step is best.
     best = int(np.argmax(np.where(worth, share * (1 - target - rate) ** 2, 0.0)))
-    return math.ceil(_accepted_needed(float(rate[best]), target, error_level) / share[best])
+    needed = _accepted_needed(float(rate[best]), target, error_level)
+    return math.ceil(needed / float(share[best]))
 
 
 def _accepted_needed(error_rate: float, target: float, error_level: float) -> int:
