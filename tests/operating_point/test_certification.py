@@ -205,6 +205,7 @@ def test_not_enough_evidence_says_how_many_cases_would_do():
     confidence = np.full(300, 0.9)
     point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95)
     assert point.reason == "not_enough_evidence"
+    assert "could be luck (10 of 300 wrong)" in point.guarantee
     n = point.sufficient_cases
     assert n > 300
     enough, short = (np.arange(m) % 30 > 0 for m in (n + 30, n - 90))

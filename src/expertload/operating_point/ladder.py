@@ -30,6 +30,10 @@ single confidence shared by so many of the most confident cases that fewer than 
 number lie above it. The ladder then begins at that confidence. The argument still holds unless the
 few above it are over-confident; for that corner the exact probability has been computed over a
 wide range of cases and stays below delta (``tests/operating_point/test_start.py``).
+
+The second point uses that cases are right or wrong. For graded correctness it is not proved: there
+each test is valid by itself, and that their sequence is rests on the slack of its bound and on
+simulation; thresholds given in advance from elsewhere (``ladder_scores``) need neither.
 """
 
 from __future__ import annotations
