@@ -17,7 +17,7 @@ PACKAGE = Path(expertload.__file__).parent
 LAYERS = [
     {"exceptions", "_typing", "_files", "_validation"},
     {"_tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
-    {"operating_point", "frames", "display", "report"},
+    {"operating_point", "delegating_classifier", "frames", "display", "report"},
     {"losses", "torch_metrics"},
     {"lab", "desk"},
     {"cli"},
@@ -28,7 +28,7 @@ HEAVY_ALLOWED = {
     "torch": {"losses", "torch_metrics", "lab"},
     "torchmetrics": {"torch_metrics", "lab"},
     "matplotlib": {"display", "lab"},
-    "sklearn": {"lab"},
+    "sklearn": {"delegating_classifier", "lab"},
 }
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference import coc
+from tests.strategies import correctness_cases, predictions, whole_weights
 
 import expertload as el
 from expertload import operating_point as op
 from expertload.exceptions import ParameterError
-from tests.reference import coc
-from tests.strategies import correctness_cases, predictions, whole_weights
 
 
 def every_option(correct, confidence):

@@ -1,4 +1,4 @@
-"""Where on the curve to work: a threshold, and what it means in cases, errors and costs.
+"""Points read off the curve: for a target accuracy, a load budget, costs, or a threshold.
 
 `choose` reads a point off the curve of the data it is given. It describes those data; it promises
 nothing about the next ones, on which the accuracy will usually be a little lower, because the
@@ -8,7 +8,7 @@ threshold was picked where these data looked good.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,109 +23,15 @@ from expertload._validation import (
     check_threshold,
 )
 from expertload.curve import COMPARISON_SLACK
+from expertload.operating_point.origin import Origin, class_names, origin_of, ranked_by
+from expertload.operating_point.point import OperatingPoint
 
 __all__ = [
-    "OperatingPoint",
     "at_threshold",
     "at_threshold_from_correctness",
     "choose",
     "choose_from_correctness",
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OperatingPoint:
-    """A threshold and what happens there on the data it was read from.
-
-    Attributes
-    ----------
-    threshold : float
-        Accept a case if and only if its confidence is at least this; infinity accepts none.
-    n_accepted, n_delegated : float
-        Cases (or weight) decided automatically and sent to experts.
-    n_errors : float
-        Errors among the accepted cases; for graded correctness, the missing grades.
-    n_errors_spared : float
-        Errors the model would have made on the delegated cases.
-    """
-
-    threshold: float
-    n_accepted: float
-    n_delegated: float
-    n_errors: float
-    n_errors_spared: float
-
-    @property
-    def n_cases(self) -> float:
-        """All cases (or their weight)."""
-        return self.n_accepted + self.n_delegated
-
-    @property
-    def expert_load(self) -> float:
-        """The share of cases delegated."""
-        return self.n_delegated / self.n_cases
-
-    @property
-    def accuracy(self) -> float | None:
-        """Accuracy among the accepted cases, None if none is accepted."""
-        return 1 - self.n_errors / self.n_accepted if self.n_accepted else None
-
-    def team_accuracy(self, *, expert_accuracy: float = 1.0) -> float:
-        """Accuracy of model and experts together, over all cases.
-
-        Parameters
-        ----------
-        expert_accuracy : float, default=1.0
-            How often experts are right on the cases they are sent.
-
-        Examples
-        --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
-        >>> point.team_accuracy(expert_accuracy=0.9)
-        0.975
-        """
-        expert = check_fraction(expert_accuracy, "expert_accuracy", "team_accuracy")
-        right = self.n_accepted - self.n_errors + expert * self.n_delegated
-        return float(right / self.n_cases)
-
-    def cost(self, *, error_cost: float, review_cost: float, expert_accuracy: float = 1.0) -> float:
-        """Mean cost of a case: the errors that remain, and the reviews.
-
-        Parameters
-        ----------
-        error_cost, review_cost : float
-            The price of one error, and of one expert's review, in any one currency.
-        expert_accuracy : float, default=1.0
-            How often experts are right on the cases they are sent.
-
-        Examples
-        --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1, 0, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
-        >>> point.cost(error_cost=100.0, review_cost=5.0)
-        26.25
-        """
-        error = check_positive(error_cost, "error_cost", "cost", zero=True)
-        review = check_positive(review_cost, "review_cost", "cost", zero=True)
-        expert = check_fraction(expert_accuracy, "expert_accuracy", "cost")
-        errors = self.n_errors + (1 - expert) * self.n_delegated
-        return float((error * errors + review * self.n_delegated) / self.n_cases)
-
-    def __str__(self) -> str:
-        if self.accuracy is None:
-            return f"Delegate everything: all {self.n_cases:g} cases go to experts."
-        return (
-            f"Accept at confidence >= {_digits(self.threshold)}: {1 - self.expert_load:.1%} of "
-            f"cases decided automatically, {self.accuracy:.1%} of them right; "
-            f"{self.expert_load:.1%} delegated ({self.n_delegated:g} of {self.n_cases:g})."
-        )
-
-
-def _digits(threshold: float) -> str:
-    """Six digits, or all of them where six would say 1 of something that is not."""
-    text = f"{threshold:.6g}"
-    return text if text != "1" or threshold == 1 else repr(threshold)
 
 
 def choose(
@@ -173,10 +79,12 @@ def choose(
     (0.7, 0.25, 1.0)
     """
     caller = "choose"
-    table = tally(check_cases(y_true, y_proba, confidence, sample_weight, labels, caller))
-    return _choose(
-        table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    point = _choose(
+        tally(cases), target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
     )
+    names = class_names(y_true, labels, caller)
+    return replace(point, origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names))
 
 
 def choose_from_correctness(
@@ -217,10 +125,11 @@ def choose_from_correctness(
     delegated (3 of 5).
     """
     caller = "choose_from_correctness"
-    table = tally(check_correctness_cases(correct, confidence, sample_weight, caller))
-    return _choose(
-        table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    point = _choose(
+        tally(cases), target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
     )
+    return replace(point, origin=origin_of(cases, ranked_by="given_confidence"))
 
 
 def at_threshold(
@@ -256,7 +165,9 @@ def at_threshold(
     """
     caller = "at_threshold"
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _at_threshold(tally(cases), check_threshold(threshold, caller))
+    names = class_names(y_true, labels, caller)
+    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
+    return _at_threshold(tally(cases), check_threshold(threshold, caller), origin)
 
 
 def at_threshold_from_correctness(
@@ -288,7 +199,8 @@ def at_threshold_from_correctness(
     """
     caller = "at_threshold_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _at_threshold(tally(cases), check_threshold(threshold, caller))
+    origin = origin_of(cases, ranked_by="given_confidence")
+    return _at_threshold(tally(cases), check_threshold(threshold, caller), origin)
 
 
 # ------------------------------------------------------------------ reading the table
@@ -320,9 +232,9 @@ def _options(table: Tally) -> _Options:
     )
 
 
-def _at_threshold(table: Tally, threshold: float) -> OperatingPoint:
+def _at_threshold(table: Tally, threshold: float, origin: Origin) -> OperatingPoint:
     point = _options(table).point(int(np.searchsorted(table.confidence, threshold, side="left")))
-    return OperatingPoint(**{**point.__dict__, "threshold": threshold})
+    return replace(point, threshold=threshold, origin=origin)
 
 
 def _choose(

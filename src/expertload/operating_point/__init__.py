@@ -1,0 +1,41 @@
+"""Where to work on the curve: thresholds described, certified, saved and applied.
+
+`choose` and `at_threshold` describe the data they are given. `certify` promises something about
+new cases. All return an `OperatingPoint`, which decides cases and is saved as JSON.
+"""
+
+from expertload.operating_point.certification import certify, certify_from_correctness
+from expertload.operating_point.certified import CertifiedPoint
+from expertload.operating_point.choosing import (
+    at_threshold,
+    at_threshold_from_correctness,
+    choose,
+    choose_from_correctness,
+)
+from expertload.operating_point.groups import (
+    CertifiedGroups,
+    certify_groups,
+    certify_groups_from_correctness,
+)
+from expertload.operating_point.ladder import Ladder
+from expertload.operating_point.origin import Origin
+from expertload.operating_point.point import Decisions, OperatingPoint
+from expertload.operating_point.storage import load_operating_point
+
+__all__ = [
+    "CertifiedGroups",
+    "CertifiedPoint",
+    "Decisions",
+    "Ladder",
+    "OperatingPoint",
+    "Origin",
+    "at_threshold",
+    "at_threshold_from_correctness",
+    "certify",
+    "certify_from_correctness",
+    "certify_groups",
+    "certify_groups_from_correctness",
+    "choose",
+    "choose_from_correctness",
+    "load_operating_point",
+]

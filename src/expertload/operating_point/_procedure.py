@@ -1,0 +1,198 @@
+"""From cases and a request to a certified point: the ladder, its tests, and the verdict."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._tally import Tally, tally
+from expertload._typing import BoolArray, FloatArray
+from expertload._validation import Cases
+from expertload.operating_point._risk_tests import least_cases, p_values
+from expertload.operating_point._sufficiency import sufficient_cases, target_within_reach
+from expertload.operating_point.certified import CertifiedPoint, Method, Reason, Risk
+from expertload.operating_point.ladder import (
+    Ladder,
+    Steps,
+    at_counts,
+    at_thresholds,
+    bisection_rounds,
+    every_threshold,
+    first_step,
+    spaced_counts,
+    start_count,
+    until_first_failure,
+)
+
+__all__ = ["Request", "certify_cases"]
+
+# How many thresholds the Bonferroni method tests of its own accord.
+N_BONFERRONI_STEPS = 20
+
+
+class Request(NamedTuple):
+    """What is to be certified, and how."""
+
+    target: float
+    error_level: float
+    method: Method
+    risk: Risk
+    thresholds: FloatArray | None = None
+    ladder_scores: FloatArray | None = None
+
+
+def certify_cases(cases: Cases, request: Request) -> CertifiedPoint:
+    """Run the tests and report."""
+    table, graded = tally(cases), cases.correct.dtype != np.bool_
+    ladder = run_tests(table, request, graded=graded)
+    passed = np.flatnonzero(ladder.passed)
+    if len(passed):
+        return _point(table, request, ladder, int(passed[-1]))
+    return _nothing(table, request, ladder, graded=graded)
+
+
+def run_tests(table: Tally, request: Request, *, graded: bool) -> Ladder:
+    """Test thresholds by the method asked for."""
+    if request.risk == "joint":
+        return _joint(table, request, graded=graded)
+    method = {"fixed_sequence": _fixed_sequence, "bonferroni": _bonferroni, "sgr": _bisection}
+    return method[request.method](table, request, graded=graded)
+
+
+# ------------------------------------------------------------------ the methods
+
+
+def _fixed_sequence(table: Tally, request: Request, *, graded: bool) -> Ladder:
+    target, level = request.target, request.error_level
+    steps, expected = _ladder(table, request)
+    start = start_count(int(table.total), target, level)
+    steps = steps.take(slice(first_step(expected, start, least_cases(target, level)), None))
+    p_value = p_values(steps.n_errors, steps.n_accepted, target=target, graded=graded)
+    return _sequence(steps, p_value, level)
+
+
+def _joint(table: Tally, request: Request, *, graded: bool) -> Ladder:
+    """Test the share of all cases that are accepted and wrong: it only grows down the ladder."""
+    steps, _ = _ladder(table, request)
+    all_cases = np.full(len(steps.n_errors), table.total)
+    p_value = p_values(steps.n_errors, all_cases, target=request.target, graded=graded)
+    return _sequence(steps, p_value, request.error_level)
+
+
+def _sequence(steps: Steps, p_value: FloatArray, level: float) -> Ladder:
+    n_tests, passed = until_first_failure(p_value, level)
+    return Ladder(*steps.take(slice(n_tests)), p_value[:n_tests], passed)
+
+
+def _bonferroni(table: Tally, request: Request, *, graded: bool) -> Ladder:
+    if request.thresholds is None and request.ladder_scores is None:
+        level = request.error_level / N_BONFERRONI_STEPS
+        least = least_cases(request.target, level)
+        counts = spaced_counts(int(table.total), least, N_BONFERRONI_STEPS)
+        steps = at_counts(every_threshold(table), counts)
+    else:
+        steps, _ = _ladder(table, request)
+        level = request.error_level / len(steps.threshold)
+    p_value = p_values(steps.n_errors, steps.n_accepted, target=request.target, graded=graded)
+    return Ladder(*steps, p_value, p_value <= level)
+
+
+def _bisection(table: Tally, request: Request, *, graded: bool) -> Ladder:
+    """SGR: bisect the ranks towards the loosest threshold that passes."""
+    steps, n_cases = every_threshold(table), int(table.total)
+    rounds = bisection_rounds(n_cases)
+    strict, loose, rows, verdicts = 1, n_cases, [], []
+    p_value = p_values(steps.n_errors, steps.n_accepted, target=request.target, graded=graded)
+    for _ in range(rounds):
+        rank = (strict + loose) // 2
+        row = int(np.searchsorted(steps.n_accepted, rank))  # ties are accepted together
+        passes = bool(p_value[row] <= request.error_level / rounds)
+        rows.append(row)
+        verdicts.append(passes)
+        strict, loose = (rank + 1, loose) if passes else (strict, rank)
+    order, first = np.unique(rows, return_index=True)
+    visited: BoolArray = np.array(verdicts)[first]
+    return Ladder(*steps.take(order), p_value[order], visited)
+
+
+def _ladder(table: Tally, request: Request) -> tuple[Steps, FloatArray]:
+    """Return the steps, and how many cases each is expected to accept."""
+    if request.ladder_scores is not None:
+        steps = at_thresholds(table, request.ladder_scores)
+        below = np.searchsorted(np.sort(request.ladder_scores), steps.threshold, side="left")
+        return steps, (1 - below / len(request.ladder_scores)) * table.total
+    if request.thresholds is not None:
+        steps = at_thresholds(table, request.thresholds)
+    else:
+        steps = every_threshold(table)
+    return steps, steps.n_accepted
+
+
+# ------------------------------------------------------------------ the verdict
+
+
+def _point(table: Tally, request: Request, ladder: Ladder, row: int) -> CertifiedPoint:
+    accepted, errors = float(ladder.n_accepted[row]), float(ladder.n_errors[row])
+    return CertifiedPoint(
+        threshold=float(ladder.threshold[row]),
+        n_accepted=accepted,
+        n_delegated=table.total - accepted,
+        n_errors=errors,
+        n_errors_spared=_all_errors(table) - errors,
+        target_accuracy=request.target,
+        confidence_level=1 - request.error_level,
+        method=request.method,
+        risk=request.risk,
+        ladder=ladder,
+    )
+
+
+def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) -> CertifiedPoint:
+    def certifies(target: float) -> bool:
+        lower = request._replace(target=target)
+        return bool(run_tests(table, lower, graded=graded).passed.any())
+
+    enough = _enough(table, request)
+    return CertifiedPoint(
+        threshold=math.inf,
+        n_accepted=0.0,
+        n_delegated=table.total,
+        n_errors=0.0,
+        n_errors_spared=_all_errors(table),
+        target_accuracy=request.target,
+        confidence_level=1 - request.error_level,
+        method=request.method,
+        risk=request.risk,
+        reason=_reason(table, request, enough, graded=graded),
+        sufficient_cases=enough if enough is not None and enough > table.total else None,
+        target_within_reach=target_within_reach(certifies, target=request.target),
+        ladder=ladder,
+    )
+
+
+def _enough(table: Tally, request: Request) -> int | None:
+    """Return about how many cases would do; this many and fewer are no answer."""
+    target, level, n_cases = request.target, request.error_level, int(table.total)
+    if n_cases < least_cases(target, level):
+        return least_cases(target, level)
+    steps = every_threshold(table)
+    if request.risk == "joint":  # of whose steps only the first matters, and all cases count
+        steps = steps.take(slice(1))._replace(n_accepted=np.array([table.total]))
+    return sufficient_cases(steps, n_cases, target=target, error_level=level)
+
+
+def _reason(table: Tally, request: Request, enough: int | None, *, graded: bool) -> Reason:
+    if table.total < least_cases(request.target, request.error_level):
+        return "too_few_cases"
+    if request.method == "fixed_sequence" and request.risk == "selective":
+        steps = every_threshold(table)
+        alone = p_values(steps.n_errors, steps.n_accepted, target=request.target, graded=graded)
+        if (alone <= request.error_level).any():
+            return "over_confident_top"
+    return "accuracy_too_low" if enough is None else "not_enough_evidence"
+
+
+def _all_errors(table: Tally) -> float:
+    return float((table.weight - table.correct).sum())

@@ -1,0 +1,178 @@
+"""Thresholds one can defend: tested so that chance alone rarely certifies a bad one.
+
+`choose` takes the threshold that looks best on the data it is given, and on new data misses its
+target about every other time. `certify` tests thresholds, and promises: over draws of the
+calibration cases, the probability that the certified threshold misses the target is at most
+1 - ``confidence_level``, whatever the distribution, for any number of cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from expertload._typing import ArrayLike
+from expertload._validation import (
+    Cases,
+    check_cases,
+    check_certification,
+    check_correctness_cases,
+    check_ladder_source,
+    check_unweighted,
+)
+from expertload.operating_point._procedure import Request, certify_cases
+from expertload.operating_point.certified import CertifiedPoint, Method, Risk
+from expertload.operating_point.origin import Origin, class_names, origin_of, ranked_by
+
+__all__ = ["certify", "certify_from_correctness"]
+
+
+def certify(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    method: Method = "fixed_sequence",
+    risk: Risk = "selective",
+    thresholds: ArrayLike | None = None,
+    ladder_scores: ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedPoint:
+    """Certify an operating point: a threshold that reaches a target accuracy on new cases.
+
+    Parameters
+    ----------
+    y_true, y_proba, confidence, labels
+        As in `expertload.coc_curve`: calibration cases, drawn as the new ones will be, on which
+        the model was neither fitted nor tuned.
+    target_accuracy : float
+        The accuracy to promise, between 0 and 1. One that is fixed before the data are seen.
+    confidence_level : float, default=0.95
+        The probability, over draws of the calibration cases, that the promise is kept.
+    method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
+        "fixed_sequence" tests from strict to loose, each time at the full level, and stops at the
+        first failure; the most powerful where accuracy rises with confidence.
+        "bonferroni" tests some thresholds apart and shares the level among them; it can step
+        over a top region that is over-confident.
+        "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds;
+        its proof needs accuracy to rise with confidence. For comparison.
+    risk : {"selective", "joint"}, default="selective"
+        "selective": accuracy among the accepted cases is at least the target.
+        "joint": the share of *all* cases that are accepted and wrong is at most one minus the
+        target: with perfect experts, the accuracy of the team reaches it.
+    thresholds : array-like, optional
+        Thresholds to test, fixed without looking at the calibration labels. By default all there
+        are, which loses nothing.
+    ladder_scores : array-like, optional
+        Confidences of other, unlabelled cases; their values become the thresholds.
+    sample_weight : None
+        Refused in words: the tests count cases.
+    model_name : str, optional
+        Kept with the point, for those who find it later.
+
+    Returns
+    -------
+    CertifiedPoint
+        An `OperatingPoint` with its ``guarantee`` in words and the ``ladder`` of tests. Where
+        nothing can be certified everything is delegated, and it says why and what would suffice.
+
+    Notes
+    -----
+    Whether the tests may use the confidences of the calibration cases, and where they begin, is
+    argued in `expertload.operating_point.ladder`. Graded correctness is tested by the
+    Hoeffding-Bentkus bound, which is valid but needs more cases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import operating_point
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(0.4, 0.4, size=2000)
+    >>> y_true = rng.random(2000) < y_proba
+    >>> point = operating_point.certify(y_true, y_proba, target_accuracy=0.95)
+    >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}, accuracy {point.accuracy:.3f}")
+    0.914, load 0.533, accuracy 0.962
+    """
+    caller = "certify"
+    check_unweighted(sample_weight, caller)
+    cases = check_cases(y_true, y_proba, confidence, None, labels, caller)
+    names = class_names(y_true, labels, caller)
+    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
+    request = read_request(
+        target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
+    )
+    return _point(cases, request, replace(origin, model_name=model_name))
+
+
+def certify_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    method: Method = "fixed_sequence",
+    risk: Risk = "selective",
+    thresholds: ArrayLike | None = None,
+    ladder_scores: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedPoint:
+    """Certify an operating point from the correctness and the confidence of each case.
+
+    Parameters
+    ----------
+    correct, confidence
+        As in `expertload.coc_curve_from_correctness`.
+    target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, sample_weight
+        As in `certify`.
+    model_name : str, optional
+        As in `certify`.
+
+    Returns
+    -------
+    CertifiedPoint
+        An `OperatingPoint` with its guarantee, or with the reason why there is none.
+
+    Examples
+    --------
+    Sixty cases, all right, show 95 %; fifty do not:
+
+    >>> from expertload.operating_point import certify_from_correctness
+    >>> certify_from_correctness([1] * 60, range(60), target_accuracy=0.95).is_certified
+    True
+    >>> point = certify_from_correctness([1] * 50, range(50), target_accuracy=0.95)
+    >>> print(point.guarantee)
+    Nothing is certified at a target of 0.95: 50 case(s) are too few, even if all were right.
+    About 59 cases would suffice at the accuracy observed. A target of 0.941 is within reach of
+    these data (having looked, certify it on fresh ones).
+    """
+    caller = "certify_from_correctness"
+    check_unweighted(sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, None, caller)
+    origin = origin_of(cases, ranked_by="given_confidence")
+    request = read_request(
+        target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
+    )
+    return _point(cases, request, replace(origin, model_name=model_name))
+
+
+def read_request(
+    target_accuracy: float,
+    confidence_level: float,
+    method: Method,
+    risk: Risk,
+    thresholds: ArrayLike | None,
+    ladder_scores: ArrayLike | None,
+    caller: str,
+) -> Request:
+    """Validate what is asked for."""
+    target, level = check_certification(target_accuracy, confidence_level, method, risk, caller)
+    fixed, scores = check_ladder_source(thresholds, ladder_scores, method, caller)
+    return Request(target, 1 - level, method, risk, fixed, scores)
+
+
+def _point(cases: Cases, request: Request, origin: Origin) -> CertifiedPoint:
+    return replace(certify_cases(cases, request), origin=origin)

@@ -1,0 +1,263 @@
+"""A certified point for each group: every site, every class, one promise for all of them.
+
+A threshold certified over all cases can hide a group in which it fails. Here each group is tested
+by itself, at a share of the level, so that all promises hold at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload._validation import (
+    Cases,
+    as_floats,
+    check_cases,
+    check_correctness_cases,
+    check_groups,
+    check_same_length,
+    check_unweighted,
+)
+from expertload.operating_point._procedure import Request, certify_cases
+from expertload.operating_point.certification import read_request
+from expertload.operating_point.certified import CONDITIONS, CertifiedPoint, Method, Risk
+from expertload.operating_point.origin import (
+    Label,
+    Origin,
+    class_names,
+    origin_of,
+    plain_labels,
+    ranked_by,
+)
+from expertload.operating_point.point import Decisions, read_cases
+
+__all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedGroups(Mapping[Label, CertifiedPoint]):
+    """A mapping from groups to their certified points, and one promise over all of them.
+
+    Attributes
+    ----------
+    points : dict from str or int to CertifiedPoint
+        The point of each group, in sorted order.
+    target_accuracy, confidence_level : float
+        What is promised, and how surely for all groups at once.
+    origin : Origin
+        The data, the model and the day.
+    """
+
+    points: dict[Label, CertifiedPoint]
+    target_accuracy: float
+    confidence_level: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    def __getitem__(self, group: Label) -> CertifiedPoint:
+        return self.points[group]
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def expert_load(self) -> float:
+        """The share of all cases delegated."""
+        points = self.points.values()
+        return sum(p.n_delegated for p in points) / sum(p.n_cases for p in points)
+
+    @property
+    def certified(self) -> tuple[Label, ...]:
+        """The groups that have a threshold."""
+        return tuple(group for group, point in self.items() if point.is_certified)
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words, and where nothing is."""
+        sure, missing = self.certified, [group for group in self if not self[group].is_certified]
+        parts = []
+        if sure:
+            what = {
+                "selective": "the accuracy among accepted cases",
+                "joint": "the accuracy of model and perfect experts together",
+            }[self[sure[0]].risk]
+            parts.append(
+                f"With {self.confidence_level:.6g} confidence, {what} is at least "
+                f"{self.target_accuracy:.6g} in every one of {len(sure)} group(s) at once. "
+                f"{CONDITIONS}"
+            )
+        if missing:
+            names = ", ".join(str(group) for group in missing)
+            parts.append(f"Nothing is certified, and everything delegated, in: {names}.")
+        return " ".join(parts)
+
+    def decide(
+        self, y_proba: ArrayLike, *, groups: ArrayLike, confidence: ArrayLike | None = None
+    ) -> Decisions:
+        """Decide new cases, each by the threshold of its group.
+
+        Parameters
+        ----------
+        y_proba, confidence
+            As in `OperatingPoint.decide`.
+        groups : array-like of shape (n_cases,)
+            The group of each case; cases of a group never seen are delegated.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import certify_groups_from_correctness
+        >>> points = certify_groups_from_correctness(
+        ...     [1] * 100, [0.5] * 100, groups=["a"] * 90 + ["b"] * 10, target_accuracy=0.95
+        ... )
+        >>> points.decide([0.9, 0.9], groups=["a", "b"], confidence=[0.5, 0.5]).accepted.tolist()
+        [True, False]
+        """
+        caller = "decide"
+        answers, scores = read_cases(self.origin, y_proba, confidence, caller)
+        return Decisions(self._accepts(scores, groups, caller), answers)
+
+    def accepts(self, confidence: ArrayLike, *, groups: ArrayLike) -> BoolArray:
+        """Return which confidences are accepted in their groups, where labels do not matter."""
+        return self._accepts(as_floats(confidence, "confidence", "accepts"), groups, "accepts")
+
+    def _accepts(self, scores: FloatArray, groups: ArrayLike, caller: str) -> BoolArray:
+        names, rows = np.unique(check_groups(groups, caller), return_inverse=True)
+        check_same_length(caller, groups=rows, confidence=scores)
+        threshold = np.array([self._threshold(name) for name in plain_labels(names)])
+        accepted: BoolArray = scores >= threshold[rows].astype(scores.dtype)
+        return accepted
+
+    def _threshold(self, group: Label) -> float:
+        return self.points[group].threshold if group in self.points else np.inf
+
+    def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
+        """Write all points as one JSON file; an older file is replaced whole or not at all."""
+        from expertload.operating_point.storage import save  # which knows all kinds of points
+
+        save(self, path, model_name=model_name)
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"{group}: {point}" for group, point in self.items()), self.guarantee])
+
+
+def certify_groups(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    groups: ArrayLike,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    method: Method = "fixed_sequence",
+    risk: Risk = "selective",
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedGroups:
+    """Certify an operating point for each group, with the level shared out among them.
+
+    Parameters
+    ----------
+    y_true, y_proba, target_accuracy, method, risk, confidence, sample_weight, labels, model_name
+        As in `certify`.
+    groups : array-like of shape (n_cases,)
+        The group of each case, integers or strings, known when a case is decided: its site, or
+        its *predicted* class (``y_proba.argmax(axis=1)``); the true class is not.
+    confidence_level : float, default=0.95
+        The probability that the promises to all groups are kept at once.
+
+    Returns
+    -------
+    CertifiedGroups
+        A mapping from groups to their points. A group with too few cases says so, and is
+        delegated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.operating_point import certify_groups
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(0.3, 0.3, size=3000)
+    >>> y_true = rng.random(3000) < y_proba
+    >>> site = np.where(np.arange(3000) < 2950, "north", "south")
+    >>> points = certify_groups(y_true, y_proba, groups=site, target_accuracy=0.95)
+    >>> points["north"].is_certified, points["south"].reason
+    (True, 'too_few_cases')
+    """
+    caller = "certify_groups"
+    check_unweighted(sample_weight, caller)
+    cases = check_cases(y_true, y_proba, confidence, None, labels, caller)
+    names = class_names(y_true, labels, caller)
+    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
+    request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
+    named = check_groups(groups, caller)
+    return _by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+
+
+def certify_groups_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    groups: ArrayLike,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    method: Method = "fixed_sequence",
+    risk: Risk = "selective",
+    sample_weight: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedGroups:
+    """Certify each group from the correctness and the confidence of each case.
+
+    Parameters
+    ----------
+    correct, confidence
+        As in `expertload.coc_curve_from_correctness`.
+    groups, target_accuracy, confidence_level, method, risk, sample_weight, model_name
+        As in `certify_groups`.
+
+    Returns
+    -------
+    CertifiedGroups
+        A mapping from groups to their points.
+
+    Examples
+    --------
+    >>> from expertload.operating_point import certify_groups_from_correctness
+    >>> points = certify_groups_from_correctness(
+    ...     [1] * 200, range(200), groups=[0, 1] * 100, target_accuracy=0.95
+    ... )
+    >>> points.certified
+    (0, 1)
+    """
+    caller = "certify_groups_from_correctness"
+    check_unweighted(sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, None, caller)
+    origin = origin_of(cases, ranked_by="given_confidence")
+    request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
+    named = check_groups(groups, caller)
+    return _by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+
+
+def _by_group(
+    cases: Cases, groups: AnyArray, request: Request, origin: Origin, caller: str
+) -> CertifiedGroups:
+    check_same_length(caller, confidence=cases.confidence, groups=groups)
+    names, rows = np.unique(groups, return_inverse=True)
+    shared = request._replace(error_level=request.error_level / len(names))
+    points = {}
+    for index, name in enumerate(plain_labels(names)):
+        inside = rows == index
+        part = Cases(cases.correct[inside], cases.confidence[inside], None)
+        points[name] = replace(certify_cases(part, shared), origin=origin)
+    return CertifiedGroups(
+        points=points,
+        target_accuracy=request.target,
+        confidence_level=1 - request.error_level,
+        origin=origin,
+    )

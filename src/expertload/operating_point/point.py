@@ -1,0 +1,215 @@
+"""A threshold, what it means in cases, errors and costs, and the decisions it makes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload._validation import (
+    as_floats,
+    check_confidence_matches,
+    check_fraction,
+    check_positive,
+    check_probabilities,
+    check_same_length,
+    check_width,
+)
+from expertload.operating_point.origin import Origin
+
+__all__ = ["Decisions", "OperatingPoint"]
+
+
+class Decisions(NamedTuple):
+    """What happens to each case.
+
+    Attributes
+    ----------
+    accepted : ndarray of bool, shape (n_cases,)
+        Whether the case is decided automatically; the others go to experts.
+    labels : ndarray of shape (n_cases,)
+        The model's answer to every case, meant to be used where ``accepted``: class names where
+        the point knows them, else column numbers.
+    """
+
+    accepted: BoolArray
+    labels: AnyArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatingPoint:
+    """A threshold and what happens there on the data it was read from.
+
+    Attributes
+    ----------
+    threshold : float
+        Accept a case if and only if its confidence is at least this; infinity accepts none.
+    n_accepted, n_delegated : float
+        Cases (or weight) decided automatically and sent to experts.
+    n_errors : float
+        Errors among the accepted cases; for graded correctness, the missing grades.
+    n_errors_spared : float
+        Errors the model would have made on the delegated cases.
+    origin : Origin
+        The data, the model and the day; what the threshold is a threshold of.
+    """
+
+    threshold: float
+    n_accepted: float
+    n_delegated: float
+    n_errors: float
+    n_errors_spared: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    @property
+    def n_cases(self) -> float:
+        """All cases (or their weight)."""
+        return self.n_accepted + self.n_delegated
+
+    @property
+    def expert_load(self) -> float:
+        """The share of cases delegated."""
+        return self.n_delegated / self.n_cases
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy among the accepted cases, None if none is accepted."""
+        return 1 - self.n_errors / self.n_accepted if self.n_accepted else None
+
+    def team_accuracy(self, *, expert_accuracy: float = 1.0) -> float:
+        """Accuracy of model and experts together, over all cases.
+
+        Parameters
+        ----------
+        expert_accuracy : float, default=1.0
+            How often experts are right on the cases they are sent.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> point.team_accuracy(expert_accuracy=0.9)
+        0.975
+        """
+        expert = check_fraction(expert_accuracy, "expert_accuracy", "team_accuracy")
+        right = self.n_accepted - self.n_errors + expert * self.n_delegated
+        return float(right / self.n_cases)
+
+    def cost(self, *, error_cost: float, review_cost: float, expert_accuracy: float = 1.0) -> float:
+        """Mean cost of a case: the errors that remain, and the reviews.
+
+        Parameters
+        ----------
+        error_cost, review_cost : float
+            The price of one error, and of one expert's review, in any one currency.
+        expert_accuracy : float, default=1.0
+            How often experts are right on the cases they are sent.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1, 0, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> point.cost(error_cost=100.0, review_cost=5.0)
+        26.25
+        """
+        error = check_positive(error_cost, "error_cost", "cost", zero=True)
+        review = check_positive(review_cost, "review_cost", "cost", zero=True)
+        expert = check_fraction(expert_accuracy, "expert_accuracy", "cost")
+        errors = self.n_errors + (1 - expert) * self.n_delegated
+        return float((error * errors + review * self.n_delegated) / self.n_cases)
+
+    def decide(self, y_proba: ArrayLike, *, confidence: ArrayLike | None = None) -> Decisions:
+        """Decide new cases: which are accepted, and with which label.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
+            Predicted probabilities, in the same order of columns as when the point was made.
+        confidence : array-like of shape (n_cases,), optional
+            What to rank by; needed if, and only if, the point was made with one.
+
+        Returns
+        -------
+        Decisions
+            ``accepted`` and ``labels``. All rows are decided at once: a fraction of a microsecond
+            a row in large batches, some tens of microseconds for a single row.
+
+        Examples
+        --------
+        >>> from expertload import operating_point
+        >>> point = operating_point.choose(
+        ...     ["cat", "dog", "dog"], [0.1, 0.6, 0.8], target_accuracy=0.9
+        ... )
+        >>> accepted, labels = point.decide([0.95, 0.55])
+        >>> accepted.tolist(), labels.tolist()
+        ([True, False], ['dog', 'dog'])
+        """
+        answers, scores = read_cases(self.origin, y_proba, confidence, "decide")
+        return Decisions(scores >= self.threshold, answers)
+
+    def accepts(self, confidence: ArrayLike) -> BoolArray:
+        """Return which confidences are accepted, where labels do not matter.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7)
+        >>> point.accepts([0.65, 0.7]).tolist()
+        [False, True]
+        """
+        accepted: BoolArray = as_floats(confidence, "confidence", "accepts") >= self.threshold
+        return accepted
+
+    def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
+        """Write the point as JSON; an older file is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        model_name : str, optional
+            Written into the file, for those who find it later.
+
+        See Also
+        --------
+        load_operating_point : read it back.
+        """
+        from expertload.operating_point.storage import save  # which knows all kinds of points
+
+        save(self, path, model_name=model_name)
+
+    def __str__(self) -> str:
+        if self.accuracy is None:
+            return f"Delegate everything: all {self.n_cases:g} cases go to experts."
+        return (
+            f"Accept at confidence >= {digits(self.threshold)}: {1 - self.expert_load:.1%} of "
+            f"cases decided automatically, {self.accuracy:.1%} of them right; "
+            f"{self.expert_load:.1%} delegated ({self.n_delegated:g} of {self.n_cases:g})."
+        )
+
+
+def read_cases(
+    origin: Origin, y_proba: ArrayLike, confidence: ArrayLike | None, caller: str
+) -> tuple[AnyArray, FloatArray]:
+    """Return the model's answers and the confidences to compare with a threshold."""
+    check_confidence_matches(origin.ranked_by == "given_confidence", confidence is not None, caller)
+    proba = check_probabilities(y_proba, "y_proba", caller)
+    column = proba.argmax(axis=1)
+    if confidence is None:
+        scores = np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
+    else:
+        scores = as_floats(confidence, "confidence", caller)
+        check_same_length(caller, y_proba=proba, confidence=scores)
+    if origin.labels is None:
+        return column, scores
+    check_width(proba, len(origin.labels), caller)
+    return np.asarray(origin.labels)[column], scores
+
+
+def digits(threshold: float) -> str:
+    """Six digits, or all of them where six would say 1 of something that is not."""
+    text = f"{threshold:.6g}"
+    return text if text != "1" or threshold == 1 else repr(threshold)

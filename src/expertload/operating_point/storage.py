@@ -1,0 +1,270 @@
+"""Operating points as JSON: written whole or not at all, and doubted when read.
+
+A file says what it is (``kind``, ``schema_version``), where it comes from (``origin``), and carries
+a digest of its content, so that a cut, mixed-up or hand-edited file is refused. The digest guards
+against accidents and careless edits; it is no signature, and a forger can compute it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import MISSING, Field, asdict, fields, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from expertload._files import write_atomically
+from expertload.exceptions import FileFormatError
+from expertload.operating_point.certified import CertifiedPoint
+from expertload.operating_point.groups import CertifiedGroups
+from expertload.operating_point.origin import Label, Origin
+from expertload.operating_point.point import OperatingPoint
+
+__all__ = ["load_operating_point"]
+
+KIND = "expertload operating point"
+SCHEMA_VERSION = 1
+TYPES: dict[str, type[OperatingPoint]] = {"described": OperatingPoint, "certified": CertifiedPoint}
+NOT_SAVED = {"origin", "ladder"}
+
+# What each saved field may be; None is allowed where the field has None for a default.
+NUMBERS = {
+    "n_accepted": (0.0, math.inf),
+    "n_delegated": (0.0, math.inf),
+    "n_errors": (0.0, math.inf),
+    "n_errors_spared": (0.0, math.inf),
+    "target_accuracy": (0.0, 1.0),
+    "confidence_level": (0.0, 1.0),
+    "sufficient_cases": (1.0, math.inf),
+    "target_within_reach": (0.0, 1.0),
+}
+WORDS = {
+    "method": {"fixed_sequence", "bonferroni", "sgr"},
+    "risk": {"selective", "joint"},
+    "reason": {
+        "too_few_cases",
+        "over_confident_top",
+        "not_enough_evidence",
+        "accuracy_too_low",
+    },
+    "ranked_by": {"top_probability", "given_confidence"},
+}
+
+
+# ------------------------------------------------------------------ writing
+
+
+def save(
+    point: OperatingPoint | CertifiedGroups,
+    path: str | os.PathLike[str],
+    *,
+    model_name: str | None = None,
+) -> None:
+    """Write a point, or the points of all groups."""
+    origin = point.origin if model_name is None else replace(point.origin, model_name=model_name)
+    document = {
+        "kind": KIND,
+        "schema_version": SCHEMA_VERSION,
+        "origin": asdict(origin),
+        "content": _groups(point) if isinstance(point, CertifiedGroups) else _plain(point),
+    }
+    document["sha256"] = _digest(document)
+    write_atomically(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _plain(point: OperatingPoint) -> dict[str, Any]:
+    kind = "certified" if isinstance(point, CertifiedPoint) else "described"
+    values = {f.name: getattr(point, f.name) for f in fields(point) if f.name not in NOT_SAVED}
+    if math.isinf(point.threshold):  # for which JSON has no number
+        values["threshold"] = "infinity" if point.threshold > 0 else "-infinity"
+    return {"type": kind, **values}
+
+
+def _groups(points: CertifiedGroups) -> dict[str, Any]:
+    return {
+        "type": "groups",
+        "target_accuracy": points.target_accuracy,
+        "confidence_level": points.confidence_level,
+        "groups": [{"group": group, "point": _plain(point)} for group, point in points.items()],
+    }
+
+
+def _digest(document: dict[str, Any]) -> str:
+    """Digest of a document, however it is laid out in the file."""
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ------------------------------------------------------------------ reading
+
+
+def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | CertifiedGroups:
+    """Read an operating point, or the points of groups, from a file that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    OperatingPoint, CertifiedPoint or CertifiedGroups
+        What was saved, with its ``origin``, and without the ladder of tests.
+
+    Raises
+    ------
+    FileFormatError
+        Where the file is something else, cut short, changed since, or of a newer schema.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from expertload.operating_point import certify_from_correctness, load_operating_point
+    >>> point = certify_from_correctness([1] * 60, range(60), target_accuracy=0.95)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "policy.json")
+    ...     point.save(path, model_name="forest")
+    ...     again = load_operating_point(path)
+    >>> again == point, again.origin.model_name
+    (True, 'forest')
+    """
+    document = _read(Path(path))
+    _check_header(document)
+    origin = _origin(document.get("origin"))
+    content = _object(document.get("content"), "content")
+    if content.get("type") == "groups":
+        return _load_groups(content, origin)
+    return _load_point(content, origin)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(
+            f"{path.name} is not valid JSON ({error}). Hint: it may be cut short; save it again."
+        ) from error
+    return _object(document, "document")
+
+
+def _check_header(document: dict[str, Any]) -> None:
+    if document.get("kind") != KIND:
+        _refuse(f"its 'kind' must be {KIND!r}, not {document.get('kind')!r}")
+    version = document.get("schema_version")
+    if type(version) is int and version > SCHEMA_VERSION:
+        _refuse(f"its schema {version} is newer than {SCHEMA_VERSION}", "upgrade expertload")
+    if version != SCHEMA_VERSION or type(version) is not int:
+        _refuse(f"its 'schema_version' must be {SCHEMA_VERSION}, not {version!r}")
+    if document.get("sha256") != _digest(document):
+        _refuse(
+            "its content does not match its digest: it was changed after it was saved",
+            "certify again instead of editing the file",
+        )
+
+
+def _load_groups(content: dict[str, Any], origin: Origin) -> CertifiedGroups:
+    entries = content.get("groups")
+    if not isinstance(entries, list) or not entries:
+        _refuse("its 'groups' must be a list of at least one")
+    points: dict[Label, CertifiedPoint] = {}
+    for entry in entries:
+        part = _object(entry, "group")
+        point = _load_point(_object(part.get("point"), "point"), origin)
+        if not isinstance(point, CertifiedPoint) or part.get("group") in points:
+            _refuse("its groups must be distinct and certified")
+        points[_label(part.get("group"))] = point
+    return CertifiedGroups(
+        points=points,
+        target_accuracy=_number(content, "target_accuracy"),
+        confidence_level=_number(content, "confidence_level"),
+        origin=origin,
+    )
+
+
+def _load_point(content: dict[str, Any], origin: Origin) -> OperatingPoint:
+    kind = TYPES.get(str(content.get("type")))
+    if kind is None:
+        _refuse(f"its 'type' {content.get('type')!r} is not known")
+    saved = [f for f in fields(kind) if f.name not in NOT_SAVED]
+    if set(content) != {"type", *(f.name for f in saved)}:
+        _refuse("its fields are not those of an operating point")
+    values = {f.name: _value(content, f) for f in saved}
+    if values["n_accepted"] + values["n_delegated"] <= 0:
+        _refuse("it counts no cases")
+    if kind is CertifiedPoint and (values["reason"] is None) == (values["threshold"] == math.inf):
+        _refuse("it must have either a threshold or a reason why it has none")
+    return kind(**values, origin=origin)
+
+
+def _value(content: dict[str, Any], described: Field[Any]) -> Any:
+    name = described.name
+    if content[name] is None and described.default is None:
+        return None
+    if name == "threshold":
+        return _threshold(content[name])
+    if name in WORDS:
+        return _word(content, name)
+    return int(_number(content, name)) if name == "sufficient_cases" else _number(content, name)
+
+
+def _threshold(value: Any) -> float:
+    if value in ("infinity", "-infinity"):
+        return float(value)
+    return _number({"threshold": value}, "threshold")
+
+
+def _number(content: dict[str, Any], name: str) -> float:
+    value = content.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(f"its {name!r} must be a number, not {value!r}")
+    low, high = NUMBERS.get(name, (-math.inf, math.inf))
+    if not low <= value <= high:
+        _refuse(f"its {name!r} is out of range: {value!r}")
+    return float(value)
+
+
+def _word(content: dict[str, Any], name: str) -> str:
+    value = content.get(name)
+    if not isinstance(value, str) or value not in WORDS[name]:
+        _refuse(f"its {name!r} is not known: {value!r}")
+    return value
+
+
+def _origin(value: Any) -> Origin:
+    content = _object(value, "origin")
+    if set(content) != {f.name for f in fields(Origin)}:
+        _refuse("its 'origin' does not have the fields it should")
+    for f in fields(Origin):
+        text = content[f.name]
+        missing_is_fine = f.default is None and f.default is not MISSING
+        if f.name != "labels" and not (isinstance(text, str) or (text is None and missing_is_fine)):
+            _refuse(f"its {f.name!r} must be text, not {text!r}")
+    _word(content, "ranked_by")
+    labels = content["labels"]
+    if labels is not None and not isinstance(labels, list):
+        _refuse("its 'labels' must be a list")
+    names = None if labels is None else tuple(_label(each) for each in labels)
+    return Origin(**{**content, "labels": names})
+
+
+def _label(value: Any) -> Label:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        _refuse(f"a label must be text or a whole number, not {value!r}")
+    return value
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse(f"its {what} must be an object, not {type(value).__name__}")
+    return value
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _refuse(why: str, hint: str = "save the operating point again") -> NoReturn:
+    raise FileFormatError(f"This is not an operating point to rely on: {why}. Hint: {hint}.")

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import expertload
+from expertload import operating_point as op
+from expertload.exceptions import FileFormatError
+
+
+def described():
+    return op.choose(["a", "b", "b"], [0.2, 0.9, 0.8], load_budget=0.4)
+
+
+def certified():
+    return op.certify_from_correctness(np.ones(100), range(100), target_accuracy=0.9)
+
+
+def hopeless():
+    return op.certify_from_correctness(np.ones(10), range(10), target_accuracy=0.9)
+
+
+def grouped():
+    return op.certify_groups_from_correctness(
+        np.ones(100), range(100), groups=["x", "y"] * 50, target_accuracy=0.9
+    )
+
+
+POINTS = [described, certified, hopeless, grouped]
+
+
+@pytest.mark.parametrize("make", POINTS)
+def test_what_is_saved_is_what_is_loaded(make, tmp_path):
+    point = make()
+    point.save(tmp_path / "policy.json", model_name="näme")
+    again = op.load_operating_point(tmp_path / "policy.json")
+    assert again == point
+    assert type(again) is type(point)
+    assert again.origin.model_name == "näme"
+    assert again.origin.data_sha256 == point.origin.data_sha256
+    assert again.origin.labels == point.origin.labels
+    assert again.origin.library_version == expertload.__version__
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", again.origin.created)
+    assert again.guarantee if not isinstance(again, op.OperatingPoint) else str(again)
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "policy.json").read_bytes()
+
+
+def test_a_loaded_point_decides_as_before(tmp_path):
+    point = described()
+    point.save(tmp_path / "p.json")
+    again = op.load_operating_point(tmp_path / "p.json")
+    for before, after in zip(point.decide([0.3, 0.95]), again.decide([0.3, 0.95]), strict=True):
+        assert before.tolist() == after.tolist()
+
+
+@given(st.floats(allow_nan=False))
+def test_every_threshold_survives(tmp_path_factory, threshold):
+    path = tmp_path_factory.mktemp("points") / "p.json"
+    op.at_threshold_from_correctness([0, 1], [0.1, 0.9], threshold=threshold).save(path)
+    assert op.load_operating_point(path).threshold == threshold
+
+
+def test_the_same_data_have_the_same_digest():
+    first = op.choose_from_correctness([1, 0], [0.5, 0.25], load_budget=0)
+    same = op.choose_from_correctness(
+        np.array([True, False]), np.float32([0.5, 0.25]), load_budget=0
+    )
+    other = op.choose_from_correctness([1, 0], [0.5, 0.26], load_budget=0)
+    weighted = op.choose_from_correctness([1, 0], [0.5, 0.25], load_budget=0, sample_weight=[1, 2])
+    assert first.origin.data_sha256 == same.origin.data_sha256
+    assert len({p.origin.data_sha256 for p in (first, other, weighted)}) == 3
+
+
+# ------------------------------------------------------------------ files to refuse
+
+
+def sign(document):
+    """Give a document the digest of its content, as a forger would."""
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return {**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+@pytest.mark.parametrize("make", POINTS)
+def test_any_changed_character_is_refused(make, tmp_path):
+    """Each digit and letter of the file in turn; layout alone may change."""
+    path = tmp_path / "p.json"
+    make().save(path)
+    text = path.read_text()
+    for position in range(0, len(text), 7):
+        letter = text[position]
+        if letter.isalnum():
+            path.write_text(
+                text[:position] + ("1" if letter != "1" else "2") + text[position + 1 :]
+            )
+            with pytest.raises(FileFormatError):
+                op.load_operating_point(path)
+    path.write_text(json.dumps(json.loads(text)))
+    op.load_operating_point(path)
+
+
+@pytest.mark.parametrize("make", POINTS)
+def test_a_cut_file_is_refused(make, tmp_path):
+    path = tmp_path / "p.json"
+    make().save(path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 2, 11):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileFormatError, match="not valid JSON"):
+            op.load_operating_point(path)
+
+
+def changed(make, path, **changes):
+    make().save(path)
+    document = json.loads(path.read_text())
+    for key, value in changes.items():
+        where = document
+        *parents, last = key.split("__")
+        for parent in parents:
+            where = where[parent]
+        if value is KeyError:
+            del where[last]
+        else:
+            where[last] = value
+    path.write_text(json.dumps(sign(document)))
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "match"),
+    [
+        (certified, {"kind": "calibrator"}, "its 'kind'"),
+        (certified, {"schema_version": 2}, "upgrade expertload"),
+        (certified, {"schema_version": "1"}, "schema_version"),
+        (certified, {"schema_version": True}, "schema_version"),
+        (certified, {"origin": None}, "origin must be an object"),
+        (certified, {"origin__created": None}, "'created' must be text"),
+        (certified, {"origin__ranked_by": "luck"}, "'ranked_by' is not known"),
+        (certified, {"origin__labels": "ab"}, "'labels' must be a list"),
+        (certified, {"origin__labels": [1.5]}, "a label must be"),
+        (certified, {"origin__more": 1}, "fields it should"),
+        (certified, {"content": []}, "content must be an object"),
+        (certified, {"content__type": "guess"}, "'type' 'guess'"),
+        (certified, {"content__threshold": KeyError}, "fields are not those"),
+        (certified, {"content__threshold": None}, "must be a number"),
+        (certified, {"content__threshold": "infinity"}, "either a threshold or a reason"),
+        (certified, {"content__reason": "bad luck"}, "'reason' is not known"),
+        (certified, {"content__reason": "too_few_cases"}, "either a threshold or a reason"),
+        (certified, {"content__n_accepted": -1}, "out of range"),
+        (certified, {"content__n_accepted": True}, "must be a number"),
+        (certified, {"content__n_accepted": 0, "content__n_delegated": 0}, "no cases"),
+        (certified, {"content__target_accuracy": 95}, "out of range"),
+        (certified, {"content__method": None}, "'method' is not known"),
+        (hopeless, {"content__threshold": 0.5}, "either a threshold or a reason"),
+        (grouped, {"content__groups": []}, "at least one"),
+        (grouped, {"content__groups": [3]}, "group must be an object"),
+        (grouped, {"content__groups": [{"group": "x", "point": 3}]}, "point must be an object"),
+        (grouped, {"content__confidence_level": None}, "must be a number"),
+    ],
+)
+def test_wrong_content_is_refused_even_if_signed(make, changes, match, tmp_path):
+    changed(make, tmp_path / "p.json", **changes)
+    with pytest.raises(FileFormatError, match=match):
+        op.load_operating_point(tmp_path / "p.json")
+
+
+def test_groups_must_be_distinct(tmp_path):
+    path = tmp_path / "p.json"
+    grouped().save(path)
+    document = json.loads(path.read_text())
+    document["content"]["groups"] *= 2
+    path.write_text(json.dumps(sign(document)))
+    with pytest.raises(FileFormatError, match="distinct"):
+        op.load_operating_point(path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", "{", '{"kind": NaN}', "[" * 10**5, "\xff"])
+def test_other_files_are_refused(content, tmp_path):
+    path = tmp_path / "p.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(FileFormatError):
+        op.load_operating_point(path)
+
+
+def test_uncertified_points_keep_their_words(tmp_path):
+    point = hopeless()
+    point.save(tmp_path / "p.json")
+    again = op.load_operating_point(tmp_path / "p.json")
+    assert again.threshold == math.inf
+    assert again.guarantee == point.guarantee
+    low = op.certify_from_correctness(np.arange(100) % 2, np.ones(100), target_accuracy=0.9)
+    low.save(tmp_path / "p.json")
+    assert "too many wrong" in op.load_operating_point(tmp_path / "p.json").guarantee
