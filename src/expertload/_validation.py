@@ -774,6 +774,20 @@ def check_logits_layout(
         raise ShapeError(_message("target", caller, wanted, f"shape {target_shape}", hint))
 
 
+def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str) -> float:
+    """Return `value` as a finite float of at least `minimum`."""
+    number = _real(value, name, caller)
+    if not minimum <= number < math.inf:
+        wanted = f"must be finite and at least {minimum:g}"
+        raise ParameterError(_message(name, caller, wanted, f"{value}", hint))
+    return number
+
+
+def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
+    """Word the error for options that exclude each other."""
+    return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
+
+
 def label_range_error(low: int, high: int, n_classes: int, caller: str) -> LabelError:
     """Word the error for class numbers that no column of the logits stands for."""
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"

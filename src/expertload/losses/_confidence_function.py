@@ -1,0 +1,103 @@
+"""Losses of confidence, from logits in one autograd Function.
+
+Such a loss depends on a sample's logits z through two numbers only, the log-probability of the top
+class, log r = z_top - lse(z), and of the true one, log s = z_true - lse(z). So with p = softmax(z),
+A = dL/d(log r) and B = dL/d(log s), one number a sample each,
+
+    dL/dz_j = A [j = top] + B [j = true] - (A + B) p_j
+
+The loss gives A and B along with its value, in the forward pass, where both need the same sums.
+What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample,
+beside the logits, which the caller keeps anyway. The softmax is recomputed from them. Classes are
+the second axis and stay there, so that segmentation maps are neither transposed nor copied.
+
+A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
+constants, so there is no second derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+__all__ = ["LogConfidences", "LossAndGradient", "confidence_loss"]
+
+
+class LogConfidences(NamedTuple):
+    """What a loss of confidence sees of the logits, flattened to one entry a position."""
+
+    log_top: Tensor
+    log_target: Tensor
+    correct: Callable[[], Tensor]
+    keep: Tensor | None
+
+
+class LossAndGradient(NamedTuple):
+    """The value, and its gradient by the two log-probabilities; None where it is zero."""
+
+    loss: Tensor
+    by_log_top: Tensor
+    by_log_target: Tensor | None
+
+
+Solver = Callable[[LogConfidences], LossAndGradient]
+
+
+def confidence_loss(logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver) -> Tensor:
+    """Apply `solve` to the log-probabilities of the top and the true class.
+
+    Positions where `keep` is False do not count, whatever their target says.
+    """
+    if keep is not None:
+        target = target.where(keep, 0)
+    loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _ConfidenceLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver
+    ) -> Tensor:
+        log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
+        target = target.unsqueeze(1)
+        log_top, top = log_probability.max(1, keepdim=True)
+        log_target = log_probability.gather(1, target)
+        solution = solve(
+            LogConfidences(
+                log_top.flatten(),
+                log_target.flatten(),
+                lambda: (top == target).flatten(),
+                None if keep is None else keep.flatten(),
+            )
+        )
+        normaliser = logits.gather(1, top) - log_top
+        gradients = [
+            None if g is None else g.to(log_top.dtype).view_as(log_top) for g in solution[1:]
+        ]
+        ctx.save_for_backward(logits, normaliser, top, target, *gradients)
+        return solution.loss.to(log_top.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, normaliser, top, target, by_top, by_target = ctx.saved_tensors
+        by_top = by_top * grad_output
+        pull = by_top
+        grad = (logits - normaliser).exp_()
+        if by_target is not None:
+            by_target = by_target * grad_output
+            pull = by_top + by_target
+        grad.mul_(pull.neg())
+        grad.scatter_add_(1, top, by_top)
+        if by_target is not None:
+            grad.scatter_add_(1, target, by_target)
+        return grad.to(logits.dtype), None, None, None
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)

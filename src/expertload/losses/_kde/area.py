@@ -1,0 +1,137 @@
+"""The smoothed area under the COC curve, and its gradient as the paper defines it.
+
+For confidences r_n with graded correctness v_n, kernel width h and thresholds x_k = r_k in
+ascending order (the paper's r_0,k), the paper's appendix has
+
+    tau_k = mean_n [Phi((x_k - r_n) / h) - Phi((0 - r_n) / h)]             expert load
+    J_k   = mean_n v_n [Phi((1 - r_n) / h) - Phi((x_k - r_n) / h)]         correct and accepted
+    A     = sum_k w_k J_k / (1 - tau_k)                                    area
+
+with the weights of the trapezoidal rule, w_k = (tau_{k+1} - tau_{k-1}) / 2, the load before the
+first threshold being 0 and that after the last one its own. Write a_k = w_k / (1 - tau_k) and
+E_k = (sum_n v_n G_kn) / (sum_n G_kn), G the Gaussian without its factor. As a load is a point on
+the x-axis, tau_k does not move when r_n does: the threshold x_k moves along instead, by
+-(d tau_k / d r_n) / p(x_k). With h constant too, and c = 1 / (n h sqrt(2 pi)),
+
+    dA/dv_n = 1/n sum_k a_k [Phi((r_n - x_k) / h) - Phi((r_n - 1) / h)]
+    dA/dr_n = c sum_k a_k { v_n [G(x_k - r_n) - G(1 - r_n)] - E_k [G(x_k - r_n) - G(0 - r_n)] }
+
+Three observations make this short and cheap. The ends 0 and 1 appear as thresholds do, so they are
+two more of them, with a = -sum_k a_k at 1 and a E = -sum_k a_k E_k at 0. A is linear in v, so
+A = sum_n v_n dA/dv_n and J is never needed. And each sum over k or n is a kernel sum, of which two
+rounds suffice: loads and E at the thresholds, then everything else at the samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from expertload.losses._kde.kernel_sums import KernelSums, Points
+from expertload.losses._kde.ordering import descending_order
+
+__all__ = ["REACH", "Area", "Samples", "smoothed_area", "tied_area"]
+
+# Widths beyond which a kernel is nothing, or all: Phi(-7) is 1e-12.
+REACH = 7.0
+
+
+class Samples(NamedTuple):
+    """One batch: confidence, graded correctness, and weight (1, or 0 where a sample is ignored).
+
+    Ignored samples have value 0 and repeat the largest confidence of the others.
+    """
+
+    confidence: Tensor
+    value: Tensor
+    weight: Tensor | None
+    total: float | Tensor
+
+
+class Area(NamedTuple):
+    """The area, and its gradient by the value and by the confidence of each sample."""
+
+    area: Tensor
+    by_value: Tensor
+    by_confidence: Tensor
+
+
+def smoothed_area(
+    samples: Samples,
+    width: float | Tensor,
+    make_sums: Callable[[Points], KernelSums],
+    *,
+    reflect: bool,
+) -> Area:
+    """Area under the smoothed COC curve; `reflect` folds back what leaks beyond 0 and 1.
+
+    With reflection each sample has two images, at -r and 2 - r, which are sources like any other
+    and pass their gradient on to r with the opposite sign. The mass above the highest threshold
+    may then be nothing; 1 - tau is kept at the 1/(2n) below which it never falls otherwise, as
+    half of the sample's own kernel lies above it.
+    """
+    r = samples.confidence
+    low, high = r.aminmax()
+    reach = REACH * width
+    # Ends that no sample feels move to where they are just not felt: the points then span less.
+    low, high = (low - reach).clamp_(min=0), (high + reach).clamp_(max=1)
+    ends = torch.stack((low, high))
+    if not reflect:
+        return _area(samples, make_sums(Points(r, r, ends, width)), width)
+    images = torch.cat((r, (-r).clamp_(min=low - reach), (2 - r).clamp_(max=high + reach)))
+    tripled = Samples(images, samples.value.repeat(3), _tripled_weight(samples), samples.total)
+    area = _area(tripled, make_sums(Points(images, r, ends, width)), width)
+    original, below, beyond = area.by_confidence.view(3, -1)
+    return Area(area.area, area.by_value.view(3, -1).sum(0), original - below - beyond)
+
+
+def tied_area(samples: Samples) -> Area:
+    """Area where no confidence differs from another: the curve is flat, at the mean value."""
+    weight = torch.ones_like(samples.value) if samples.weight is None else samples.weight
+    by_value = weight / samples.total
+    return Area(torch.dot(samples.value, by_value), by_value, torch.zeros_like(by_value))
+
+
+def _area(sources: Samples, sums: KernelSums, width: float | Tensor) -> Area:
+    _, value, weight, count = sources
+    ones = torch.ones_like(value) if weight is None else weight
+    above, (mass, value_mass) = sums.to_thresholds(torch.stack((ones, value)))
+
+    # 1 - tau, and the last two thresholds are the ends.
+    accepted = (above[:-2] - above[-2]).div_(count).add_(1)
+    spread = torch.zeros_like(torch.stack((mass, value_mass)))  # a and a E
+    weights = trapezoid_weights(accepted, sums.in_order)
+    torch.div(weights, accepted.clamp_(min=0.5 / count), out=spread[0, :-2])
+    torch.mul(spread[0, :-2], value_mass[:-2] / mass[:-2], out=spread[1, :-2])
+    total = spread.sum(1)
+    spread[0, -1], spread[1, -2] = -total[0], -total[1]
+
+    above, (near, expected_near) = sums.to_sources(spread)
+    by_value = above.div_(count)
+    by_confidence = (near.mul_(value) - expected_near).div_(count * width * math.sqrt(2 * math.pi))
+    if weight is not None:
+        by_value = by_value.where(weight > 0, 0)
+        by_confidence = by_confidence.where(weight > 0, 0)
+    return Area(torch.dot(value, by_value), by_value, by_confidence)
+
+
+def _tripled_weight(samples: Samples) -> Tensor | None:
+    return None if samples.weight is None else samples.weight.repeat(3)
+
+
+def trapezoid_weights(accepted: Tensor, in_order: bool) -> Tensor:
+    """Weights of the trapezoidal rule over tau = 1 - accepted, which falls as thresholds rise."""
+    if in_order:
+        return _half_gaps(accepted)
+    order = descending_order(accepted)
+    gaps = _half_gaps(accepted.index_select(0, order))
+    return torch.empty_like(accepted).index_copy_(0, order, gaps)
+
+
+def _half_gaps(falling: Tensor) -> Tensor:
+    padded = torch.cat((falling.new_ones(1), falling, falling[-1:]))
+    return (padded[:-2] - padded[2:]).mul_(0.5)

@@ -1,0 +1,71 @@
+"""The width of the kernel: Scott's rule, Silverman's, or a number.
+
+Both rules are the standard deviation of the confidences times a power of their number n,
+
+    scott        std * n^(-1/5)
+    silverman    std * (3 n / 4)^(-1/5)
+
+as in ``scipy.stats.gaussian_kde`` for one dimension. A batch whose confidences do not differ
+beyond rounding has no width; it is `tied` and the caller decides what that means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from expertload.losses._kde.area import Samples
+from expertload.losses._kde.host import on_host
+
+__all__ = ["NARROWEST", "RULES", "Width", "kernel_width", "largest_span"]
+
+RULES = {"scott": 1.0, "silverman": 0.75}
+
+# Below this a number is no density estimate but counting, and the grid would outgrow the batch.
+NARROWEST = 1e-4
+
+
+class Width(NamedTuple):
+    """The width h and whether the batch is tied: numbers on the CPU, tensors elsewhere."""
+
+    value: float | Tensor
+    tied: bool | Tensor
+
+
+def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) -> Width:
+    """Width of the kernel for these samples.
+
+    `resolution` is the spacing of floating point numbers near one in the precision the confidences
+    were computed in: a smaller standard deviation than a few of those is rounding error.
+    """
+    if not isinstance(bandwidth, str):
+        return Width(float(bandwidth), len(samples.confidence) == 0)
+    spread = _standard_deviation(samples)
+    # Negated, so that the NaN of a single sample's deviation counts as tied.
+    tied = ~(spread > 4 * resolution)
+    value = spread * (RULES[bandwidth] * samples.total) ** -0.2
+    if on_host(spread):
+        return Width(float(value), bool(tied))
+    return Width(torch.where(tied, torch.ones_like(value), value), tied)
+
+
+def _standard_deviation(samples: Samples) -> Tensor:
+    confidence, _, weight, count = samples
+    if weight is None:
+        return confidence.std() if len(confidence) > 1 else confidence.new_zeros(())
+    mean = torch.dot(confidence, weight) / count
+    return torch.dot((confidence - mean).square_(), weight).div_(count - 1).sqrt_()
+
+
+def largest_span(n: int, bandwidth: str | float) -> float:
+    """Bound on (range of confidences) / width, known without looking at them.
+
+    Of n numbers with a given range, those with two at the ends and the rest in the middle have
+    the smallest standard deviation, range / sqrt(2 (n - 1)). No range exceeds one.
+    """
+    if not isinstance(bandwidth, str):
+        return 1 / bandwidth
+    return math.sqrt(2 * n) * math.pow(RULES[bandwidth] * n, 0.2)
