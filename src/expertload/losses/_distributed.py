@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+
+from expertload.losses._kde.host import Array, on_host
 
 __all__ = ["GlobalBatch", "gather_batch"]
 
@@ -19,21 +20,22 @@ __all__ = ["GlobalBatch", "gather_batch"]
 class GlobalBatch(NamedTuple):
     """Rows over all processes, where this process's samples start, and how many processes."""
 
-    rows: Tensor
+    rows: Array
     start: int
     processes: int
 
 
-def gather_batch(rows: Tensor) -> GlobalBatch:
+def gather_batch(rows: Array) -> GlobalBatch:
     """Gather `rows` (k, n) of every process; alone, a process gets its own."""
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return GlobalBatch(rows, 0, 1)
-    processes = dist.get_world_size()
-    longest = torch.tensor([rows.shape[1]], device=rows.device)
+    local = torch.as_tensor(rows)
+    longest = torch.tensor([local.shape[1]], device=local.device)
     dist.all_reduce(longest, op=dist.ReduceOp.MAX)
-    width = int(longest)
-    padded = rows.new_zeros(rows.shape[0], width)
-    padded[:, : rows.shape[1]] = rows
-    parts = [torch.empty_like(padded) for _ in range(processes)]
+    padded = local.new_zeros(len(local), int(longest))
+    padded[:, : local.shape[1]] = local
+    parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, padded)
-    return GlobalBatch(torch.cat(parts, dim=1), dist.get_rank() * width, processes)
+    everyone = torch.cat(parts, dim=1)
+    gathered = everyone.numpy() if on_host(rows) else everyone
+    return GlobalBatch(gathered, dist.get_rank() * int(longest), len(parts))

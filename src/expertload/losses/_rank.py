@@ -9,29 +9,28 @@ the gradient by confidence is nothing, and learning goes through v alone.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from expertload.losses._kde.area import Area, Samples
-from expertload.losses._kde.ordering import sort_values
+from expertload.losses._kde.host import Array, namespace, sorted_values
 
 __all__ = ["rank_area"]
 
 
 def rank_area(samples: Samples) -> Area:
     """Area under the COC curve of a batch, by empirical ranks."""
-    r, value, weight, count = samples
+    r, value, weight, total = samples
+    xp = namespace(r)
     # Ignored samples go last, where they do not count towards any rank.
-    ranked = sort_values(r if weight is None else r.masked_fill(weight == 0, torch.inf))
-    below = torch.searchsorted(ranked, r).to(r.dtype) / count
-    upto = torch.searchsorted(ranked, r, right=True).to(r.dtype) / count
-    by_value = (_integral(upto) - _integral(below)).div_(upto.sub_(below).mul_(count))
+    ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, 2.0))
+    below = xp.searchsorted(ranked, r, side="left") / total
+    upto = xp.searchsorted(ranked, r, side="right") / total
+    by_value = (_integral(upto) - _integral(below)) / ((upto - below) * total)
     if weight is not None:
-        by_value = by_value.where(weight > 0, 0)
-    return Area(torch.dot(value, by_value), by_value, torch.zeros_like(by_value))
+        by_value = xp.where(weight > 0, by_value, 0.0)
+    return Area(value @ by_value, by_value, xp.zeros_like(by_value))
 
 
-def _integral(load: Tensor) -> Tensor:
+def _integral(load: Array) -> Array:
     """Q(u), with 0 ln 0 = 0 at a load of one."""
+    xp = namespace(load)
     rest = 1 - load
-    return torch.xlogy(rest, rest).add_(load)
+    return load + rest * xp.log(xp.where(rest > 0, rest, 1.0))

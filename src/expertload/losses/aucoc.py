@@ -7,7 +7,6 @@ logits in ``_confidence_function``.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from expertload.losses._confidence_function import (
@@ -17,7 +16,7 @@ from expertload.losses._confidence_function import (
 )
 from expertload.losses._estimate import Batch, estimate_areas
 from expertload.losses._inputs import check_inputs, labelled
-from expertload.losses._kde.host import working_dtype
+from expertload.losses._kde.host import namespace
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
@@ -160,17 +159,20 @@ def _loss(
 
 
 def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
-    dtype = working_dtype(logs.log_top)
-    confidence = logs.log_top.to(dtype).exp()
+    xp = namespace(logs.top)
+    confidence = xp.exp(logs.top)
     hard = options.correctness == "hard"
-    value = logs.correct().to(dtype) if hard else logs.log_target.to(dtype).exp()
-    resolution = torch.finfo(logs.log_top.dtype).eps
-    (area,), empty = estimate_areas(Batch(confidence, (value,), logs.keep, resolution), options)
-    floored = area.area.clamp(min=SMALLEST_AREA)
-    loss = floored.log().neg_()
-    slope = -floored.reciprocal_()
-    by_log_top = area.by_confidence.mul_(confidence).mul_(slope)
-    by_log_target = None if hard else area.by_value.mul_(value).mul_(slope)
-    if empty is not False:
-        loss = loss.masked_fill_(torch.as_tensor(empty, device=loss.device), 0)
-    return LossAndGradient(loss, by_log_top, by_log_target)
+    value = logs.correct() if hard else xp.exp(logs.target)
+    (area,), empty = estimate_areas(
+        Batch(confidence, (value,), logs.keep, logs.resolution), options
+    )
+    floored = area.area.clip(SMALLEST_AREA, None)
+    loss = xp.where(empty, 0.0, -xp.log(floored)) if empty is not False else -xp.log(floored)
+    slope = -1 / floored
+    by_top = area.by_confidence * confidence
+    by_top *= slope
+    if hard:
+        return LossAndGradient(loss, by_top, None)
+    by_target = area.by_value * value
+    by_target *= slope
+    return LossAndGradient(loss, by_top, by_target)

@@ -12,7 +12,6 @@ one, so on a batch B is a little less, and only with the term -log B is this a b
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from expertload.losses._confidence_function import (
@@ -22,7 +21,7 @@ from expertload.losses._confidence_function import (
 )
 from expertload.losses._estimate import Batch, estimate_areas
 from expertload.losses._inputs import check_inputs, labelled
-from expertload.losses._kde.host import working_dtype
+from expertload.losses._kde.host import namespace
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCUpperBoundLoss", "aucoc_upper_bound_loss"]
@@ -119,22 +118,14 @@ def _loss(
 
 def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
     """Differentiate -log B - C / B, C the area with log s in place of s."""
-    dtype = working_dtype(logs.log_top)
-    confidence = logs.log_top.to(dtype).exp()
-    log_value = logs.log_target.to(dtype)
-    batch = Batch(
-        confidence,
-        (log_value, torch.ones_like(log_value)),
-        logs.keep,
-        torch.finfo(logs.log_top.dtype).eps,
-    )
+    xp = namespace(logs.top)
+    confidence = xp.exp(logs.top)
+    values = (logs.target, xp.ones_like(logs.target))
+    batch = Batch(confidence, values, logs.keep, logs.resolution)
     (logarithms, mass), empty = estimate_areas(batch, options)
-    weight_sum = mass.area.masked_fill(torch.as_tensor(empty, device=mass.area.device), 1)
+    weight_sum = mass.area + empty
     mean_log = logarithms.area / weight_sum
     by_mass = (mean_log - 1) / weight_sum
     by_confidence = mass.by_confidence * by_mass - logarithms.by_confidence / weight_sum
-    return LossAndGradient(
-        -weight_sum.log() - mean_log,
-        by_confidence * confidence,
-        logarithms.by_value / -weight_sum,
-    )
+    loss = -xp.log(weight_sum) - mean_log
+    return LossAndGradient(loss, by_confidence * confidence, logarithms.by_value / -weight_sum)

@@ -28,11 +28,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
+from expertload.losses._kde.host import Array, namespace, new_zeros
 from expertload.losses._kde.kernel_sums import KernelSums, Points
-from expertload.losses._kde.ordering import descending_order
 
 __all__ = ["REACH", "Area", "Samples", "smoothed_area", "tied_area"]
 
@@ -46,23 +43,23 @@ class Samples(NamedTuple):
     Ignored samples have value 0 and repeat the largest confidence of the others.
     """
 
-    confidence: Tensor
-    value: Tensor
-    weight: Tensor | None
-    total: float | Tensor
+    confidence: Array
+    value: Array
+    weight: Array | None
+    total: float | Array
 
 
 class Area(NamedTuple):
     """The area, and its gradient by the value and by the confidence of each sample."""
 
-    area: Tensor
-    by_value: Tensor
-    by_confidence: Tensor
+    area: Array
+    by_value: Array
+    by_confidence: Array
 
 
 def smoothed_area(
     samples: Samples,
-    width: float | Tensor,
+    width: float | Array,
     make_sums: Callable[[Points], KernelSums],
     *,
     reflect: bool,
@@ -74,64 +71,75 @@ def smoothed_area(
     may then be nothing; 1 - tau is kept at the 1/(2n) below which it never falls otherwise, as
     half of the sample's own kernel lies above it.
     """
-    r = samples.confidence
-    low, high = r.aminmax()
+    r, value, weight, total = samples
+    xp = namespace(r)
     reach = REACH * width
     # Ends that no sample feels move to where they are just not felt: the points then span less.
-    low, high = (low - reach).clamp_(min=0), (high + reach).clamp_(max=1)
-    ends = torch.stack((low, high))
+    low, high = (r.min() - reach).clip(0, None), (r.max() + reach).clip(None, 1)
+    ends = xp.stack((low, high))
     if not reflect:
         return _area(samples, make_sums(Points(r, r, ends, width)), width)
-    images = torch.cat((r, (-r).clamp_(min=low - reach), (2 - r).clamp_(max=high + reach)))
-    tripled = Samples(images, samples.value.repeat(3), _tripled_weight(samples), samples.total)
-    area = _area(tripled, make_sums(Points(images, r, ends, width)), width)
-    original, below, beyond = area.by_confidence.view(3, -1)
-    return Area(area.area, area.by_value.view(3, -1).sum(0), original - below - beyond)
+    images = (r, (-r).clip(low - reach, None), (2 - r).clip(None, high + reach))
+    sources = xp.concatenate(images)
+    tripled = Samples(sources, _thrice(value), None if weight is None else _thrice(weight), total)
+    area = _area(tripled, make_sums(Points(sources, r, ends, width)), width)
+    original, below, beyond = area.by_confidence.reshape(3, -1)
+    return Area(area.area, area.by_value.reshape(3, -1).sum(0), original - below - beyond)
 
 
 def tied_area(samples: Samples) -> Area:
     """Area where no confidence differs from another: the curve is flat, at the mean value."""
-    weight = torch.ones_like(samples.value) if samples.weight is None else samples.weight
+    xp = namespace(samples.value)
+    weight = xp.ones_like(samples.value) if samples.weight is None else samples.weight
     by_value = weight / samples.total
-    return Area(torch.dot(samples.value, by_value), by_value, torch.zeros_like(by_value))
+    return Area(samples.value @ by_value, by_value, xp.zeros_like(by_value))
 
 
-def _area(sources: Samples, sums: KernelSums, width: float | Tensor) -> Area:
-    _, value, weight, count = sources
-    ones = torch.ones_like(value) if weight is None else weight
-    above, (mass, value_mass) = sums.to_thresholds(torch.stack((ones, value)))
+def _area(sources: Samples, sums: KernelSums, width: float | Array) -> Area:
+    _, value, weight, total = sources
+    xp = namespace(value)
+    ones = xp.ones_like(value) if weight is None else weight
+    above, (mass, value_mass) = sums.to_thresholds(xp.stack((ones, value)))
 
-    # 1 - tau, and the last two thresholds are the ends.
-    accepted = (above[:-2] - above[-2]).div_(count).add_(1)
-    spread = torch.zeros_like(torch.stack((mass, value_mass)))  # a and a E
-    weights = trapezoid_weights(accepted, sums.in_order)
-    torch.div(weights, accepted.clamp_(min=0.5 / count), out=spread[0, :-2])
-    torch.mul(spread[0, :-2], value_mass[:-2] / mass[:-2], out=spread[1, :-2])
-    total = spread.sum(1)
-    spread[0, -1], spread[1, -2] = -total[0], -total[1]
+    accepted = above[:-2] - above[-2]  # the last two thresholds are the ends
+    accepted /= total
+    accepted += 1  # 1 - tau
+    spread = new_zeros(above, 2, len(above))  # a and a E
+    a, expected = spread[0, :-2], spread[1, :-2]
+    a += trapezoid_weights(accepted, sums.in_order)
+    a /= accepted.clip(0.5 / total, None)
+    expected += value_mass[:-2]
+    expected /= mass[:-2]
+    expected *= a
+    spread[0, -1], spread[1, -2] = -a.sum(), -expected.sum()
 
     above, (near, expected_near) = sums.to_sources(spread)
-    by_value = above.div_(count)
-    by_confidence = (near.mul_(value) - expected_near).div_(count * width * math.sqrt(2 * math.pi))
+    above /= total
+    near *= value
+    near -= expected_near
+    near /= total * width * math.sqrt(2 * math.pi)
     if weight is not None:
-        by_value = by_value.where(weight > 0, 0)
-        by_confidence = by_confidence.where(weight > 0, 0)
-    return Area(torch.dot(value, by_value), by_value, by_confidence)
+        above, near = xp.where(weight > 0, above, 0.0), xp.where(weight > 0, near, 0.0)
+    return Area(value @ above, above, near)
 
 
-def _tripled_weight(samples: Samples) -> Tensor | None:
-    return None if samples.weight is None else samples.weight.repeat(3)
+def _thrice(array: Array) -> Array:
+    return namespace(array).concatenate((array, array, array))
 
 
-def trapezoid_weights(accepted: Tensor, in_order: bool) -> Tensor:
+def trapezoid_weights(accepted: Array, in_order: bool) -> Array:
     """Weights of the trapezoidal rule over tau = 1 - accepted, which falls as thresholds rise."""
     if in_order:
         return _half_gaps(accepted)
-    order = descending_order(accepted)
-    gaps = _half_gaps(accepted.index_select(0, order))
-    return torch.empty_like(accepted).index_copy_(0, order, gaps)
+    xp = namespace(accepted)
+    order = xp.argsort(-accepted)
+    weights = xp.empty_like(accepted)
+    weights[order] = _half_gaps(accepted[order])
+    return weights
 
 
-def _half_gaps(falling: Tensor) -> Tensor:
-    padded = torch.cat((falling.new_ones(1), falling, falling[-1:]))
-    return (padded[:-2] - padded[2:]).mul_(0.5)
+def _half_gaps(falling: Array) -> Array:
+    padded = namespace(falling).concatenate((1 + 0 * falling[:1], falling, falling[-1:]))
+    gaps = padded[:-2] - padded[2:]
+    gaps *= 0.5
+    return gaps

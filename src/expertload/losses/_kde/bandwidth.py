@@ -14,11 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
 from expertload.losses._kde.area import Samples
-from expertload.losses._kde.host import on_host
+from expertload.losses._kde.host import Array, namespace, on_host
 
 __all__ = ["NARROWEST", "RULES", "Width", "kernel_width", "largest_span"]
 
@@ -31,8 +28,8 @@ NARROWEST = 1e-4
 class Width(NamedTuple):
     """The width h and whether the batch is tied: numbers on the CPU, tensors elsewhere."""
 
-    value: float | Tensor
-    tied: bool | Tensor
+    value: float | Array
+    tied: bool | Array
 
 
 def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) -> Width:
@@ -42,22 +39,23 @@ def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) ->
     were computed in: a smaller standard deviation than a few of those is rounding error.
     """
     if not isinstance(bandwidth, str):
-        return Width(float(bandwidth), len(samples.confidence) == 0)
+        return Width(float(bandwidth), False)
     spread = _standard_deviation(samples)
-    # Negated, so that the NaN of a single sample's deviation counts as tied.
+    # Negated, so that NaN counts as tied and passes on through the mean.
     tied = ~(spread > 4 * resolution)
     value = spread * (RULES[bandwidth] * samples.total) ** -0.2
     if on_host(spread):
         return Width(float(value), bool(tied))
-    return Width(torch.where(tied, torch.ones_like(value), value), tied)
+    return Width(namespace(value).where(tied, 1.0, value), tied)
 
 
-def _standard_deviation(samples: Samples) -> Tensor:
-    confidence, _, weight, count = samples
+def _standard_deviation(samples: Samples) -> Array:
+    confidence, _, weight, total = samples
     if weight is None:
-        return confidence.std() if len(confidence) > 1 else confidence.new_zeros(())
-    mean = torch.dot(confidence, weight) / count
-    return torch.dot((confidence - mean).square_(), weight).div_(count - 1).sqrt_()
+        deviation = confidence - confidence.mean()
+        return (deviation @ deviation / max(total - 1, 1)) ** 0.5
+    deviation = confidence - (confidence @ weight) / total
+    return (weight @ (deviation * deviation) / (total - 1 + (total == 1))) ** 0.5
 
 
 def largest_span(n: int, bandwidth: str | float) -> float:

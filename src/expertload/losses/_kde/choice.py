@@ -12,6 +12,7 @@ from expertload.losses._kde.area import REACH
 from expertload.losses._kde.bandwidth import largest_span
 from expertload.losses._kde.dense import DenseSums
 from expertload.losses._kde.grid import GridSums
+from expertload.losses._kde.host import on_host
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 from expertload.losses._kde.lowrank import LowRankSums, nodes_for
 
@@ -42,7 +43,7 @@ def choose_sums(points: Points, bandwidth: str | float, method: str) -> KernelSu
 def _span(points: Points, bandwidth: str | float) -> float:
     """Range of all points in widths: looked up on the CPU, bounded where looking means waiting."""
     images = 0.0 if points.sources is points.thresholds else 2 * REACH
-    if isinstance(points.width, float):
+    if on_host(points.ends):
         low, high = points.ends.tolist()
         return float((high - low) / points.width) + images
     return largest_span(len(points.thresholds), bandwidth) + 2 * REACH + images

@@ -6,9 +6,7 @@ at most a few blocks of memory, so it finishes at any size, slowly.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from expertload.losses._kde.host import Array, erfc, namespace
 from expertload.losses._kde.kernel_sums import Points, Sums
 
 __all__ = ["DenseSums"]
@@ -24,28 +22,32 @@ class DenseSums:
     in_order = False
 
     def __init__(self, points: Points) -> None:
+        xp = namespace(points.ends)
         self.sources = points.sources / points.width
-        self.thresholds = torch.cat((points.thresholds, points.ends)).div_(points.width)
+        self.thresholds = xp.concatenate((points.thresholds, points.ends)) / points.width
 
-    def to_thresholds(self, values: Tensor) -> Sums:
+    def to_thresholds(self, values: Array) -> Sums:
         """Sum over sources."""
         return _pair_sums(self.sources, self.thresholds, values, sign=1)
 
-    def to_sources(self, values: Tensor) -> Sums:
+    def to_sources(self, values: Array) -> Sums:
         """Sum over thresholds; a source is above a threshold when that is below the source."""
         return _pair_sums(self.thresholds, self.sources, values, sign=-1)
 
 
-def _pair_sums(here: Tensor, there: Tensor, values: Tensor, *, sign: int) -> Sums:
-    rows = max(1, PAIRS_PER_BLOCK // max(1, here.numel()))
-    blocks = [_block(here, block, values, sign) for block in torch.split(there, rows)]
+def _pair_sums(here: Array, there: Array, values: Array, *, sign: int) -> Sums:
+    rows = max(1, PAIRS_PER_BLOCK // len(here))
+    starts = range(0, len(there), rows)
+    blocks = [_block(here, there[start : start + rows], values, sign) for start in starts]
     above, near = zip(*blocks, strict=True)
-    return Sums(torch.cat(above), torch.cat(near, dim=1))
+    xp = namespace(values)
+    return Sums(xp.concatenate(above), xp.concatenate(near, 1))
 
 
-def _block(here: Tensor, there: Tensor, values: Tensor, sign: int) -> tuple[Tensor, Tensor]:
-    distance = here - there[:, None] if sign > 0 else there[:, None] - here
-    near = values @ distance.square().mul_(-0.5).exp_().T
-    # Phi through erfc, which PyTorch vectorises where it does not special.ndtr.
-    above = torch.special.erfc(distance.mul_(-ROOT_HALF)) @ values[0]
-    return above.mul_(0.5), near
+def _block(here: Array, there: Array, values: Array, sign: int) -> tuple[Array, Array]:
+    distance = here - there[:, None]
+    near = distance * distance
+    near *= -0.5
+    near = values @ namespace(near).exp(near).T
+    distance *= -sign * ROOT_HALF
+    return (erfc(distance) @ values[0]) * 0.5, near

@@ -15,12 +15,18 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import torch
 from scipy.fft import next_fast_len
-from torch import Tensor
 
+from expertload.losses._kde.host import (
+    Array,
+    as_index,
+    deposit,
+    integers_below,
+    namespace,
+    new_zeros,
+    sorted_values,
+)
 from expertload.losses._kde.kernel_sums import Points, Sums
-from expertload.losses._kde.ordering import sort_values
 
 __all__ = ["GridSums"]
 
@@ -34,8 +40,8 @@ ABOVE_SCALE = 1 / (NODES_PER_WIDTH * math.sqrt(2 * math.pi))
 class _Cells(NamedTuple):
     """The grid cell of each point, and how far into the cell it lies, in [0, 1)."""
 
-    number: Tensor
-    offset: Tensor
+    number: Array
+    offset: Array
 
 
 class GridSums:
@@ -50,54 +56,71 @@ class GridSums:
         node = math.ceil(span * NODES_PER_WIDTH) + PADDING
         self.size = next_fast_len(node + 2 * PADDING + 2, real=True)
         self.sources = _cells(sources, ends[1], scale, node)
-        thresholds = torch.cat((sort_values(thresholds), ends))
+        thresholds = namespace(ends).concatenate((sorted_values(thresholds), ends))
         self.thresholds = _cells(thresholds, ends[1], scale, node)
         self.response = _gaussian_response(self.size, ends)
 
-    def to_thresholds(self, values: Tensor) -> Sums:
+    def to_thresholds(self, values: Array) -> Sums:
         """Sum over sources, at the sorted thresholds."""
-        near = self._convolve(_deposit(values, self.sources, self.size))
-        above = near[0].sum() - near[0].cumsum(0).sub_(near[0], alpha=0.5)
-        return _read_all(above.mul_(ABOVE_SCALE), near, self.thresholds)
+        near = self._convolve(_deposit_all(values, self.sources, self.size))
+        below = _running_sum(near[0])
+        return _read_all(below[-1] - below, near, self.thresholds)
 
-    def to_sources(self, values: Tensor) -> Sums:
+    def to_sources(self, values: Array) -> Sums:
         """Sum over the sorted thresholds: a source is above those that are below it."""
-        near = self._convolve(_deposit(values, self.thresholds, self.size))
-        above = near[0].cumsum(0).sub_(near[0], alpha=0.5)
-        return _read_all(above.mul_(ABOVE_SCALE), near, self.sources)
+        near = self._convolve(_deposit_all(values, self.thresholds, self.size))
+        return _read_all(_running_sum(near[0]), near, self.sources)
 
-    def _convolve(self, at_nodes: Tensor) -> Tensor:
-        spectrum = torch.fft.rfft(at_nodes).mul_(self.response)
-        near: Tensor = torch.fft.irfft(spectrum, n=self.size)
-        return near
-
-
-def _cells(points: Tensor, origin: Tensor, scale: float | Tensor, node: int) -> _Cells:
-    position = (points - origin).mul_(scale).add_(node)
-    number = position.long()
-    return _Cells(number, position.sub_(number))
+    def _convolve(self, at_nodes: Array) -> Array:
+        xp = namespace(at_nodes)
+        spectrum = xp.fft.rfft(at_nodes)
+        spectrum *= self.response
+        return xp.fft.irfft(spectrum, self.size)
 
 
-def _gaussian_response(size: int, like: Tensor) -> Tensor:
+def _cells(points: Array, origin: Array, scale: float | Array, node: int) -> _Cells:
+    position = points - origin
+    position *= scale
+    position += node
+    number = as_index(position)
+    position -= number
+    return _Cells(number, position)
+
+
+def _gaussian_response(size: int, like: Array) -> Array:
     """Return the Fourier transform of the sampled Gaussian, in closed form."""
-    frequency = torch.arange(size // 2 + 1, dtype=like.dtype, device=like.device)
-    exponent = -0.5 * (2 * math.pi * NODES_PER_WIDTH / size) ** 2
-    return frequency.square_().mul_(exponent).exp_().mul_(1 / ABOVE_SCALE)
+    exponent = integers_below(size // 2 + 1, like)
+    exponent *= exponent
+    exponent *= -0.5 * (2 * math.pi * NODES_PER_WIDTH / size) ** 2
+    return namespace(like).exp(exponent) / ABOVE_SCALE
 
 
-def _deposit(values: Tensor, cells: _Cells, size: int) -> Tensor:
-    nodes = values.new_zeros(len(values), size + 1)
+def _running_sum(near: Array) -> Array:
+    """Integrate from the left, by the trapezoidal rule."""
+    total = namespace(near).cumsum(near, 0)
+    total -= 0.5 * near
+    total *= ABOVE_SCALE
+    return total
+
+
+def _deposit_all(values: Array, cells: _Cells, size: int) -> Array:
+    nodes = new_zeros(values, len(values), size)
     for row, value in zip(nodes, values, strict=True):
         right = value * cells.offset
-        row[:-1].index_add_(0, cells.number, value - right)
-        row[1:].index_add_(0, cells.number, right)
-    return nodes[:, :-1]
+        moved = deposit(cells.number, right, size)
+        row += deposit(cells.number, value, size)
+        row -= moved
+        row[1:] += moved[:-1]
+    return nodes
 
 
-def _read_all(above: Tensor, near: Tensor, cells: _Cells) -> Sums:
-    return Sums(_read(above, cells), torch.stack([_read(row, cells) for row in near]))
+def _read_all(above: Array, near: Array, cells: _Cells) -> Sums:
+    xp = namespace(above)
+    return Sums(_read(above, cells), xp.stack([_read(row, cells) for row in near]))
 
 
-def _read(nodes: Tensor, cells: _Cells) -> Tensor:
-    left = nodes.index_select(0, cells.number)
-    return left.addcmul_(cells.offset, nodes.diff().index_select(0, cells.number))
+def _read(nodes: Array, cells: _Cells) -> Array:
+    value = namespace(nodes).diff(nodes)[cells.number]
+    value *= cells.offset
+    value += nodes[cells.number]
+    return value

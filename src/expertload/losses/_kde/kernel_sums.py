@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from torch import Tensor
+from expertload.losses._kde.host import Array
 
 __all__ = ["KernelSums", "Points", "Sums"]
 
@@ -26,17 +26,17 @@ class Points(NamedTuple):
     accelerator, which then need not be waited for.
     """
 
-    sources: Tensor
-    thresholds: Tensor
-    ends: Tensor
-    width: float | Tensor
+    sources: Array
+    thresholds: Array
+    ends: Array
+    width: float | Array
 
 
 class Sums(NamedTuple):
     """`above` of the first row of values, `near` of both."""
 
-    above: Tensor
-    near: Tensor
+    above: Array
+    near: Array
 
 
 class KernelSums(Protocol):
@@ -46,8 +46,8 @@ class KernelSums(Protocol):
     def in_order(self) -> bool:
         """Whether thresholds (without the ends) are taken in ascending order."""
 
-    def to_thresholds(self, values: Tensor) -> Sums:
+    def to_thresholds(self, values: Array) -> Sums:
         """Sum `values` (2, sources) at every threshold: ``above @ v`` and ``near @ v``."""
 
-    def to_sources(self, values: Tensor) -> Sums:
+    def to_sources(self, values: Array) -> Sums:
         """Sum `values` (2, thresholds) at every source: ``above.T @ v`` and ``near.T @ v``."""
