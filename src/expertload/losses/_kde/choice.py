@@ -1,7 +1,8 @@
 """Which way to take kernel sums: pair by pair, through a few nodes, or through a fine grid.
 
-``exact`` is pair by pair. ``fast`` goes through nodes while their matrix is small and through the
-grid beyond. ``auto`` takes pairs for the smallest batches, where nothing is faster.
+``exact`` is pair by pair. ``fast`` goes through nodes while their matrix is small, and through the
+grid beyond. ``auto`` does the same, except where a narrow kernel of the user's asks for a grid that
+costs more than all pairs of a small batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from expertload.losses._kde.area import REACH
 from expertload.losses._kde.bandwidth import largest_span
 from expertload.losses._kde.dense import DenseSums
-from expertload.losses._kde.grid import GridSums
+from expertload.losses._kde.grid import GridSums, grid_size
 from expertload.losses._kde.host import on_host
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 from expertload.losses._kde.lowrank import LowRankSums, nodes_for
@@ -20,23 +21,24 @@ __all__ = ["METHODS", "choose_sums"]
 
 METHODS = ("auto", "exact", "fast")
 
-# Measured on two cores: the sizes at which one way overtakes the other.
-FEWEST_FOR_FAST = 24
+# The sizes, as measured on two cores, at which one way overtakes the other.
 LARGEST_NODE_MATRIX = 2**18
 MOST_NODES = 512
+PAIRS_PER_GRID_NODE = 4
 
 
 def choose_sums(points: Points, bandwidth: str | float, method: str) -> KernelSums:
     """Return the kernel sums for `method`."""
-    n = len(points.thresholds)
-    if method == "exact" or (method == "auto" and n < FEWEST_FOR_FAST):
-        return DenseSums(points)
     span = _span(points, bandwidth)
-    if not math.isfinite(span):  # NaN confidences, which pairs pass on without a grid to fit them
+    # Pairs pass NaN confidences on; no number of nodes fits them.
+    if method == "exact" or not math.isfinite(span):
         return DenseSums(points)
     nodes = nodes_for(span)
-    if nodes <= MOST_NODES and nodes * n <= LARGEST_NODE_MATRIX:
+    if nodes <= MOST_NODES and nodes * len(points.sources) <= LARGEST_NODE_MATRIX:
         return LowRankSums(points, span)
+    pairs = len(points.sources) * len(points.thresholds)
+    if method == "auto" and pairs < PAIRS_PER_GRID_NODE * grid_size(span):
+        return DenseSums(points)
     return GridSums(points, span)
 
 

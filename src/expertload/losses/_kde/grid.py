@@ -28,13 +28,18 @@ from expertload.losses._kde.host import (
 )
 from expertload.losses._kde.kernel_sums import Points, Sums
 
-__all__ = ["GridSums"]
+__all__ = ["GridSums", "grid_size"]
 
 NODES_PER_WIDTH = 256
 # The Gaussian is 6e-13 there; beyond it the grid holds nothing, so the FFT may wrap around.
 MARGIN = 7.5
 PADDING = int(MARGIN * NODES_PER_WIDTH)
 ABOVE_SCALE = 1 / (NODES_PER_WIDTH * math.sqrt(2 * math.pi))
+
+
+def grid_size(span: float) -> int:
+    """Return how many nodes serve points within `span` widths."""
+    return int(next_fast_len(math.ceil(span * NODES_PER_WIDTH) + 3 * PADDING + 2, real=True))
 
 
 class _Cells(NamedTuple):
@@ -53,8 +58,8 @@ class GridSums:
         sources, thresholds, ends, width = points
         scale = NODES_PER_WIDTH / width
         # The upper end lies on a node, so that images beyond it are deposited symmetrically.
-        node = math.ceil(span * NODES_PER_WIDTH) + PADDING
-        self.size = next_fast_len(node + 2 * PADDING + 2, real=True)
+        self.size = grid_size(span)
+        node = self.size - 2 * PADDING - 2
         self.sources = _cells(sources, ends[1], scale, node)
         thresholds = namespace(ends).concatenate((sorted_values(thresholds), ends))
         self.thresholds = _cells(thresholds, ends[1], scale, node)
