@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from expertload.losses import aucoc_loss
 from tests.reference import aucoc_loss as reference
 
-COMMITTED = json.loads(
-    (Path(__file__).parents[1] / "data" / "aucoc_loss_values.json").read_text()
-)
+from expertload.losses import aucoc_loss
+
+COMMITTED = json.loads((Path(__file__).parents[1] / "data" / "aucoc_loss_values.json").read_text())
 
 
 def loss_and_gradient(logits, target, **options):

@@ -18,18 +18,19 @@ constants, so there is no second derivative.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from expertload.losses._inputs import check_inputs, labelled
 from expertload.losses._kde.host import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
 LONG_ROW = 32
 
-__all__ = ["LogConfidences", "LossAndGradient", "confidence_loss"]
+__all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 
 
 class LogConfidences(NamedTuple):
@@ -54,14 +55,33 @@ class LossAndGradient(NamedTuple):
     by_log_target: Array | None
 
 
+class Reading(NamedTuple):
+    """How logits and target are read: which targets to ignore, what to check, on whose behalf."""
+
+    ignore_index: int | None
+    check_finite: bool
+    caller: str
+
+
 Solver = Callable[[LogConfidences], LossAndGradient]
 
 
-def confidence_loss(logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver) -> Tensor:
+def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
     """Apply `solve` to the log-probabilities of the top and the true class.
 
-    Positions where `keep` is False do not count, whatever their target says.
+    Under ``torch.compile`` this is a break between graphs: what happens here looks at values, and
+    in numpy at that, so there is nothing to compile.
     """
+    if torch.compiler.is_compiling():
+        outside = torch.compiler.disable(_read_and_apply)  # type: ignore[no-untyped-call]
+        return cast(Tensor, outside(logits, target, reading, solve))
+    return _read_and_apply(logits, target, reading, solve)
+
+
+def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
+    ignore_index, check_finite, caller = reading
+    check_inputs(logits, target, caller=caller, check_finite=check_finite)
+    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
     if keep is not None:
         target = target.where(keep, 0)
     loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve)  # type: ignore[no-untyped-call]

@@ -7,15 +7,17 @@ logits in ``_confidence_function``.
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from expertload.losses._confidence_function import (
     LogConfidences,
     LossAndGradient,
+    Reading,
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._inputs import check_inputs, labelled
 from expertload.losses._kde.host import namespace
 from expertload.losses._options import AreaOptions, checked_options
 
@@ -97,7 +99,8 @@ def aucoc_loss(
         AreaOptions(correctness, bandwidth, boundary, estimator, method, bool(sync_distributed)),
         "aucoc_loss",
     )
-    return _loss(logits, target, options, ignore_index, check_finite, "aucoc_loss")
+    reading = Reading(ignore_index, check_finite, "aucoc_loss")
+    return confidence_loss(logits, target, reading, partial(_solve, options=options))
 
 
 class AUCOCLoss(nn.Module):
@@ -136,26 +139,12 @@ class AUCOCLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        return _loss(
-            logits, target, self.options, self.ignore_index, self.check_finite, "AUCOCLoss"
-        )
+        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss")
+        return confidence_loss(logits, target, reading, partial(_solve, options=self.options))
 
     def extra_repr(self) -> str:
         """Name the options that differ from the defaults."""
         return self.options.describe()
-
-
-def _loss(
-    logits: Tensor,
-    target: Tensor,
-    options: AreaOptions,
-    ignore_index: int | None,
-    check_finite: bool,
-    caller: str,
-) -> Tensor:
-    check_inputs(logits, target, caller=caller, check_finite=check_finite)
-    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
-    return confidence_loss(logits, target, keep, lambda logs: _solve(logs, options))
 
 
 def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
