@@ -69,6 +69,8 @@ def main(rank: int, sizes: list[int], folder: Path, mode: str) -> None:
         weight_gradient=wrapped.module.weight.grad.numpy(),
     )
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads may outlive the interpreter's shutdown, and then abort it
 
 
 if __name__ == "__main__":

@@ -48,11 +48,10 @@ class LogConfidences(NamedTuple):
 
 
 class LossAndGradient(NamedTuple):
-    """The value, and its gradient by the two log-probabilities; None where it is zero."""
+    """The value, and its gradient by the two log-probabilities, top above target."""
 
     loss: Array
-    by_log_top: Array
-    by_log_target: Array | None
+    gradient: Array
 
 
 class Reading(NamedTuple):
@@ -96,39 +95,32 @@ class _ConfidenceLoss(torch.autograd.Function):
         log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
         target = target.unsqueeze(1)
         top = _top_class(log_probability)
-        log_top = log_probability.gather(1, top)
-        log_target = log_probability.gather(1, target)
+        pair = torch.cat((top, target), 1)  # (N, 2, d1, ...)
+        log_pair = log_probability.gather(1, pair)
+        log_top, log_target = as_working(log_pair.movedim(1, 0).reshape(2, -1))
         solution = solve(
             LogConfidences(
-                as_working(log_top.flatten()),
-                as_working(log_target.flatten()),
+                log_top,
+                log_target,
                 lambda: as_working((top == target).flatten()),
                 None if keep is None else as_mask(keep.flatten()),
-                torch.finfo(log_top.dtype).eps,
+                torch.finfo(log_pair.dtype).eps,
             )
         )
-        normaliser = logits.gather(1, top) - log_top
-        gradients = [
-            None if g is None else torch.as_tensor(g).to(log_top.dtype).view_as(log_top)
-            for g in solution[1:]
-        ]
-        ctx.save_for_backward(logits, normaliser, top, target, *gradients)
-        return torch.as_tensor(solution.loss, dtype=log_top.dtype)
+        gradient = torch.as_tensor(solution.gradient).to(log_pair.dtype)
+        gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
+        normaliser = logits.gather(1, top) - log_pair[:, :1]
+        ctx.save_for_backward(logits, normaliser, pair, gradient)
+        return torch.as_tensor(solution.loss, dtype=log_pair.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, normaliser, top, target, by_top, by_target = ctx.saved_tensors
-        by_top = by_top * grad_output
-        pull = by_top
+        logits, normaliser, pair, gradient = ctx.saved_tensors
+        gradient = gradient * grad_output
         grad = (logits - normaliser).exp_()
-        if by_target is not None:
-            by_target = by_target * grad_output
-            pull = by_top + by_target
-        grad.mul_(pull.neg())
-        grad.scatter_add_(1, top, by_top)
-        if by_target is not None:
-            grad.scatter_add_(1, target, by_target)
+        grad.mul_(gradient.sum(1, keepdim=True).neg_())
+        grad.scatter_add_(1, pair, gradient)
         return grad.to(logits.dtype), None, None, None
 
 

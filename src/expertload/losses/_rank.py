@@ -21,8 +21,9 @@ def rank_area(samples: Samples) -> Area:
     xp = namespace(r)
     # Ignored samples go last, where they do not count towards any rank.
     ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, 2.0))
-    below = xp.searchsorted(ranked, r, side="left") / total
-    upto = xp.searchsorted(ranked, r, side="right") / total
+    nothing = xp.zeros_like(r)  # added, it turns counts into numbers of r's precision
+    below = (nothing + xp.searchsorted(ranked, r, side="left")) / total
+    upto = (nothing + xp.searchsorted(ranked, r, side="right")) / total
     by_value = (_integral(upto) - _integral(below)) / ((upto - below) * total)
     if weight is not None:
         by_value = xp.where(weight > 0, by_value, 0.0)

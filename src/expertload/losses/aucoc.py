@@ -156,12 +156,10 @@ def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
         Batch(confidence, (value,), logs.keep, logs.resolution), options
     )
     floored = area.area.clip(SMALLEST_AREA, None)
-    loss = xp.where(empty, 0.0, -xp.log(floored)) if empty is not False else -xp.log(floored)
-    slope = -1 / floored
-    by_top = area.by_confidence * confidence
-    by_top *= slope
-    if hard:
-        return LossAndGradient(loss, by_top, None)
-    by_target = area.by_value * value
-    by_target *= slope
-    return LossAndGradient(loss, by_top, by_target)
+    loss = -xp.log(floored)
+    if empty is not False:
+        loss = xp.where(empty, 0.0, loss)
+    by_log_target = xp.zeros_like(value) if hard else area.by_value * value
+    gradient = xp.stack((area.by_confidence * confidence, by_log_target))
+    gradient /= -floored
+    return LossAndGradient(loss, gradient)

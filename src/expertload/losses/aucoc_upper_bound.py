@@ -118,4 +118,5 @@ def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
     by_mass = (mean_log - 1) / weight_sum
     by_confidence = mass.by_confidence * by_mass - logarithms.by_confidence / weight_sum
     loss = -xp.log(weight_sum) - mean_log
-    return LossAndGradient(loss, by_confidence * confidence, logarithms.by_value / -weight_sum)
+    gradient = xp.stack((by_confidence * confidence, logarithms.by_value / -weight_sum))
+    return LossAndGradient(loss, gradient)
