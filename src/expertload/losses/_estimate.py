@@ -10,7 +10,7 @@ from expertload.losses._distributed import GlobalBatch, gather_batch
 from expertload.losses._kde.area import Area, Samples, smoothed_area, tied_area
 from expertload.losses._kde.bandwidth import kernel_width
 from expertload.losses._kde.choice import choose_sums
-from expertload.losses._kde.host import Array, namespace, on_host
+from expertload.losses._kde.host import Array, at_least, namespace, on_host
 from expertload.losses._options import AreaOptions
 from expertload.losses._rank import rank_area
 
@@ -60,7 +60,7 @@ def _estimate_weighted(batch: Batch, options: AreaOptions) -> Estimate:
     rows, start, processes = _rows(batch, options)
     confidence, weight, *values = rows
     total = weight.sum()
-    empty, total = total == 0, total.clip(1, None)
+    empty, total = total == 0, at_least(total, 1.0)
     if on_host(total):
         empty, total = bool(empty), float(total)
     if len(weight) > 0:

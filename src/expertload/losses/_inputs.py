@@ -75,8 +75,8 @@ def flatten_logits(
 def _all_in_range(target: Tensor, n_classes: int, ignore_index: int | None) -> bool:
     if ignore_index is not None and 0 <= ignore_index < n_classes:
         return False
-    low, high = (int(value) for value in target.aminmax())
-    return low >= 0 and high < n_classes
+    numbers = target.numpy()
+    return bool(numbers.min() >= 0) and bool(numbers.max() < n_classes)
 
 
 def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:

@@ -18,7 +18,7 @@ from expertload.losses._confidence_function import (
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.host import namespace
+from expertload.losses._kde.host import at_least, in_rows, namespace
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
@@ -155,11 +155,11 @@ def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
     (area,), empty = estimate_areas(
         Batch(confidence, (value,), logs.keep, logs.resolution), options
     )
-    floored = area.area.clip(SMALLEST_AREA, None)
+    floored = at_least(area.area, SMALLEST_AREA)
     loss = -xp.log(floored)
     if empty is not False:
         loss = xp.where(empty, 0.0, loss)
     by_log_target = xp.zeros_like(value) if hard else area.by_value * value
-    gradient = xp.stack((area.by_confidence * confidence, by_log_target))
+    gradient = in_rows(area.by_confidence * confidence, by_log_target)
     gradient /= -floored
     return LossAndGradient(loss, gradient)

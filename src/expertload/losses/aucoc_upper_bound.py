@@ -23,7 +23,7 @@ from expertload.losses._confidence_function import (
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.host import namespace
+from expertload.losses._kde.host import in_rows, namespace
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCUpperBoundLoss", "aucoc_upper_bound_loss"]
@@ -118,5 +118,5 @@ def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
     by_mass = (mean_log - 1) / weight_sum
     by_confidence = mass.by_confidence * by_mass - logarithms.by_confidence / weight_sum
     loss = -xp.log(weight_sum) - mean_log
-    gradient = xp.stack((by_confidence * confidence, logarithms.by_value / -weight_sum))
+    gradient = in_rows(by_confidence * confidence, logarithms.by_value / -weight_sum)
     return LossAndGradient(loss, gradient)

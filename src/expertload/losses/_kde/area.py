@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from expertload.losses._kde.host import Array, namespace, new_zeros
+from expertload.losses._kde.host import Array, at_least, at_most, in_rows, namespace, new_zeros
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 
 __all__ = ["REACH", "Area", "Samples", "smoothed_area", "tied_area"]
@@ -72,15 +72,14 @@ def smoothed_area(
     half of the sample's own kernel lies above it.
     """
     r, value, weight, total = samples
-    xp = namespace(r)
     reach = REACH * width
     # Ends that no sample feels move to where they are just not felt: the points then span less.
-    low, high = (r.min() - reach).clip(0, None), (r.max() + reach).clip(None, 1)
-    ends = xp.stack((low, high))
+    low, high = at_least(r.min() - reach, 0.0), at_most(r.max() + reach, 1.0)
+    ends = in_rows(low, high)
     if not reflect:
         return _area(samples, make_sums(Points(r, r, ends, width)), width)
-    images = (r, (-r).clip(low - reach, None), (2 - r).clip(None, high + reach))
-    sources = xp.concatenate(images)
+    images = (r, at_least(-r, low - reach), at_most(2 - r, high + reach))
+    sources = namespace(r).concatenate(images)
     tripled = Samples(sources, _thrice(value), None if weight is None else _thrice(weight), total)
     area = _area(tripled, make_sums(Points(sources, r, ends, width)), width)
     original, below, beyond = area.by_confidence.reshape(3, -1)
@@ -99,7 +98,7 @@ def _area(sources: Samples, sums: KernelSums, width: float | Array) -> Area:
     _, value, weight, total = sources
     xp = namespace(value)
     ones = xp.ones_like(value) if weight is None else weight
-    above, (mass, value_mass) = sums.to_thresholds(xp.stack((ones, value)))
+    above, (mass, value_mass) = sums.to_thresholds(in_rows(ones, value))
 
     accepted = above[:-2] - above[-2]  # the last two thresholds are the ends
     accepted /= total
@@ -107,7 +106,7 @@ def _area(sources: Samples, sums: KernelSums, width: float | Array) -> Area:
     spread = new_zeros(above, 2, len(above))  # a and a E
     a, expected = spread[0, :-2], spread[1, :-2]
     a += trapezoid_weights(accepted, sums.in_order)
-    a /= accepted.clip(0.5 / total, None)
+    a /= at_least(accepted, 0.5 / total)
     expected += value_mass[:-2]
     expected /= mass[:-2]
     expected *= a

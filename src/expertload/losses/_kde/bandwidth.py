@@ -52,7 +52,7 @@ def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) ->
 def _standard_deviation(samples: Samples) -> Array:
     confidence, _, weight, total = samples
     if weight is None:
-        deviation = confidence - confidence.mean()
+        deviation = confidence - confidence.sum() / total
         return (deviation @ deviation / max(total - 1, 1)) ** 0.5
     deviation = confidence - (confidence @ weight) / total
     return (weight @ (deviation * deviation) / (total - 1 + (total == 1))) ** 0.5

@@ -20,8 +20,11 @@ __all__ = [
     "as_index",
     "as_mask",
     "as_working",
+    "at_least",
+    "at_most",
     "deposit",
     "erfc",
+    "in_rows",
     "integers_below",
     "namespace",
     "new_zeros",
@@ -32,10 +35,12 @@ __all__ = [
 Array: TypeAlias = Any
 """A numpy array or a tensor of an accelerator."""
 
+HOST_TYPES = (np.ndarray, np.generic)
+
 
 def on_host(array: Array) -> bool:
     """Whether values can be looked at without making an accelerator wait."""
-    return isinstance(array, np.ndarray | np.generic)
+    return isinstance(array, HOST_TYPES)
 
 
 def namespace(array: Array) -> ModuleType:
@@ -58,6 +63,23 @@ def as_mask(tensor: Tensor) -> Array:
 def new_zeros(like: Array, *shape: int) -> Array:
     """Return zeros of the kind of `like`."""
     return np.zeros(shape, dtype=like.dtype) if on_host(like) else like.new_zeros(shape)
+
+
+def in_rows(first: Array, second: Array) -> Array:
+    """Stack two arrays of one shape; ``numpy.stack`` takes longer to look at them than to copy."""
+    if on_host(first):
+        return np.array((first, second))
+    return torch.stack((first, second))
+
+
+def at_least(array: Array, bound: Array) -> Array:
+    """Return the larger of each value and the bound."""
+    return np.maximum(array, bound) if on_host(array) else array.clamp(min=bound)
+
+
+def at_most(array: Array, bound: Array) -> Array:
+    """Return the smaller of each value and the bound."""
+    return np.minimum(array, bound) if on_host(array) else array.clamp(max=bound)
 
 
 def integers_below(stop: int, like: Array) -> Array:
