@@ -118,6 +118,8 @@ def test_a_hundred_thousand_samples(shape):
     assert math.log(fast.area) == pytest.approx(math.log(exact.area), abs=1e-5)
     ours, theirs = fast.by_value[::repeats], exact.by_value
     np.testing.assert_allclose(ours, theirs, atol=1e-4 * theirs.max())
+    ours, theirs = repeats * fast.by_confidence[::repeats], exact.by_confidence
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("reflect", [False, True])

@@ -40,7 +40,8 @@ REACH = 7.0
 class Samples(NamedTuple):
     """One batch: confidence, graded correctness, and weight (1, or 0 where a sample is ignored).
 
-    Ignored samples have value 0 and repeat the largest confidence of the others.
+    Ignored samples have value 0 and repeat the largest confidence of the others. A weight may also
+    be the number of samples of that confidence, with `value` their sum. `total` is that of weights.
     """
 
     confidence: Array
@@ -115,7 +116,7 @@ def _area(sources: Samples, sums: KernelSums, width: float | Array) -> Area:
     above, (near, expected_near) = sums.to_sources(spread)
     above /= total
     near *= value
-    near -= expected_near
+    near -= expected_near if weight is None else expected_near * weight
     near /= total * width * math.sqrt(2 * math.pi)
     if weight is not None:
         above, near = xp.where(weight > 0, above, 0.0), xp.where(weight > 0, near, 0.0)
