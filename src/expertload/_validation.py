@@ -884,6 +884,61 @@ def check_images(images: AnyArray, labels: AnyArray, caller: str) -> None:
     check_same_length(caller, images=images, labels=labels)
 
 
+# --------------------------------------------------------------------------- tensors
+
+
+def check_logits_layout(
+    logits: tuple[tuple[int, ...], str],
+    target: tuple[tuple[int, ...], str],
+    caller: str,
+) -> None:
+    """Raise unless logits (N, C, d1, ...) and target (N, d1, ...), as (shape, dtype), agree."""
+    (shape, dtype), (target_shape, target_dtype) = logits, target
+    if "float" not in dtype:
+        raise DataTypeError(
+            _message("logits", caller, "must be a floating point tensor", f"a tensor of {dtype}")
+        )
+    if len(shape) < 2 or shape[1] == 0:
+        wanted = "must have shape (N, C) or (N, C, d1, ...) with at least one class"
+        raise ShapeError(_message("logits", caller, wanted, f"shape {shape}"))
+    if "int" not in target_dtype:
+        hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
+        raise DataTypeError(
+            _message("target", caller, "must hold class numbers", f"a {target_dtype} tensor", hint)
+        )
+    if target_shape != shape[:1] + shape[2:]:
+        wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
+        hint = "one class number a position; classes are the second axis of logits"
+        raise ShapeError(_message("target", caller, wanted, f"shape {target_shape}", hint))
+
+
+def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str) -> float:
+    """Return `value` as a finite float of at least `minimum`."""
+    number = _real(value, name, caller)
+    if not minimum <= number < math.inf:
+        wanted = f"must be finite and at least {minimum:g}"
+        raise ParameterError(_message(name, caller, wanted, f"{value}", hint))
+    return number
+
+
+def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
+    """Word the error for options that exclude each other."""
+    return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
+
+
+def label_range_error(low: int, high: int, n_classes: int, caller: str) -> LabelError:
+    """Word the error for class numbers that no column of the logits stands for."""
+    wanted = f"must hold class numbers from 0 to {n_classes - 1}"
+    hint = "pass ignore_index=... for the number that marks positions without a label"
+    return LabelError(_message("target", caller, wanted, f"numbers from {low} to {high}", hint))
+
+
+def non_finite_logits_error(caller: str) -> NonFiniteError:
+    """Word the error for logits that are NaN or infinite."""
+    hint = "lower the learning rate, clip gradients, or look for a division by zero in the model"
+    return NonFiniteError(_message("logits", caller, "must be finite", "NaN or infinity", hint))
+
+
 # --------------------------------------------------------------------------- wording
 
 

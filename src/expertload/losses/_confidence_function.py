@@ -1,0 +1,136 @@
+"""Losses of confidence, from logits in one autograd Function.
+
+Such a loss depends on a sample's logits z through two numbers only, the log-probability of the top
+class, log r = z_top - lse(z), and of the true one, log s = z_true - lse(z). So with p = softmax(z),
+A = dL/d(log r) and B = dL/d(log s), one number a sample each,
+
+    dL/dz_j = A [j = top] + B [j = true] - (A + B) p_j
+
+The loss gives A and B along with its value, in the forward pass, where both need the same sums.
+What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample,
+beside the logits, which the caller keeps anyway. The softmax is recomputed from them. Classes are
+the second axis and stay there, so that segmentation maps are neither transposed nor copied.
+
+A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
+constants, so there is no second derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from expertload.losses._inputs import check_inputs, labelled
+from expertload.losses._kde.host import Array, as_mask, as_working
+
+# Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
+LONG_ROW = 32
+
+__all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
+
+
+class LogConfidences(NamedTuple):
+    """What a loss of confidence sees of the logits: arrays with one entry a position.
+
+    `top` and `target` are log-probabilities, in double precision where the device has it;
+    `resolution` is the spacing of numbers near one in the precision they were computed in.
+    """
+
+    top: Array
+    target: Array
+    correct: Callable[[], Array]
+    keep: Array | None
+    resolution: float
+
+
+class LossAndGradient(NamedTuple):
+    """The value, and its gradient by the two log-probabilities, top above target."""
+
+    loss: Array
+    gradient: Array
+
+
+class Reading(NamedTuple):
+    """How logits and target are read: which targets to ignore, what to check, on whose behalf."""
+
+    ignore_index: int | None
+    check_finite: bool
+    caller: str
+
+
+Solver = Callable[[LogConfidences], LossAndGradient]
+
+
+def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
+    """Apply `solve` to the log-probabilities of the top and the true class.
+
+    Under ``torch.compile`` this is a break between graphs: what happens here looks at values, and
+    in numpy at that, so there is nothing to compile.
+    """
+    if torch.compiler.is_compiling():
+        outside = torch.compiler.disable(_read_and_apply)  # type: ignore[no-untyped-call]
+        return cast(Tensor, outside(logits, target, reading, solve))
+    return _read_and_apply(logits, target, reading, solve)
+
+
+def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
+    ignore_index, check_finite, caller = reading
+    check_inputs(logits, target, caller=caller, check_finite=check_finite)
+    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+    if keep is not None:
+        target = target.where(keep, 0)
+    loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _ConfidenceLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver
+    ) -> Tensor:
+        log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
+        target = target.unsqueeze(1)
+        top = _top_class(log_probability)
+        pair = torch.cat((top, target), 1)  # (N, 2, d1, ...)
+        log_pair = log_probability.gather(1, pair)
+        log_top, log_target = as_working(log_pair.movedim(1, 0).reshape(2, -1))
+        solution = solve(
+            LogConfidences(
+                log_top,
+                log_target,
+                lambda: as_working((top == target).flatten()),
+                None if keep is None else as_mask(keep.flatten()),
+                torch.finfo(log_pair.dtype).eps,
+            )
+        )
+        gradient = torch.as_tensor(solution.gradient).to(log_pair.dtype)
+        gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
+        normaliser = logits.gather(1, top) - log_pair[:, :1]
+        ctx.save_for_backward(logits, normaliser, pair, gradient)
+        return torch.as_tensor(solution.loss, dtype=log_pair.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, normaliser, pair, gradient = ctx.saved_tensors
+        gradient = gradient * grad_output
+        grad = (logits - normaliser).exp_()
+        grad.mul_(gradient.sum(1, keepdim=True).neg_())
+        grad.scatter_add_(1, pair, gradient)
+        return grad.to(logits.dtype), None, None, None
+
+
+def _top_class(log_probability: Tensor) -> Tensor:
+    """Return the class of highest probability, the first one among equals."""
+    rows_are_long = log_probability.ndim == 2 and log_probability.shape[1] >= LONG_ROW
+    if rows_are_long and log_probability.device.type == "cpu":
+        return torch.from_numpy(log_probability.numpy().argmax(1)).unsqueeze(1)
+    return log_probability.max(1, keepdim=True).indices
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)

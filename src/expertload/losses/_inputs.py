@@ -1,0 +1,87 @@
+"""Reading logits and targets as ``F.cross_entropy`` does, and refusing what it would choke on.
+
+Logits are (N, C) or (N, C, d1, ...), targets hold one class number a position, and positions whose
+target is `ignore_index` do not count. Shapes and dtypes cost nothing to check and always are.
+Looking at values would make an accelerator wait, so the range of labels is checked on the CPU
+only, where it costs one short pass.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from expertload._validation import (
+    check_logits_layout,
+    label_range_error,
+    non_finite_logits_error,
+)
+
+__all__ = ["check_inputs", "flatten_logits", "labelled"]
+
+
+def check_inputs(
+    logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
+) -> None:
+    """Raise a named exception unless `logits` and `target` fit together."""
+    check_logits_layout(
+        (tuple(logits.shape), str(logits.dtype)),
+        (tuple(target.shape), str(target.dtype)),
+        caller,
+    )
+    if check_finite and not bool(torch.isfinite(logits).all()):
+        raise non_finite_logits_error(caller)
+
+
+def labelled(
+    target: Tensor, n_classes: int, *, ignore_index: int | None, caller: str
+) -> Tensor | None:
+    """Mark the positions that carry a label, or return None where all are known to.
+
+    On the CPU labels out of range raise; on other devices they are left to the indexing kernels,
+    as in PyTorch's own losses.
+    """
+    on_cpu = target.device.type == "cpu"
+    if on_cpu and (target.numel() == 0 or _all_in_range(target, n_classes, ignore_index)):
+        return None
+    if ignore_index is None:
+        keep = torch.ones_like(target, dtype=torch.bool) if on_cpu else None
+    else:
+        keep = target != ignore_index
+    if on_cpu and keep is not None:
+        _check_range(target[keep], n_classes, caller)
+    return keep
+
+
+def flatten_logits(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    ignore_index: int | None,
+    caller: str,
+    check_finite: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return the labelled positions as logits (n, C) and target (n,)."""
+    check_inputs(logits, target, caller=caller, check_finite=check_finite)
+    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+    if logits.ndim > 2:
+        logits = logits.movedim(1, -1).reshape(-1, logits.shape[1])
+        target = target.reshape(-1)
+        keep = None if keep is None else keep.reshape(-1)
+    target = target.long()
+    return (logits, target) if keep is None else (logits[keep], target[keep])
+
+
+def _all_in_range(target: Tensor, n_classes: int, ignore_index: int | None) -> bool:
+    if ignore_index is not None and 0 <= ignore_index < n_classes:
+        return False
+    numbers = target.numpy()
+    return bool(numbers.min() >= 0) and bool(numbers.max() < n_classes)
+
+
+def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:
+    if kept.numel() == 0:
+        return
+    low, high = (int(value) for value in kept.aminmax())
+    if low < 0 or high >= n_classes:
+        raise label_range_error(low, high, n_classes, caller)

@@ -1,0 +1,54 @@
+"""The options of the AUCOC losses, checked once for each combination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from expertload._validation import check_minimum, check_option, incompatible_options_error
+from expertload.losses._kde.bandwidth import NARROWEST, RULES
+from expertload.losses._kde.choice import METHODS
+
+__all__ = ["AreaOptions", "checked_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class AreaOptions:
+    """How the area under the COC curve is estimated from a batch."""
+
+    correctness: str = "target_probability"
+    bandwidth: str | float = "scott"
+    boundary: str = "none"
+    estimator: str = "kde"
+    method: str = "auto"
+    sync_distributed: bool = False
+
+    def describe(self) -> str:
+        """Name the options that differ from the defaults."""
+        values = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+        return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
+
+
+@lru_cache(maxsize=256)
+def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
+    """Return `options`, or raise `ParameterError`; remembered, as losses are called often."""
+    choices = {
+        "correctness": ("target_probability", "hard"),
+        "boundary": ("none", "reflect"),
+        "estimator": ("kde", "rank"),
+        "method": METHODS,
+    }
+    for name, allowed in choices.items():
+        check_option(getattr(options, name), allowed, name, caller)
+    if isinstance(options.bandwidth, str):
+        check_option(options.bandwidth, (*RULES, "a number"), "bandwidth", caller)
+    else:
+        hint = "estimator='rank' is the limit of narrow kernels"
+        check_minimum(options.bandwidth, NARROWEST, "bandwidth", caller, hint)
+    if options.estimator == "rank" and options.correctness == "hard":
+        raise incompatible_options_error(
+            "estimator='rank' and correctness='hard'",
+            caller,
+            "neither ranks nor hits change with the logits, so there is nothing to learn from",
+        )
+    return options

@@ -1,0 +1,165 @@
+"""AUCOCLoss: train for a high area under the confidence operating characteristic.
+
+The loss is -log of the area, as in the paper (equation "AUCOCLoss = -log(AUCOC)"), estimated on
+the batch. How the area and its gradient are computed is in ``_kde.area``, and how they reach the
+logits in ``_confidence_function``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from expertload.losses._confidence_function import (
+    LogConfidences,
+    LossAndGradient,
+    Reading,
+    confidence_loss,
+)
+from expertload.losses._estimate import Batch, estimate_areas
+from expertload.losses._kde.host import at_least, in_rows, namespace
+from expertload.losses._options import AreaOptions, checked_options
+
+__all__ = ["AUCOCLoss", "aucoc_loss"]
+
+# The area of a batch that is wrong with certainty is zero; its logarithm is taken of this instead.
+SMALLEST_AREA = 1e-30
+
+
+def aucoc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    correctness: str = "target_probability",
+    bandwidth: str | float = "scott",
+    boundary: str = "none",
+    estimator: str = "kde",
+    method: str = "auto",
+    ignore_index: int | None = -100,
+    check_finite: bool = False,
+    sync_distributed: bool = False,
+) -> Tensor:
+    """Return the negative logarithm of the batch's area under the COC curve.
+
+    Value and gradient are those of the paper: confidences (top softmax probabilities) are smoothed
+    by a Gaussian kernel, and the expert load is held fixed when differentiating. As the paper
+    found, it works best beside a loss that is faster to optimise, such as cross-entropy.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C) or (N, C, d1, ...)
+        Unnormalised scores, as for ``F.cross_entropy``. Half precision is computed in float32.
+    target : Tensor of shape (N,) or (N, d1, ...)
+        Class numbers.
+    correctness : {"target_probability", "hard"}
+        What stands for being right: the probability of the true class, through which wrong samples
+        learn too, or 1 and 0.
+    bandwidth : {"scott", "silverman"} or float
+        Width of the kernel: a rule, or a number of at least 1e-4 (confidences are in [0, 1]).
+    boundary : {"none", "reflect"}
+        Whether the part of a kernel beyond 0 and 1 is folded back.
+    estimator : {"kde", "rank"}
+        The smoothed area, or the area by ranks: no bandwidth, and a gradient through the
+        probability of the true class alone.
+    method : {"auto", "exact", "fast"}
+        Sum over all pairs of samples, or in time proportional to their number, with the loss within
+        1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
+    ignore_index : int or None
+        Positions with this target do not count.
+    check_finite : bool
+        Whether NaN or infinite logits raise `NonFiniteError`; by default they give a NaN.
+    sync_distributed : bool
+        Whether the batch is that of all ``torch.distributed`` processes, which may hold different
+        numbers of samples. The value is then the same everywhere. The gradient is multiplied by the
+        number of processes, so that its average over processes, which is what
+        ``DistributedDataParallel`` takes, is the gradient on the whole batch.
+
+    Returns
+    -------
+    Tensor
+        A scalar, at least in float32.
+
+    Notes
+    -----
+    Batches without information behave so: where confidences do not differ (one sample, equal
+    logits, a saturated softmax), the curve is flat and the loss is -log of the mean correctness,
+    unless the bandwidth is a number; where no sample counts, the loss is 0 with a gradient of zero.
+    The area is kept above 1e-30.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import aucoc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
+    >>> round(aucoc_loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
+    0.8388
+    """
+    options = checked_options(
+        AreaOptions(correctness, bandwidth, boundary, estimator, method, bool(sync_distributed)),
+        "aucoc_loss",
+    )
+    reading = Reading(ignore_index, check_finite, "aucoc_loss")
+    return confidence_loss(logits, target, reading, partial(_solve, options=options))
+
+
+class AUCOCLoss(nn.Module):
+    """Negative logarithm of the area under the COC curve, as a module; see `aucoc_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import AUCOCLoss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
+    >>> round(AUCOCLoss(estimator="rank")(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
+    0.1182
+    """
+
+    def __init__(
+        self,
+        *,
+        correctness: str = "target_probability",
+        bandwidth: str | float = "scott",
+        boundary: str = "none",
+        estimator: str = "kde",
+        method: str = "auto",
+        ignore_index: int | None = -100,
+        check_finite: bool = False,
+        sync_distributed: bool = False,
+    ) -> None:
+        super().__init__()
+        self.options = checked_options(
+            AreaOptions(
+                correctness, bandwidth, boundary, estimator, method, bool(sync_distributed)
+            ),
+            "AUCOCLoss",
+        )
+        self.ignore_index = ignore_index
+        self.check_finite = check_finite
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss")
+        return confidence_loss(logits, target, reading, partial(_solve, options=self.options))
+
+    def extra_repr(self) -> str:
+        """Name the options that differ from the defaults."""
+        return self.options.describe()
+
+
+def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
+    xp = namespace(logs.top)
+    confidence = xp.exp(logs.top)
+    hard = options.correctness == "hard"
+    value = logs.correct() if hard else xp.exp(logs.target)
+    (area,), empty = estimate_areas(
+        Batch(confidence, (value,), logs.keep, logs.resolution), options
+    )
+    floored = at_least(area.area, SMALLEST_AREA)
+    loss = -xp.log(floored)
+    if empty is not False:
+        loss = xp.where(empty, 0.0, loss)
+    by_log_target = xp.zeros_like(value) if hard else area.by_value * value
+    gradient = in_rows(area.by_confidence * confidence, by_log_target)
+    gradient /= -floored
+    return LossAndGradient(loss, gradient)

@@ -1,0 +1,93 @@
+"""`sync_distributed` in real processes: the loss of the whole batch, whoever holds which part."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.losses.distributed_worker import model, whole_batch
+
+import expertload
+from expertload.losses import aucoc_loss, aucoc_upper_bound_loss
+
+WORKER = Path(__file__).with_name("distributed_worker.py")
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+    reason="this build of torch has no gloo",
+)
+
+
+def start(sizes, folder, mode):
+    source = str(Path(expertload.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(rank), ",".join(map(str, sizes)), str(folder), mode],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(len(sizes))
+    ]
+
+
+def finish(processes, seconds=90):
+    """Exit codes and errors of all; none outlives the test."""
+    deadline = time.monotonic() + seconds
+    try:
+        errors = [p.communicate(timeout=max(1, deadline - time.monotonic()))[1] for p in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return [p.returncode for p in processes], errors
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mode"),
+    [((20, 20), "kde"), ((30, 7), "rank"), ((25, 0, 13), "kde")],
+    ids=["two equal", "two unequal, by rank", "three, one of them empty"],
+)
+def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes, mode):
+    codes, errors = finish(start(sizes, tmp_path, mode))
+    assert codes == [0] * len(sizes), "\n".join(errors)
+    parts = [np.load(tmp_path / f"{rank}.npz") for rank in range(len(sizes))]
+
+    options = {"estimator": "rank"} if mode == "rank" else {}
+    inputs, target = whole_batch(sizes)
+    leaf = inputs.clone().requires_grad_()
+    loss = aucoc_loss(leaf, target, **options)
+    loss.backward()
+    layer = model()
+    aucoc_loss(layer(inputs), target, **options).backward()
+
+    gathered = np.concatenate([part["gradient"] for part in parts])
+    # Averaging over processes, as data-parallel training does, undoes this factor.
+    np.testing.assert_allclose(gathered, len(sizes) * leaf.grad.numpy(), atol=1e-12)
+    for part in parts:
+        assert part["loss"] == pytest.approx(loss.item(), abs=1e-12)
+        assert part["bound"] == pytest.approx(aucoc_upper_bound_loss(inputs, target).item())
+        np.testing.assert_allclose(part["weight_gradient"], layer.weight.grad, atol=1e-12)
+
+
+def test_a_dead_process_ends_the_job_with_an_error(tmp_path):
+    began = time.monotonic()
+    codes, errors = finish(start((10, 10), tmp_path, "die"), seconds=60)
+    assert codes[1] == 3
+    assert codes[0] not in (0, None, -9), errors[0]  # it failed by itself and was not killed
+    assert time.monotonic() - began < 60
+    assert not (tmp_path / "0.npz").exists()
+
+
+def test_alone_it_is_the_loss_of_the_batch():
+    inputs, target = whole_batch((20,))
+    assert aucoc_loss(inputs, target, sync_distributed=True).item() == pytest.approx(
+        aucoc_loss(inputs, target).item(), abs=1e-12
+    )

@@ -1,0 +1,54 @@
+"""Reading logits and targets as cross-entropy does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from expertload.exceptions import LabelError, NonFiniteError, ShapeError
+from expertload.losses._inputs import flatten_logits, labelled
+
+
+def test_positions_are_flattened_and_ignored_ones_dropped():
+    logits = torch.arange(24.0).view(2, 3, 4)
+    target = torch.tensor([[0, 1, -100, 2], [2, -100, 1, 0]], dtype=torch.int32)
+    flat, labels = flatten_logits(logits, target, ignore_index=-100, caller="f")
+    assert labels.tolist() == [0, 1, 2, 2, 1, 0]
+    assert labels.dtype == torch.int64
+    assert flat[0].tolist() == logits[0, :, 0].tolist()
+    assert flat[-1].tolist() == logits[1, :, 3].tolist()
+
+
+def test_two_dimensions_pass_through():
+    logits, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
+    flat, labels = flatten_logits(logits, target, ignore_index=None, caller="f")
+    assert flat is logits
+    assert labels is target
+
+
+def test_a_class_may_be_ignored():
+    keep = labelled(torch.tensor([0, 1, 2]), 3, ignore_index=1, caller="f")
+    assert keep.tolist() == [True, False, True]
+
+
+def test_labels_elsewhere_are_not_looked_at():
+    target = torch.zeros(3, dtype=torch.long, device="meta")
+    assert labelled(target, 3, ignore_index=None, caller="f") is None
+    assert labelled(target, 3, ignore_index=-100, caller="f").device.type == "meta"
+
+
+def test_errors_name_the_caller():
+    with pytest.raises(ShapeError, match="of focal_loss must have shape"):
+        flatten_logits(
+            torch.zeros(3, 2), torch.zeros(2).long(), ignore_index=None, caller="focal_loss"
+        )
+    with pytest.raises(LabelError, match="numbers from 0 to 5"):
+        flatten_logits(torch.zeros(2, 2), torch.tensor([0, 5]), ignore_index=-100, caller="f")
+    with pytest.raises(NonFiniteError, match="of f must be finite"):
+        flatten_logits(
+            torch.full((1, 2), torch.inf),
+            torch.tensor([0]),
+            ignore_index=None,
+            caller="f",
+            check_finite=True,
+        )

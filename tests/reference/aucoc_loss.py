@@ -1,0 +1,130 @@
+"""AUCOCLoss written out: the paper's appendix, one sum after another, with loops over pairs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def phi(z):
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+def cdf(z):
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+class Kernel:
+    """A Gaussian around each confidence, with its images behind 0 and 1 under reflection."""
+
+    def __init__(self, width, *, reflect=False):
+        self.width = width
+        # Centre of each copy as (offset, sign): offset + sign * confidence.
+        self.copies = [(0, 1), (0, -1), (2, -1)] if reflect else [(0, 1)]
+
+    def density(self, x, r):
+        return sum(phi((x - o - s * r) / self.width) / self.width for o, s in self.copies)
+
+    def mass(self, low, high, r):
+        """Integral of the density from low to high."""
+        h = self.width
+        return sum(cdf((high - o - s * r) / h) - cdf((low - o - s * r) / h) for o, s in self.copies)
+
+    def mass_slope(self, low, high, r):
+        """Derivative of the mass by the confidence."""
+        h = self.width
+        return sum(
+            -s / h * (phi((high - o - s * r) / h) - phi((low - o - s * r) / h))
+            for o, s in self.copies
+        )
+
+
+def scott(r):
+    return np.std(r, ddof=1) * len(r) ** -0.2
+
+
+def area_and_gradient(r, value, kernel):
+    """(A, dA/dvalue, dA/dr): tau is held fixed, so thresholds move instead."""
+    n = len(r)
+    thresholds = sorted(r)
+    tau = [sum(kernel.mass(0, x, q) for q in r) / n for x in thresholds]
+    rest = [max(1 - t, 1 / (2 * n)) for t in tau]
+    curve = [
+        sum(v * kernel.mass(x, 1, q) for q, v in zip(r, value, strict=True)) / n / rest[k]
+        for k, x in enumerate(thresholds)
+    ]
+    expected = [
+        sum(v * kernel.density(x, q) for q, v in zip(r, value, strict=True))
+        / sum(kernel.density(x, q) for q in r)
+        for x in thresholds
+    ]
+    area = curve[0] * tau[0] / 2
+    for k in range(1, n):
+        area += (curve[k] + curve[k - 1]) * (tau[k] - tau[k - 1]) / 2
+
+    by_value, by_r = np.zeros(n), np.zeros(n)
+    for k, x in enumerate(thresholds):
+        before = tau[k] - (tau[k - 1] if k else 0.0)
+        after = tau[k + 1] - tau[k] if k + 1 < n else 0.0
+        a = (before + after) / 2 / rest[k]
+        for i, (q, v) in enumerate(zip(r, value, strict=True)):
+            by_value[i] += a * kernel.mass(x, 1, q) / n
+            by_r[i] += a * v * kernel.mass_slope(x, 1, q) / n
+            by_r[i] += a * expected[k] * kernel.mass_slope(0, x, q) / n
+    return area, by_value, by_r
+
+
+def softmax(logits):
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def through_softmax(p, by_top, by_target, target):
+    """Gradient by logits from the gradients by the top and the true-class probability."""
+    grad = np.zeros_like(p)
+    for i, row in enumerate(p):
+        top, true = int(row.argmax()), int(target[i])
+        for j in range(len(row)):
+            grad[i, j] += by_top[i] * row[top] * ((j == top) - row[j])
+            grad[i, j] += by_target[i] * row[true] * ((j == true) - row[j])
+    return grad
+
+
+def aucoc_loss(logits, target, *, correctness="target_probability", width=None, reflect=False):
+    """(loss, gradient by logits) of a batch."""
+    p = softmax(np.asarray(logits, dtype=float))
+    r = p.max(axis=1)
+    s = p[np.arange(len(p)), target]
+    kernel = Kernel(scott(r) if width is None else width, reflect=reflect)
+    if correctness == "hard":
+        value = (p.argmax(axis=1) == target).astype(float)
+        area, by_value, by_r = area_and_gradient(r, value, kernel)
+        by_value = np.zeros_like(by_value)
+    else:
+        area, by_value, by_r = area_and_gradient(r, s, kernel)
+    return -math.log(area), through_softmax(p, -by_r / area, -by_value / area, target)
+
+
+def upper_bound(logits, target):
+    """(bound, gradient by logits): -log B - sum_n beta_n log s_n / B."""
+    p = softmax(np.asarray(logits, dtype=float))
+    r = p.max(axis=1)
+    s = p[np.arange(len(p)), target]
+    kernel = Kernel(scott(r))
+    logs, beta, logs_by_r = area_and_gradient(r, np.log(s), kernel)
+    mass, _, mass_by_r = area_and_gradient(r, np.ones_like(s), kernel)
+    by_r = -mass_by_r / mass - logs_by_r / mass + logs * mass_by_r / mass**2
+    return -math.log(mass) - logs / mass, through_softmax(p, by_r, -beta / mass / s, target)
+
+
+def rank_area(r, value):
+    """Mean over samples of value * mean(-ln(1 - F)) over the loads their tie group covers."""
+    total = 0.0
+    for q, v in zip(r, value, strict=True):
+        low = sum(x < q for x in r) / len(r)
+        high = sum(x <= q for x in r) / len(r)
+        # The midpoint rule, fine enough for six digits even at the logarithm's pole.
+        loads = low + (high - low) * (np.arange(200_000) + 0.5) / 200_000
+        total += v * np.mean(-np.log1p(-loads))
+    return total / len(r)
