@@ -13,7 +13,7 @@ labels are column numbers unless ``labels`` says otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -620,12 +620,59 @@ def check_count(value: Any, name: str, caller: str, *, minimum: int = 1) -> int:
     return int(value)
 
 
+def check_at_least(value: Any, minimum: float, name: str, caller: str) -> float:
+    """Return `value` as a finite float of at least `minimum`."""
+    number = _real(value, name, caller)
+    if not math.isfinite(number) or number < minimum:
+        raise ParameterError(
+            _message(name, caller, f"must be finite and at least {minimum:g}", f"{value}")
+        )
+    return number
+
+
 def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> str:
     """Return `value` if it is one of `options`."""
     if not isinstance(value, str) or value not in options:
         wanted = "must be one of " + ", ".join(repr(option) for option in options)
         raise ParameterError(_message(name, caller, wanted, f"{value!r}"))
     return value
+
+
+def check_known_options(
+    options: Iterable[str], known: Iterable[str], what: str, caller: str
+) -> None:
+    """Raise unless every name among `options` is one that `what` knows."""
+    names = [name for name in known if name != "self"]
+    for option in options:
+        if option not in names:
+            raise ParameterError(
+                f"{caller} cannot pass the option '{option}' to '{what}'. "
+                f"Hint: its options are {', '.join(names) or 'none'}."
+            )
+
+
+def check_unused(caller: str, what: str, **options: Any) -> None:
+    """Raise if an option is given that `what` has no use for."""
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(
+                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
+                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
+            )
+
+
+def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
+    """Raise if a loss returned one value a case."""
+    if ndim:
+        raise ShapeError(
+            _message(
+                name,
+                caller,
+                "must return a scalar",
+                f"a tensor of {ndim} dimension(s)",
+                'build it with reduction="mean"',
+            )
+        )
 
 
 def _real(value: Any, name: str, caller: str) -> float:
