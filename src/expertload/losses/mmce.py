@@ -16,15 +16,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from expertload.losses._laplacian import laplacian_form
-from expertload.losses._roots import safe_root
 from expertload.losses._top_label import top_label
+from expertload.losses._weighted_mmce import WeightedMMCE
 
 __all__ = ["MMCELoss", "mmce_loss"]
-
-KERNEL_WIDTH = 0.4
-# What rounding in double precision can leave of a form that is zero.
-ROUNDING_FLOOR = 1e-15
 
 
 def mmce_loss(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Tensor:
@@ -61,8 +56,9 @@ def mmce_loss(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Te
     >>> print(f"{mmce_loss(logits, torch.tensor([0, 0])):.4f}")
     0.6548
     """
-    confidence, correct = top_label(logits, target, ignore_index, "mmce_loss")
-    return _mmce(confidence, correct).to(confidence.dtype)
+    case = top_label(logits, target, ignore_index, "mmce_loss")
+    error: Tensor = WeightedMMCE.apply(*case)  # type: ignore[no-untyped-call]
+    return error
 
 
 class MMCELoss(nn.Module):
@@ -83,11 +79,3 @@ class MMCELoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
         return mmce_loss(logits, target, ignore_index=self.ignore_index)
-
-
-def _mmce(confidence: Tensor, correct: Tensor) -> Tensor:
-    right = correct.to(confidence.dtype)
-    n_right = right.sum()
-    group_size = right * n_right + (1 - right) * (len(right) - n_right)
-    form = laplacian_form(confidence, (right - confidence) / group_size, KERNEL_WIDTH)
-    return safe_root(form, floor=ROUNDING_FLOOR)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_fraction, check_positive
+from expertload.losses._entropy import SoftmaxEntropy
 from expertload.losses._inputs import flatten_logits
 from expertload.losses._top_label import working_dtype
 
@@ -118,7 +119,7 @@ class SoftAvUCLoss(nn.Module):
 
 def _soft_counts(logits: Tensor, temperature: float, threshold: float) -> tuple[Tensor, Tensor]:
     """How much each case counts as certain, and how much as uncertain."""
-    entropy = _entropy(logits)
+    entropy: Tensor = SoftmaxEntropy.apply(logits.to(working_dtype(logits)))  # type: ignore[no-untyped-call]
     # With one class there is nothing to be uncertain about, nor anything to divide by.
     relative = entropy / math.log(max(logits.shape[1], 2))
     # The logit is infinite at 0 and 1; within rounding of them it is held, and its slope zero.
@@ -126,13 +127,6 @@ def _soft_counts(logits: Tensor, temperature: float, threshold: float) -> tuple[
     step = (torch.logit(relative, margin) - math.log(threshold / (1 - threshold))) / temperature
     size = torch.tanh(entropy)
     return torch.sigmoid(-step) * (1 - size), torch.sigmoid(step) * size
-
-
-def _entropy(logits: Tensor) -> Tensor:
-    log_p = torch.log_softmax(logits, dim=1, dtype=working_dtype(logits))
-    # A class that is ruled out has log-probability minus infinity; 0 * -inf must be 0.
-    log_p = log_p.clamp_min(torch.finfo(log_p.dtype).min)
-    return -(log_p.exp() * log_p).sum(1)
 
 
 def _check_options(temperature: float, threshold: float, caller: str) -> None:

@@ -12,11 +12,10 @@ As the temperature goes to zero this becomes the ECE with equal-width bins (for 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_at_least, check_count, check_positive
-from expertload.losses._roots import safe_root
+from expertload.losses._soft_bins import SoftBinnedError
 from expertload.losses._top_label import top_label
 
 __all__ = ["SoftECELoss", "soft_ece_loss"]
@@ -64,9 +63,9 @@ def soft_ece_loss(
     0.4452
     """
     _check_options(temperature, n_bins, norm, "soft_ece_loss")
-    confidence, correct = top_label(logits, target, ignore_index, "soft_ece_loss")
-    gap = confidence - correct.to(confidence.dtype)
-    return _soft_binned(confidence, gap, temperature, n_bins, norm)
+    case = top_label(logits, target, ignore_index, "soft_ece_loss")
+    error: Tensor = SoftBinnedError.apply(*case, temperature, n_bins, norm)  # type: ignore[no-untyped-call]
+    return error
 
 
 class SoftECELoss(nn.Module):
@@ -109,20 +108,6 @@ class SoftECELoss(nn.Module):
     def extra_repr(self) -> str:
         """Show the options when printed."""
         return f"temperature={self.temperature}, n_bins={self.n_bins}, norm={self.norm}"
-
-
-def _soft_binned(
-    confidence: Tensor, gap: Tensor, temperature: float, n_bins: int, norm: float
-) -> Tensor:
-    bins = torch.arange(n_bins, dtype=confidence.dtype, device=confidence.device)
-    centres = (bins + 0.5) / n_bins
-    distance = (confidence[:, None] - centres) ** 2  # (n, bins)
-    membership = torch.softmax(-distance / temperature, dim=1)
-    size = membership.sum(0)
-    # A bin out of everyone's reach may have size zero; so has then its gap, and so it weighs.
-    bin_gap = (gap @ membership) / size.clamp_min(torch.finfo(size.dtype).tiny)
-    error = size @ bin_gap.abs() ** norm / max(len(gap), 1)
-    return safe_root(error, norm)
 
 
 def _check_options(temperature: float, n_bins: int, norm: float, caller: str) -> None:
