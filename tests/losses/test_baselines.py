@@ -76,7 +76,7 @@ def value_and_gradient(loss, logits, target):
 
 
 @pytest.mark.parametrize(("loss", "reference"), FUNCTIONS.values(), ids=FUNCTIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(1, 30),
     classes=st.integers(2, 12),

@@ -1,18 +1,15 @@
 import json
-import os
-from pathlib import Path
 
 import pytest
 import torch
+from tests.conftest import SHARED
 from tests.losses.test_baselines import batch
 from torch import nn
 
 from expertload.exceptions import ParameterError
-from expertload.losses import LOSS_NAMES, CombinedLoss, FocalLoss, SoftECELoss, build_loss
+from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
+from expertload.losses.build import LOSS_NAMES
 
-SHARED = Path(
-    os.environ.get("EXPERTLOAD_SHARED", Path(__file__).resolve().parents[2] / "../shared")
-)
 PUBLISHED = SHARED / "paper" / "published_results.json"
 
 

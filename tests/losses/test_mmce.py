@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.losses.test_baselines import batch, value_and_gradient
 
@@ -15,7 +15,6 @@ def dense_form(position, coefficient, width):
     return coefficient @ kernel @ coefficient
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(0, 60),
     levels=st.sampled_from([1, 3, 1000]),

@@ -14,46 +14,35 @@ where ``a_j = p sign(b_j) |b_j|^(p-1)`` and ``d_j = (1 - p) |b_j|^p``. The loss 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-__all__ = ["SoftBinnedError"]
+from expertload.losses._top_label import ValueAndSlope
+
+__all__ = ["soft_binned_error"]
 
 
-class SoftBinnedError(torch.autograd.Function):
-    """The p-norm of the bins' gaps; takes confidence and correctness, keeps O(n) for backward."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, r: Tensor, correct: Tensor, temperature: float, n_bins: int, norm: float
-    ) -> Tensor:
-        gap = r - correct.to(r.dtype)
-        centres = (torch.arange(n_bins, dtype=r.dtype, device=r.device) + 0.5) / n_bins
-        distance = (r[:, None] - centres).square_().mul_(-1 / temperature)
-        membership = torch.softmax(distance, dim=1)  # (n, bins)
-        size, gaps = torch.stack([torch.ones_like(gap), gap]) @ membership
-        # A bin out of everyone's reach may have size zero; so has then its gap, and so it weighs.
-        bin_gap = gaps / size.clamp_min(torch.finfo(size.dtype).tiny)
-        power = bin_gap.abs() ** norm
-        error = size @ power / max(len(r), 1)
-        positive = error > 0
-        root = torch.where(positive, error, torch.ones_like(error)) ** (1 / norm)
-        by_gap = norm * bin_gap.sign() * bin_gap.abs() ** (norm - 1)
-        direct, through_gap, through_size = _slopes(membership, centres, by_gap, (1 - norm) * power)
-        slope = direct + (2 / temperature) * (gap * through_gap + through_size)
-        # Zero, in value and slope, where the error is: zero is in the subgradient of a norm there.
-        outer = positive * root ** (1 - norm) / (norm * max(len(r), 1))
-        ctx.save_for_backward(slope * outer)
-        return torch.where(positive, root, error)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        (slope,) = ctx.saved_tensors
-        return grad * slope, None, None, None, None
+def soft_binned_error(
+    r: Tensor, correct: Tensor, *, temperature: float, n_bins: int, norm: float
+) -> ValueAndSlope:
+    """Return the p-norm of the bins' gaps, and its slope by each confidence."""
+    n = max(len(r), 1)
+    gap = r - correct.to(r.dtype)
+    centres = (torch.arange(n_bins, dtype=r.dtype, device=r.device) + 0.5) / n_bins
+    membership = torch.softmax((r[:, None] - centres).square_().mul_(-1 / temperature), dim=1)
+    size, gaps = torch.stack([torch.ones_like(gap), gap]) @ membership
+    # A bin out of everyone's reach may have size zero; so has then its gap, and so it weighs.
+    bin_gap = gaps / size.clamp_min(torch.finfo(size.dtype).tiny)
+    power = bin_gap.abs() ** norm
+    error = size @ power / n
+    by_gap = norm * bin_gap.sign() * bin_gap.abs() ** (norm - 1)
+    direct, through_gap, through_size = _slopes(membership, centres, by_gap, (1 - norm) * power)
+    slope = direct + (2 / temperature) * (gap * through_gap + through_size)
+    # Zero, in value and slope, where the error is: zero is in the subgradient of a norm there.
+    positive = error > 0
+    root = torch.where(positive, error, torch.ones_like(error)) ** (1 / norm)
+    outer = positive * root ** (1 - norm) / (norm * n)
+    return ValueAndSlope(torch.where(positive, root, error), slope * outer)
 
 
 def _slopes(

@@ -1,29 +1,54 @@
-"""From logits to what calibration losses are made of: confidence and correctness."""
+"""Calibration losses: functions of each case's confidence and of whether its top label is right.
+
+A batch is reduced to these two vectors, the loss gives its value and its slope by each confidence,
+and the slope goes back to the logits by ``d log r``, through the autograd Function that all losses
+of confidence share.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from expertload.losses._inputs import flatten_logits
+from expertload.losses._confidence_function import (
+    LogConfidences,
+    LossAndGradient,
+    confidence_loss,
+)
+from expertload.losses._inputs import check_inputs, labelled
 
-__all__ = ["TopLabel", "top_label", "working_dtype"]
-
-
-class TopLabel(NamedTuple):
-    """The probability of the predicted class, differentiable, and whether that class is right."""
-
-    confidence: Tensor
-    correct: Tensor
+__all__ = ["ValueAndSlope", "calibration_loss", "working_dtype"]
 
 
-def top_label(logits: Tensor, target: Tensor, ignore_index: int, caller: str) -> TopLabel:
-    """Return confidence and correctness of each case that is not ignored."""
-    scores, labels = flatten_logits(logits, target, ignore_index=ignore_index, caller=caller)
-    confidence, predicted = torch.softmax(scores, dim=1, dtype=working_dtype(scores)).max(dim=1)
-    return TopLabel(confidence, predicted == labels)
+class ValueAndSlope(NamedTuple):
+    """A loss, and its derivative by the confidence of each case."""
+
+    value: Tensor
+    slope: Tensor
+
+
+Formula = Callable[[Tensor, Tensor], ValueAndSlope]
+
+
+def calibration_loss(
+    logits: Tensor, target: Tensor, ignore_index: int, formula: Formula, caller: str
+) -> Tensor:
+    """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
+    check_inputs(logits, target, caller=caller)
+    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+
+    def solve(seen: LogConfidences) -> LossAndGradient:
+        kept = slice(None) if seen.keep is None else seen.keep
+        confidence = seen.log_top.exp()
+        value, slope = formula(confidence[kept], seen.correct()[kept])
+        by_log_top = torch.zeros_like(confidence)
+        by_log_top[kept] = slope
+        return LossAndGradient(value, by_log_top * confidence, None)
+
+    return confidence_loss(logits, target, keep, solve)
 
 
 def working_dtype(logits: Tensor) -> torch.dtype:

@@ -13,43 +13,32 @@ each other, as with ``abs``, whose derivative at zero is taken to be zero.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from expertload.losses._laplacian import kernel_sums
+from expertload.losses._top_label import ValueAndSlope
 
-__all__ = ["WeightedMMCE"]
+__all__ = ["weighted_mmce"]
 
 KERNEL_WIDTH = 0.4
 # What rounding in double precision can leave of a form that is zero.
 ROUNDING_FLOOR = 1e-15
 
 
-class WeightedMMCE(torch.autograd.Function):
-    """Root of the quadratic form; takes confidence and correctness, keeps O(n) for backward."""
-
-    @staticmethod
-    def forward(ctx: Any, confidence: Tensor, correct: Tensor) -> Tensor:
-        # A small difference of large sums, hence double precision wherever the device has it.
-        wide = confidence.dtype if confidence.device.type == "mps" else torch.float64
-        r, right = confidence.to(wide), correct.to(wide)
-        n_right = right.sum()
-        share = torch.where(correct, 1 / n_right, 1 / (len(r) - n_right))
-        u = (right - r) * share
-        sums = kernel_sums(r, u, KERNEL_WIDTH)
-        form = u @ sums.total
-        positive = form > ROUNDING_FLOOR
-        root = torch.where(positive, form, torch.ones_like(form)).sqrt()
-        slope = u * sums.larger_less_smaller / KERNEL_WIDTH - share * sums.total
-        # Zero, in value and slope, where the form is: zero is in the subgradient of a norm there.
-        ctx.save_for_backward((slope * (positive / root)).to(confidence.dtype))
-        return (root * positive).to(confidence.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (slope,) = ctx.saved_tensors
-        return grad * slope, None
+def weighted_mmce(confidence: Tensor, correct: Tensor) -> ValueAndSlope:
+    """Return the root of the quadratic form, and its slope."""
+    # A small difference of large sums, hence double precision wherever the device has it.
+    wide = confidence.dtype if confidence.device.type == "mps" else torch.float64
+    r, right = confidence.to(wide), correct.to(wide)
+    n_right = right.sum()
+    share = torch.where(correct, 1 / n_right, 1 / (len(r) - n_right))
+    u = (right - r) * share
+    sums = kernel_sums(r, u, KERNEL_WIDTH)
+    form = u @ sums.total
+    positive = form > ROUNDING_FLOOR
+    root = torch.where(positive, form, torch.ones_like(form)).sqrt()
+    slope = u * sums.larger_less_smaller / KERNEL_WIDTH - share * sums.total
+    # Zero, in value and slope, where the form is: zero is in the subgradient of a norm there.
+    inverse = positive / root
+    return ValueAndSlope(form * inverse, (slope * inverse).to(confidence.dtype))

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from expertload.losses._top_label import top_label
-from expertload.losses._weighted_mmce import WeightedMMCE
+from expertload.losses._top_label import calibration_loss
+from expertload.losses._weighted_mmce import weighted_mmce
 
 __all__ = ["MMCELoss", "mmce_loss"]
 
@@ -56,9 +56,7 @@ def mmce_loss(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Te
     >>> print(f"{mmce_loss(logits, torch.tensor([0, 0])):.4f}")
     0.6548
     """
-    case = top_label(logits, target, ignore_index, "mmce_loss")
-    error: Tensor = WeightedMMCE.apply(*case)  # type: ignore[no-untyped-call]
-    return error
+    return calibration_loss(logits, target, ignore_index, weighted_mmce, "mmce_loss")
 
 
 class MMCELoss(nn.Module):

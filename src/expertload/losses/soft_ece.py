@@ -12,11 +12,13 @@ As the temperature goes to zero this becomes the ECE with equal-width bins (for 
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor, nn
 
-from expertload._validation import check_at_least, check_count, check_positive
-from expertload.losses._soft_bins import SoftBinnedError
-from expertload.losses._top_label import top_label
+from expertload._validation import check_count, check_minimum, check_positive
+from expertload.losses._soft_bins import soft_binned_error
+from expertload.losses._top_label import calibration_loss
 
 __all__ = ["SoftECELoss", "soft_ece_loss"]
 
@@ -63,9 +65,8 @@ def soft_ece_loss(
     0.4452
     """
     _check_options(temperature, n_bins, norm, "soft_ece_loss")
-    case = top_label(logits, target, ignore_index, "soft_ece_loss")
-    error: Tensor = SoftBinnedError.apply(*case, temperature, n_bins, norm)  # type: ignore[no-untyped-call]
-    return error
+    formula = partial(soft_binned_error, temperature=temperature, n_bins=n_bins, norm=norm)
+    return calibration_loss(logits, target, ignore_index, formula, "soft_ece_loss")
 
 
 class SoftECELoss(nn.Module):
@@ -113,4 +114,6 @@ class SoftECELoss(nn.Module):
 def _check_options(temperature: float, n_bins: int, norm: float, caller: str) -> None:
     check_positive(temperature, "temperature", caller)
     check_count(n_bins, "n_bins", caller)
-    check_at_least(norm, 1, "norm", caller)
+    check_minimum(
+        norm, 1, "norm", caller, "use norm=2 for the paper's error, norm=1 for the usual ECE"
+    )
