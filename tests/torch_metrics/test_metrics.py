@@ -92,6 +92,16 @@ def test_binary_problems_come_as_one_column_or_two(make, reference, columns):
 
 
 @every_scalar
+def test_lists_and_arrays_are_as_good_as_tensors(make, reference):
+    proba, target = batch(dtype=torch.float64)
+    valid = np.arange(200) < 150
+    metric = make()
+    metric.update(proba.tolist(), target.numpy(), valid=valid.tolist())
+    expected = reference(target[:150].numpy(), proba[:150].float().numpy())
+    assert metric.compute().item() == expected
+
+
+@every_scalar
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_any_precision(make, reference, dtype):
     proba, target = batch(classes=30, dtype=dtype)
@@ -154,7 +164,6 @@ def test_a_collection_keeps_the_cases_once(bins):
     assert values["aucoc"].item() == feed(AUCOC(bins=bins), proba, target).compute().item()
     load = feed(LoadAtAccuracy(0.9, bins=bins), proba, target).compute()
     assert values["load"].item() == load.item()
-    # torchmetrics flattens named tuples in a collection's answer into the values they hold.
     curve = feed(COC(bins=bins), proba, target).compute()
     assert same(values["curve"], curve)
 

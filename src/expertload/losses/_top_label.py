@@ -41,12 +41,13 @@ def calibration_loss(
     keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
 
     def solve(seen: LogConfidences) -> LossAndGradient:
-        kept = slice(None) if seen.keep is None else seen.keep
         confidence = seen.log_top.exp()
-        value, slope = formula(confidence[kept], seen.correct()[kept])
-        by_log_top = torch.zeros_like(confidence)
-        by_log_top[kept] = slope
-        return LossAndGradient(value, by_log_top * confidence, None)
+        if seen.keep is None:
+            value, slope = formula(confidence, seen.correct())
+        else:
+            value, kept_slope = formula(confidence[seen.keep], seen.correct()[seen.keep])
+            slope = torch.zeros_like(confidence).masked_scatter_(seen.keep, kept_slope)
+        return LossAndGradient(value, slope * confidence, None)
 
     return confidence_loss(logits, target, keep, solve)
 

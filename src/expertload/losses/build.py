@@ -67,8 +67,8 @@ def build_loss(
     ----------
     name : str
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
-        are ``ce``, ``focal`` (gamma 3) and ``adafocal53``; secondary ones ``mmce``, ``savuc``,
-        ``sece`` and ``aucoc``.
+        are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
+        ``mmce``, ``savuc``, ``sece`` and ``aucoc``.
     weight : float, optional
         What the secondary part is multiplied by, 1 by default. Only for a pair.
     ignore_index : int, default=-100

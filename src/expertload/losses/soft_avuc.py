@@ -74,7 +74,7 @@ def soft_avuc_loss(
     caller = "soft_avuc_loss"
     scores, labels = flatten_logits(logits, target, ignore_index=ignore_index, caller=caller)
     certain, uncertain = _soft_counts(scores, temperature, threshold)
-    correct = scores.argmax(1) == labels
+    correct = scores.max(dim=1).indices == labels
     agreement = torch.where(correct, certain, uncertain).sum()
     disagreement = torch.where(correct, uncertain, certain).sum()
     return torch.log1p(disagreement / agreement.clamp_min(SMALLEST_AGREEMENT))
