@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
 import expertload
+from expertload.display import COCDisplay
 from expertload.exceptions import (
     DataTypeError,
     LabelError,
@@ -337,9 +338,9 @@ def test_plot_of_the_curve(pyplot):
     metric = feed(COC(), proba, target)
     _, axes = metric.plot()
     curve = metric.compute()
-    np.testing.assert_array_equal(axes.lines[0].get_xdata(), curve.expert_load)
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), curve.accuracy)
-    assert axes.get_xlabel() == "Expert load"
+    display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy).plot()
+    np.testing.assert_array_equal(axes.lines[0].get_data(), display.line_.get_data())
+    assert "Expert load" in axes.get_xlabel()
     figure, again = metric.plot(curve, ax=axes)
     assert again is axes
     assert figure is axes.figure

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from expertload._validation import require_extra
 from expertload.curve import COCCurve, coc_curve_from_correctness
+from expertload.display import COCDisplay
 from expertload.torch_metrics._state import CaseMetric
 
 __all__ = ["COC"]
@@ -51,7 +51,7 @@ class COC(CaseMetric):
         return coc_curve_from_correctness(**table._asdict())
 
     def plot(self, curve: COCCurve | None = None, ax: Any = None) -> Any:
-        """Draw the curve.
+        """Draw the curve, as `expertload.display.COCDisplay` does.
 
         Parameters
         ----------
@@ -64,9 +64,6 @@ class COC(CaseMetric):
         -------
         tuple of Figure and Axes
         """
-        pyplot = require_extra("matplotlib.pyplot", "plot", "COC.plot")
         curve = self.compute() if curve is None else curve
-        axes = pyplot.subplots()[1] if ax is None else ax
-        axes.plot(curve.expert_load, curve.accuracy)
-        axes.set(xlabel="Expert load", ylabel="Accuracy of accepted cases", xlim=(0, 1))
-        return axes.figure, axes
+        display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy).plot(ax)
+        return display.figure_, display.ax_
