@@ -16,9 +16,9 @@ from torch import Tensor
 from expertload.losses._confidence_function import (
     LogConfidences,
     LossAndGradient,
+    Reading,
     confidence_loss,
 )
-from expertload.losses._inputs import check_inputs, labelled
 
 __all__ = ["ValueAndSlope", "calibration_loss", "working_dtype"]
 
@@ -37,19 +37,20 @@ def calibration_loss(
     logits: Tensor, target: Tensor, ignore_index: int, formula: Formula, caller: str
 ) -> Tensor:
     """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
-    check_inputs(logits, target, caller=caller)
-    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
 
     def solve(seen: LogConfidences) -> LossAndGradient:
-        confidence = seen.log_top.exp()
+        confidence = torch.as_tensor(seen.top).exp()
+        correct = torch.as_tensor(seen.correct()).bool()
         if seen.keep is None:
-            value, slope = formula(confidence, seen.correct())
+            value, slope = formula(confidence, correct)
         else:
-            value, kept_slope = formula(confidence[seen.keep], seen.correct()[seen.keep])
-            slope = torch.zeros_like(confidence).masked_scatter_(seen.keep, kept_slope)
-        return LossAndGradient(value, slope * confidence, None)
+            keep = torch.as_tensor(seen.keep)
+            value, kept_slope = formula(confidence[keep], correct[keep])
+            slope = torch.zeros_like(confidence).masked_scatter_(keep, kept_slope)
+        by_log_top = slope * confidence
+        return LossAndGradient(value, torch.stack((by_log_top, torch.zeros_like(by_log_top))))
 
-    return confidence_loss(logits, target, keep, solve)
+    return confidence_loss(logits, target, Reading(ignore_index, False, caller), solve)
 
 
 def working_dtype(logits: Tensor) -> torch.dtype:
