@@ -13,7 +13,7 @@ labels are column numbers unless ``labels`` says otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -319,7 +319,7 @@ def check_predictions(
 
 def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArray:
     """Return probabilities with one column a class; one column stands for P(second class)."""
-    half = as_array(y_proba, name, caller).dtype == np.float16
+    half = "float16" in str(getattr(y_proba, "dtype", ""))  # bfloat16 as well
     proba = as_floats(y_proba, name, caller, ndim=(1, 2))
     low, high = float(proba.min()), float(proba.max())
     if low < 0 or high > 1:
@@ -766,6 +766,43 @@ def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> 
     return value
 
 
+def check_known_options(
+    options: Iterable[str], known: Iterable[str], what: str, caller: str
+) -> None:
+    """Raise unless every name among `options` is one that `what` knows."""
+    names = [name for name in known if name != "self"]
+    for option in options:
+        if option not in names:
+            raise ParameterError(
+                f"{caller} cannot pass the option '{option}' to '{what}'. "
+                f"Hint: its options are {', '.join(names) or 'none'}."
+            )
+
+
+def check_unused(caller: str, what: str, **options: Any) -> None:
+    """Raise if an option is given that `what` has no use for."""
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(
+                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
+                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
+            )
+
+
+def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
+    """Raise if a loss returned one value a case."""
+    if ndim:
+        raise ShapeError(
+            _message(
+                name,
+                caller,
+                "must return a scalar",
+                f"a tensor of {ndim} dimension(s)",
+                'build it with reduction="mean"',
+            )
+        )
+
+
 def _real(value: Any, name: str, caller: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
         raise ParameterError(_message(name, caller, "must be a number", f"{value!r}"))
@@ -924,6 +961,54 @@ def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str)
 def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
     """Word the error for options that exclude each other."""
     return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
+
+
+def check_update_layout(
+    shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], caller: str
+) -> None:
+    """Raise unless `preds`, `target` and, where given, `valid` and `indices` fit together."""
+    if "float" not in dtypes["preds"]:
+        hint = "pass probabilities, not predicted classes"
+        raise DataTypeError(
+            _message("preds", caller, "must hold probabilities", f"{dtypes['preds']} values", hint)
+        )
+    if len(shapes["preds"]) not in (1, 2):
+        wanted = "must have shape (n, classes), or (n,) for the probability of class 1"
+        hint = "for a dense task, pass preds.movedim(1, -1).flatten(0, -2) and target.flatten()"
+        raise ShapeError(_message("preds", caller, wanted, f"shape {shapes['preds']}", hint))
+    kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
+    for name, allowed in kinds.items():
+        if name in shapes and shapes[name] != shapes["preds"][:1]:
+            rows = f"must have shape {shapes['preds'][:1]}, one value a row of preds"
+            raise ShapeError(_message(name, caller, rows, f"shape {shapes[name]}"))
+        if name in shapes and not any(kind in dtypes[name] for kind in allowed):
+            kind = "booleans" if allowed == ("bool",) else "whole numbers"
+            raise DataTypeError(
+                _message(name, caller, f"must hold {kind}", f"{dtypes[name]} values")
+            )
+
+
+def check_indices_usable(caller: str, *, binned: bool) -> None:
+    """Raise if sample indices are given to a metric that keeps no samples."""
+    if binned:
+        raise ParameterError(
+            f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
+            "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
+            "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
+        )
+
+
+def check_all_or_none_indexed(n_indices: int, n_cases: int, caller: str) -> None:
+    """Raise if only some of the updates came with sample indices."""
+    if n_indices not in (0, n_cases):
+        raise ParameterError(
+            _message(
+                "indices",
+                caller,
+                "must be given in every update or in none",
+                f"{n_indices} indices for {n_cases} cases",
+            )
+        )
 
 
 def label_range_error(low: int, high: int, n_classes: int, caller: str) -> LabelError:

@@ -1,11 +1,35 @@
-"""Training objectives that lower expert load, and the baselines they are compared with."""
+"""Training objectives that lower expert load, and the baselines they are compared with.
 
+Each is a function and a module, used like ``torch.nn.CrossEntropyLoss``: they take logits, never
+probabilities, and class numbers.
+"""
+
+from expertload.losses.adaptive_focal import AdaptiveFocalLoss, adaptive_focal_loss
 from expertload.losses.aucoc import AUCOCLoss, aucoc_loss
 from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss, aucoc_upper_bound_loss
+from expertload.losses.build import build_loss
+from expertload.losses.combined import CombinedLoss, LossParts
+from expertload.losses.focal import FocalLoss, focal_loss
+from expertload.losses.mmce import MMCELoss, mmce_loss
+from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
+from expertload.losses.soft_ece import SoftECELoss, soft_ece_loss
 
 __all__ = [
     "AUCOCLoss",
     "AUCOCUpperBoundLoss",
+    "AdaptiveFocalLoss",
+    "CombinedLoss",
+    "FocalLoss",
+    "LossParts",
+    "MMCELoss",
+    "SoftAvUCLoss",
+    "SoftECELoss",
+    "adaptive_focal_loss",
     "aucoc_loss",
     "aucoc_upper_bound_loss",
+    "build_loss",
+    "focal_loss",
+    "mmce_loss",
+    "soft_avuc_loss",
+    "soft_ece_loss",
 ]

@@ -1,0 +1,76 @@
+"""Two losses trained together: a primary one, plus a weight times a secondary one.
+
+Calibration losses and AUCOCLoss say how confidence should be ordered or spread, and leave it to a
+primary loss (cross-entropy or focal loss) to say what the classes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from expertload._validation import check_positive, check_scalar_loss
+
+__all__ = ["CombinedLoss", "LossParts"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class LossParts(NamedTuple):
+    """What `CombinedLoss.parts` returns; the secondary part is not yet multiplied by the weight."""
+
+    total: Tensor
+    primary: Tensor
+    secondary: Tensor
+
+
+class CombinedLoss(nn.Module):
+    """Add a weighted secondary loss to a primary one.
+
+    Parameters
+    ----------
+    primary, secondary : Module or callable
+        Each is called with logits and target and returns a scalar.
+    weight : float, default=1.0
+        What the secondary loss is multiplied by. Both losses of a batch should be of mean scale,
+        as ``reduction="mean"`` gives, so that the weight means the same at every batch size.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import CombinedLoss, MMCELoss
+    >>> loss = CombinedLoss(torch.nn.CrossEntropyLoss(), MMCELoss(), weight=2.0)
+    >>> logits, target = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> print(f"{loss(logits, target):.4f}")
+    2.0297
+
+    For a log, take the parts in place of the sum; nothing is computed twice:
+
+    >>> parts = loss.parts(logits, target)
+    >>> print(f"{parts.total:.4f} = {parts.primary:.4f} + 2 * {parts.secondary:.4f}")
+    2.0297 = 0.7201 + 2 * 0.6548
+    """
+
+    def __init__(self, primary: Loss, secondary: Loss, weight: float = 1.0) -> None:
+        super().__init__()
+        self.primary = primary
+        self.secondary = secondary
+        self.weight = check_positive(weight, "weight", "CombinedLoss", zero=True)
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the sum for a batch."""
+        return self.parts(logits, target).total
+
+    def parts(self, logits: Tensor, target: Tensor) -> LossParts:
+        """Compute the sum and what it is made of, each with its graph, as `LossParts`."""
+        primary = self.primary(logits, target)
+        secondary = self.secondary(logits, target)
+        check_scalar_loss(primary.ndim, "primary", "CombinedLoss")
+        check_scalar_loss(secondary.ndim, "secondary", "CombinedLoss")
+        return LossParts(primary + self.weight * secondary, primary, secondary)
+
+    def extra_repr(self) -> str:
+        """Show the weight when printed."""
+        return f"weight={self.weight}"

@@ -1,0 +1,12 @@
+"""Metrics for training loops: the COC curve and its readings as torchmetrics classes.
+
+They take probabilities, never logits, gather over processes, and can leave out the samples that
+distributed samplers repeat.
+"""
+
+from expertload.torch_metrics.aucoc import AUCOC
+from expertload.torch_metrics.coc import COC
+from expertload.torch_metrics.load_at_accuracy import LoadAtAccuracy
+from expertload.torch_metrics.padding import not_padding
+
+__all__ = ["AUCOC", "COC", "LoadAtAccuracy", "not_padding"]

@@ -1,0 +1,69 @@
+"""The COC curve as a torchmetrics class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from expertload.curve import COCCurve, coc_curve_from_correctness
+from expertload.display import COCDisplay
+from expertload.torch_metrics._state import CaseMetric
+
+__all__ = ["COC"]
+
+
+class COC(CaseMetric):
+    """The COC curve: accuracy among the accepted cases against expert load.
+
+    `compute` returns a `expertload.COCCurve` of numpy arrays, empty where there are no cases.
+
+    Parameters
+    ----------
+    bins : int, optional
+        Memory in place of detail: count cases on a fixed grid of confidences with this many
+        cells. The curve then has a point per cell that holds cases, each of which is exact: a
+        point of the full curve, at the cell's edge as threshold.
+    validate_args : bool, default=True
+        Whether to look at the values of every batch, for logits, labels out of range and the
+        like. Takes one wait for the device.
+    **kwargs
+        Options of ``torchmetrics.Metric``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.torch_metrics import COC
+    >>> metric = COC()
+    >>> proba = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]])
+    >>> metric.update(proba, torch.tensor([0, 1, 1, 0]))
+    >>> metric.compute().accuracy
+    array([0.75, 1.  , 1.  , 1.  ])
+    """
+
+    higher_is_better: bool | None = None
+
+    def compute(self) -> COCCurve:
+        """Compute the curve of all cases so far."""
+        table = self._table()
+        if table is None:
+            return COCCurve(np.empty(0), np.empty(0), np.empty(0))
+        return coc_curve_from_correctness(**table._asdict())
+
+    def plot(self, curve: COCCurve | None = None, ax: Any = None) -> Any:
+        """Draw the curve, as `expertload.display.COCDisplay` does.
+
+        Parameters
+        ----------
+        curve : COCCurve, optional
+            What `compute` or a call of the metric returned; that of all cases so far by default.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        tuple of Figure and Axes
+        """
+        curve = self.compute() if curve is None else curve
+        display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy).plot(ax)
+        return display.figure_, display.ax_
