@@ -264,7 +264,7 @@ def load_at_accuracy(
     caller = "load_at_accuracy"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _load_at_accuracy(cases, target)
+    return load_of_tally(tally(cases), target)
 
 
 def load_at_accuracy_from_correctness(
@@ -296,9 +296,8 @@ def load_at_accuracy_from_correctness(
     """
     caller = "load_at_accuracy_from_correctness"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
-    return _load_at_accuracy(
-        check_correctness_cases(correct, confidence, sample_weight, caller), target
-    )
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return load_of_tally(tally(cases), target)
 
 
 def accuracy_at_load(
@@ -335,7 +334,7 @@ def accuracy_at_load(
     caller = "accuracy_at_load"
     load = check_fraction(expert_load, "expert_load", caller)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _accuracy_at_load(cases, load)
+    return accuracy_of_tally(tally(cases), load)
 
 
 def accuracy_at_load_from_correctness(
@@ -367,9 +366,8 @@ def accuracy_at_load_from_correctness(
     """
     caller = "accuracy_at_load_from_correctness"
     load = check_fraction(expert_load, "expert_load", caller)
-    return _accuracy_at_load(
-        check_correctness_cases(correct, confidence, sample_weight, caller), load
-    )
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return accuracy_of_tally(tally(cases), load)
 
 
 # ------------------------------------------------------------------ shared by other modules
@@ -387,24 +385,36 @@ def curve_of_tally(table: Tally) -> COCCurve:
 def area_of_cases(cases: Cases, convention: str, caller: str) -> float:
     """Return the area under the curve of validated cases."""
     check_option(convention, CONVENTIONS, "convention", caller)
-    if convention == "authors":
-        curve = curve_of_tally(tally(cases))
-        return trapezoid_area(curve.expert_load, curve.accuracy)
-    if cases.weight is None and cases.correct.dtype == np.bool_:
+    binary = cases.weight is None and cases.correct.dtype == np.bool_
+    if binary and convention != "authors":
         return binary_area(cases.correct, cases.confidence, convention)
     if convention == "thresholds":
         check_whole_weight(cases.weight, caller)
-    return tally_area(tally(cases), convention)
+    return area_of_tally(tally(cases), convention)
 
 
-def _load_at_accuracy(cases: Cases, target: float) -> float:
-    curve = curve_of_tally(tally(cases))
+def area_of_tally(table: Tally, convention: str) -> float:
+    """Return the area under the curve of a tally."""
+    if convention == "authors":
+        curve = curve_of_tally(table)
+        return trapezoid_area(curve.expert_load, curve.accuracy)
+    return tally_area(table, convention)
+
+
+def load_of_tally(table: Tally, target: float) -> float:
+    """Return the smallest load whose accuracy reaches a target, 1 where none does."""
+    curve = curve_of_tally(table)
     reached = curve.accuracy >= target - COMPARISON_SLACK
     # argmax over an all-False mask is 0, which would read as "delegate nothing".
     return float(curve.expert_load[reached.argmax()]) if reached.any() else 1.0
 
 
-def _accuracy_at_load(cases: Cases, load: float) -> float:
-    curve = curve_of_tally(tally(cases))
-    affordable = np.searchsorted(curve.expert_load, load + COMPARISON_SLACK, side="right")
-    return float(curve.accuracy[affordable - 1])
+def accuracy_of_tally(table: Tally, load: float) -> float:
+    """Return the accuracy at the strictest threshold that delegates no more than a load."""
+    curve = curve_of_tally(table)
+    return float(curve.accuracy[row_at_load(curve, load)])
+
+
+def row_at_load(curve: COCCurve, load: float) -> int:
+    """Return the last point of a curve that delegates no more than a load."""
+    return int(np.searchsorted(curve.expert_load, load + COMPARISON_SLACK, side="right")) - 1

@@ -1,0 +1,76 @@
+"""Partial tables on disk: plain arrays, written whole or not at all, checked when read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import damaged_file
+
+__all__ = ["read", "write"]
+
+FORMAT = "expertload.FrameTally"
+VERSION = 1
+EXACT = -1
+ARRAYS = ("confidence", "weight", "correct", "top")
+
+
+def write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> None:
+    """Write to a neighbour first, so that a full disk or a crash leaves no half of a table."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            header = np.array([VERSION, EXACT if bits is None else bits])
+            named = dict(zip(ARRAYS, arrays, strict=True))
+            np.savez_compressed(file, format=np.array(FORMAT), header=header, **named)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(
+    path: str | PathLike[str],
+) -> tuple[int | None, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Read a table back, or say what is wrong with the file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            content = {name: archive[name] for name in ("format", "header", *ARRAYS)}
+    except (ValueError, KeyError, AttributeError, EOFError, BadZipFile) as error:
+        raise damaged_file(path, "a table that FrameTally.save wrote", "other content") from error
+    _check_header(path, content["format"], content["header"])
+    confidence, weight, correct, top = (content[name] for name in ARRAYS)
+    bits = int(content["header"][1])
+    if not _is_table(confidence, weight, correct, top, bits):
+        raise damaged_file(path, "a table that FrameTally.save wrote", "rows that cannot be one")
+    return None if bits == EXACT else bits, confidence, weight, correct, top
+
+
+def _check_header(path: str | PathLike[str], name: AnyArray, header: AnyArray) -> None:
+    if str(name) != FORMAT or header.dtype.kind != "i" or header.shape != (2,):
+        raise damaged_file(path, "a table that FrameTally.save wrote", "other content")
+    if header[0] != VERSION:
+        raise damaged_file(path, f"of version {VERSION}", f"version {header[0]}")
+
+
+def _is_table(
+    confidence: AnyArray, weight: AnyArray, correct: AnyArray, top: AnyArray, bits: int
+) -> bool:
+    arrays = (confidence, weight, correct, top)
+    if any(a.dtype != np.float64 or a.ndim != 1 or not np.isfinite(a).all() for a in arrays):
+        return False
+    if len({len(a) for a in arrays}) != 1 or len(weight) == 0:
+        return False
+    sums = (weight > 0).all() and (correct >= 0).all() and (correct <= weight).all()
+    ascending = (np.diff(confidence) > 0).all() and (top >= confidence).all()
+    if bits == EXACT:
+        return bool(sums and ascending and (top == confidence).all())
+    cells = np.ldexp(confidence, bits)
+    return bool(sums and ascending and (cells == np.floor(cells)).all())
