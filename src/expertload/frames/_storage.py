@@ -6,12 +6,13 @@ import os
 import tempfile
 from os import PathLike
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import damaged_file
+from expertload.exceptions import FileFormatError
 
 __all__ = ["read", "write"]
 
@@ -28,7 +29,7 @@ def write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> N
     try:
         with os.fdopen(handle, "wb") as file:
             header = np.array([VERSION, EXACT if bits is None else bits])
-            named = dict(zip(ARRAYS, arrays, strict=True))
+            named: dict[str, Any] = dict(zip(ARRAYS, arrays, strict=True))
             np.savez_compressed(file, format=np.array(FORMAT), header=header, **named)
         Path(name).replace(target)
     except BaseException:
@@ -44,20 +45,20 @@ def read(
         with np.load(path, allow_pickle=False) as archive:
             content = {name: archive[name] for name in ("format", "header", *ARRAYS)}
     except (ValueError, KeyError, AttributeError, EOFError, BadZipFile) as error:
-        raise damaged_file(path, "a table that FrameTally.save wrote", "other content") from error
+        raise _refused(path, "something else") from error
     _check_header(path, content["format"], content["header"])
     confidence, weight, correct, top = (content[name] for name in ARRAYS)
     bits = int(content["header"][1])
     if not _is_table(confidence, weight, correct, top, bits):
-        raise damaged_file(path, "a table that FrameTally.save wrote", "rows that cannot be one")
+        raise _refused(path, "rows that cannot be of one")
     return None if bits == EXACT else bits, confidence, weight, correct, top
 
 
 def _check_header(path: str | PathLike[str], name: AnyArray, header: AnyArray) -> None:
     if str(name) != FORMAT or header.dtype.kind != "i" or header.shape != (2,):
-        raise damaged_file(path, "a table that FrameTally.save wrote", "other content")
+        raise _refused(path, "something else")
     if header[0] != VERSION:
-        raise damaged_file(path, f"of version {VERSION}", f"version {header[0]}")
+        raise _refused(path, f"version {header[0]}, where {VERSION} is understood,")
 
 
 def _is_table(
@@ -74,3 +75,10 @@ def _is_table(
         return bool(sums and ascending and (top == confidence).all())
     cells = np.ldexp(confidence, bits)
     return bool(sums and ascending and (cells == np.floor(cells)).all())
+
+
+def _refused(path: str | PathLike[str], got: str) -> FileFormatError:
+    return FileFormatError(
+        f"The file '{path}' must be a table that FrameTally.save wrote. Got {got} instead. Hint: "
+        "tally the frame again, and save it again."
+    )
