@@ -3,7 +3,6 @@ from __future__ import annotations
 import warnings
 
 import pytest
-
 from tests.frames.backends import EVERY, make_frame, start_spark
 
 

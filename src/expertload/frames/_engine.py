@@ -149,7 +149,8 @@ def _diagnosis(cases: Cases, caller: str) -> Exception:
             failed = nw.when(check.met).then(0).otherwise(1) == 1
             wanted[f"low{i}"] = nw.when(failed).then(nw.col(f"low{i}")).min()
             wanted[f"high{i}"] = nw.when(failed).then(nw.col(f"high{i}")).max()
-    counts = _collect(cases.frame.with_columns(**shown).select(**wanted))
+    frame = cases.frame.with_columns(**shown) if shown else cases.frame
+    counts = _collect(frame.select(**wanted))
     first = next(i for i in range(len(cases.checks)) if counts[f"count{i}"][0])
     return _wording(cases.checks[first], counts, first, caller)
 

@@ -42,9 +42,10 @@ def read(
 ) -> tuple[int | None, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Read a table back, or say what is wrong with the file."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             content = {name: archive[name] for name in ("format", "header", *ARRAYS)}
-    except (ValueError, KeyError, AttributeError, EOFError, BadZipFile) as error:
+    except (ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:
         raise _refused(path, "something else") from error
     _check_header(path, content["format"], content["header"])
     confidence, weight, correct, top = (content[name] for name in ARRAYS)
