@@ -27,6 +27,8 @@ STRANGERS = [("lab", "desk"), ("metrics", "calibrators"), ("scores", "metrics")]
 HEAVY_ALLOWED = {
     "torch": {"losses", "torch_metrics", "lab"},
     "torchmetrics": {"torch_metrics", "lab"},
+    "narwhals": {"frames"},
+    "duckdb": {"frames"},
     "matplotlib": {"display", "lab"},
     "sklearn": {"delegating_classifier", "lab"},
 }

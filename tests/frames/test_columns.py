@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import expertload as el
 from expertload import exceptions
-from expertload.frames import tally_frame, tally_groups
+from expertload.frames import scan_file, tally_frame, tally_groups
 
 pl = pytest.importorskip("polars")
 
@@ -154,3 +158,20 @@ def test_wide_predictions():
     frame = pl.LazyFrame({"label": true, **{f"p_{i}": proba[:, i] for i in range(300)}})
     table = tally_frame(frame, probabilities="p_*")
     assert table.aucoc() == pytest.approx(el.aucoc_score(true, proba), abs=1e-12)
+
+
+@pytest.mark.parametrize("module", ["narwhals", "duckdb"])
+def test_a_missing_extra_is_named(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    call = scan_file if module == "duckdb" else tally_frame
+    with pytest.raises(exceptions.MissingExtraError, match=r"pip install 'expertload\[frames\]'"):
+        call("predictions.parquet")
+
+
+def test_importing_the_module_loads_no_engine():
+    code = "import sys, expertload.frames; print(*sys.modules)"
+    environment = {"PYTHONPATH": str(Path(el.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert not {"narwhals", "duckdb", "pandas", "polars"} & set(done.stdout.split())

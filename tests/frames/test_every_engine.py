@@ -214,3 +214,10 @@ def test_only_the_table_leaves_the_engine(frame_of, backend, monkeypatch):
     monkeypatch.setattr(owner, method, watched)
     assert tally_frame(frame).n_cases == n
     assert sizes == [8]
+
+
+@pytest.mark.parametrize("backend", ["spark"])
+def test_the_cluster_has_two_executors(frame_of, spark):
+    tally_frame(frame_of(GOOD))  # executors sign in while there is work
+    status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
+    assert status.size() == 3  # and the driver

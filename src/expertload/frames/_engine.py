@@ -108,15 +108,10 @@ def _floats(values: AnyArray) -> FloatArray:
 
 
 def _tables(columns: dict[str, AnyArray], bits: int | None) -> dict[Any, FrameTally]:
-    confidence = _floats(columns[KEY])
-    top = confidence if bits is None else _floats(columns[TOP])
-    shift = 0 if bits is None else -bits
-    rows = (
-        np.ldexp(confidence, shift),
-        _floats(columns[WEIGHT]),
-        _floats(columns[RIGHT]),
-        np.ldexp(top, shift),
-    )
+    confidence = top = _floats(columns[KEY])
+    if bits is not None:
+        confidence, top = np.ldexp(confidence, -bits), np.ldexp(_floats(columns[TOP]), -bits)
+    rows = (confidence, _floats(columns[WEIGHT]), _floats(columns[RIGHT]), top)
     groups = _split(columns.get(GROUP))
     if groups is None:
         return {None: FrameTally.from_rows(rows, bits)}

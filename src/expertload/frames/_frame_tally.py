@@ -81,14 +81,16 @@ class FrameTally:
     def from_rows(cls, rows: Iterable[FloatArray], bits: int | None) -> FrameTally:
         """Build a table from its four columns, in any order of rows, adding up equal ones."""
         confidence, weight, correct, top = rows
-        present = weight > 0  # a case of weight zero is a case that is not there
-        order = np.flatnonzero(present)[np.argsort(confidence[present], kind="stable")]
+        order = np.argsort(confidence, kind="stable")
+        order = order[weight[order] > 0]  # a case of weight zero is a case that is not there
         ascending = confidence[order]
         start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+        distinct = ascending[start]
         total = np.add.reduceat(weight[order], start)
         # Sums taken in another order may differ in the last digit: no row is more than right.
         right = np.minimum(np.add.reduceat(correct[order], start), total)
-        return cls(ascending[start], total, right, np.maximum.reduceat(top[order], start), bits)
+        top = distinct if bits is None else np.maximum.reduceat(top[order], start)
+        return cls(distinct, total, right, top, bits)
 
     # ------------------------------------------------------------------ the numbers
 
@@ -156,8 +158,10 @@ class FrameTally:
     @property
     def error_bound(self) -> float:
         """The most that rounding can have moved `aucoc()`; 0 for an exact table."""
+        if self._tied.all():
+            return 0.0
         area, bounds = self.aucoc(), self.aucoc_bounds()
-        return max(bounds.high - area, area - bounds.low, 0.0) if not self._tied.all() else 0.0
+        return max(bounds.high - area, area - bounds.low)
 
     def aucoc_bounds(self) -> Bounds:
         """Return what the area of the exact confidences certainly lies between.

@@ -94,10 +94,12 @@ def _connect(
     if threads is not None:
         options["threads"] = str(check_count(threads, "threads", "scan_file"))
     try:
-        return duckdb.connect(config=options)
+        connection = duckdb.connect(config=options)
     except duckdb.Error as error:
         got, hint = repr(memory_limit), "pass '1GB', for instance"
         raise parameter_error("memory_limit", "scan_file", "must be a size", got, hint) from error
+    connection.execute("set enable_progress_bar = false")  # it goes to standard output
+    return connection
 
 
 def _format(paths: list[str], asked: str | None) -> str:
