@@ -103,7 +103,12 @@ def ten_million(path: Path) -> None:
     columns = duckdb.read_parquet(str(path)).fetchnumpy()
     correct, confidence = np.asarray(columns["correct"]), np.asarray(columns["confidence"])
     wanted = el.aucoc_score_from_correctness(correct, confidence)
-    row("10 million rows, exact: off numpy's AUCOC", abs(table.aucoc() - wanted), at_most=1e-12)
+    row(
+        "10 million rows, exact: off numpy's AUCOC",
+        abs(table.aucoc() - wanted),
+        unit="",
+        at_most=1e-12,
+    )
     curve = el.coc_curve_from_correctness(correct, confidence)
     worst = max(np.abs(a - b).max() for a, b in zip(table.curve(), curve, strict=True))
     row("    off numpy's curve", worst, unit="", at_most=1e-12)
