@@ -1,0 +1,125 @@
+"""Everything a run needs to go on as if it had never stopped, in one file.
+
+Tensors are in the safetensors format and all else is JSON in its header, so reading a checkpoint
+runs no code. One file means one atomic replacement: there is no moment at which weights and
+optimiser, or model and history, disagree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.run_folder import write_atomically
+
+__all__ = [
+    "Checkpoint",
+    "generator_state",
+    "load_checkpoint",
+    "load_weights",
+    "restore_generator",
+    "save_checkpoint",
+    "save_weights",
+]
+
+
+class Checkpoint(NamedTuple):
+    """The state of a run; generators by process."""
+
+    model: dict[str, Tensor]
+    optimiser: dict[str, Any]
+    generators: dict[int, Tensor]
+    progress: dict[str, Any]
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write named tensors, with facts about them that fit in JSON."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    content = save(tensors, metadata={"facts": json.dumps(facts)})
+    write_atomically(path, lambda file: file.write(content))
+
+
+def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `save_weights` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, json.loads((file.metadata() or {})["facts"])
+    except FileNotFoundError:
+        raise FileFormatError(f"There are no weights at {path}.") from None
+    except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+        raise FileFormatError(
+            f"{path} is damaged or not a checkpoint: {error}. Hint: remove it to start over."
+        ) from error
+
+
+def save_checkpoint(
+    path: Path,
+    *,
+    model: Mapping[str, Tensor],
+    optimiser: Mapping[str, Any],
+    generators: Sequence[Tensor],
+    progress: Mapping[str, Any],
+) -> None:
+    """Write the state of a run.
+
+    `optimiser` is what an optimiser's ``state_dict`` returns, `generators` holds one state a
+    process, `progress` anything that fits in JSON.
+    """
+    tensors = {f"model/{name}": tensor for name, tensor in model.items()}
+    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
+    scalars: dict[str, Any] = {}
+    for index, state in optimiser["state"].items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimiser/{index}/{key}"] = value
+            else:
+                scalars[f"{index}/{key}"] = value
+    facts = {
+        "progress": progress,
+        "optimiser": {"groups": optimiser["param_groups"], "scalars": scalars},
+    }
+    save_weights(path, tensors, facts)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read what `save_checkpoint` wrote."""
+    tensors, facts = load_weights(path)
+    model: dict[str, Tensor] = {}
+    generators: dict[int, Tensor] = {}
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition("/")
+        if kind == "model":
+            model[rest] = tensor
+        elif kind == "generator":
+            generators[int(rest)] = tensor
+        else:
+            index, _, key = rest.partition("/")
+            state.setdefault(int(index), {})[key] = tensor
+    for name, value in facts["optimiser"]["scalars"].items():
+        index, _, key = name.partition("/")
+        state.setdefault(int(index), {})[key] = value
+    optimiser = {"state": state, "param_groups": facts["optimiser"]["groups"]}
+    return Checkpoint(model, optimiser, generators, facts["progress"])
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """The state of torch's own generator, which dropout and the like draw from."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def restore_generator(state: Tensor, device: torch.device) -> None:
+    """Put torch's generator back where `generator_state` found it."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)

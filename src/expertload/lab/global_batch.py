@@ -1,0 +1,61 @@
+"""A loss on the batch of all processes together.
+
+Losses that look at a batch as a whole (AUCOC, MMCE, soft ECE, soft AvUC) mean something else on
+half a batch. Here every process gathers the logits of all, computes the loss of the whole batch,
+and lets the gradient flow through its own rows only. Data-parallel training then averages the
+gradients of the processes, so each is multiplied by their number: what arrives at the weights is
+the gradient of the loss of the whole batch, as in one process.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["GlobalBatchLoss", "gather_rows"]
+
+
+class GlobalBatchLoss(nn.Module):
+    """Compute a loss on the rows of all processes; plain in a single process.
+
+    Parameters
+    ----------
+    loss : Module
+        Takes logits and target of a batch and returns a scalar.
+    """
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss; its value is the same in every process."""
+        world = _world_size()
+        if world == 1:
+            alone: Tensor = self.loss(logits, target)
+            return alone
+        rows = gather_rows(logits.detach())
+        rows[dist.get_rank()] = logits
+        value: Tensor = self.loss(torch.cat(rows), torch.cat(gather_rows(target)))
+        # The value as it is, its gradient multiplied by the number of processes.
+        return value + (world - 1) * (value - value.detach())
+
+
+def gather_rows(own: Tensor) -> list[Tensor]:
+    """The rows of every process, in the order of ranks; processes may have different numbers."""
+    world = _world_size()
+    if world == 1:
+        return [own]
+    sizes = [torch.zeros(1, dtype=torch.int64, device=own.device) for _ in range(world)]
+    dist.all_gather(sizes, torch.tensor([len(own)], device=own.device))
+    # Gathering wants equal shapes, so shorter ones are padded, and cut again.
+    padded = own.new_zeros((max(int(size) for size in sizes), *own.shape[1:]))
+    padded[: len(own)] = own
+    rows = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(rows, padded)
+    return [row[: int(size)] for row, size in zip(rows, sizes, strict=True)]
+
+
+def _world_size() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

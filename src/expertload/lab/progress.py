@@ -1,0 +1,105 @@
+"""Telling people how a run is doing: a live bar on a terminal, a line an epoch in a log file."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from expertload.lab.recipe import RunConfig
+
+__all__ = ["ConsoleReporter", "Reporter", "SilentReporter"]
+
+
+class Reporter(Protocol):
+    """What training tells, and when."""
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Training begins, or goes on, at an epoch."""
+
+    def step(self, epoch: int, number: int) -> None:
+        """A batch is done."""
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """An epoch is done and saved."""
+
+    def done(self, results: dict[str, Any]) -> None:
+        """The run is done."""
+
+
+class SilentReporter:
+    """Says nothing."""
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Say nothing."""
+
+    def step(self, epoch: int, number: int) -> None:
+        """Say nothing."""
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Say nothing."""
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Say nothing."""
+
+
+class ConsoleReporter:
+    """One line an epoch, and on a terminal a bar that moves with every batch."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._epochs = 0
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Say what is trained, and whether it goes on from before."""
+        self._epochs = config.training.epochs
+        resumed = f", resumed at epoch {first_epoch + 1}" if first_epoch else ""
+        self.console.print(
+            f"[bold]{config.loss.name}[/bold] on {config.data.name} with {config.model.name}, "
+            f"seed {config.seed}{resumed}"
+        )
+        if self.console.is_terminal:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=self.console,
+                transient=True,
+            )
+            total = self._epochs * n_batches
+            self._task = self._progress.add_task(
+                "training", total=total, completed=first_epoch * n_batches
+            )
+            self._progress.start()
+
+    def step(self, epoch: int, number: int) -> None:
+        """Move the bar."""
+        if self._progress is not None:
+            self._progress.update(
+                self._task, advance=1, description=f"epoch {epoch + 1}/{self._epochs}"
+            )
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Print the numbers of an epoch, marked if it is the best so far."""
+        mark = " *" if best_epoch == record["epoch"] else ""
+        self.console.print(
+            f"epoch {record['epoch'] + 1:>3}/{self._epochs}  loss {record['train_loss']:.4f}  "
+            f"AUCOC {record['aucoc']:.4f}  accuracy {record['accuracy']:.4f}  "
+            f"ECE {record['ece']:.4f}  {record['seconds']:.1f} s{mark}",
+            highlight=False,
+        )
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Take the bar away and print the test results."""
+        if self._progress is not None:
+            self._progress.stop()
+        test = results["test"]
+        self.console.print(
+            f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}  "
+            f"(weights of epoch {results['best_epoch'] + 1})",
+            highlight=False,
+        )

@@ -1,0 +1,208 @@
+"""What an experiment is: a recipe in a short TOML file, and the runs it stands for.
+
+A recipe names data, network, training and the losses to compare, each loss with the options to
+try. One loss with one choice of options and one seed is a *run*; its configuration says everything
+that decides the result, so equal configurations give equal runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from expertload.exceptions import FileFormatError
+
+__all__ = [
+    "DataConfig",
+    "EvaluationConfig",
+    "LossConfig",
+    "ModelConfig",
+    "Recipe",
+    "RunConfig",
+    "TrainingConfig",
+    "load_recipe",
+]
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    """A part of a recipe: unknown keys are mistakes, and values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(_Section):
+    """Which data, and how the splits that are ours to draw are drawn."""
+
+    name: str
+    split_seed: int = 0
+    augment: bool = True
+
+
+class ModelConfig(_Section):
+    """Which network: a name of the lab's, or a `module:callable` of your own."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class LossConfig(_Section):
+    """Which loss: a name such as `ce+aucoc`, the weight of its second part, and its options."""
+
+    name: str
+    weight: float | None = None
+    options: dict[str, Any] = {}
+
+
+class TrainingConfig(_Section):
+    """How to train."""
+
+    epochs: Count
+    batch_size: Count
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    learning_rate: Positive
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    nesterov: bool = False
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    milestones: tuple[Count, ...] = ()
+    gamma: Fraction = 0.1
+    clip_norm: Positive | None = 2.0
+    accumulate: Count = 1
+    select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
+    compile: bool = False
+    evaluation_batch_size: Count = 512
+
+    @model_validator(mode="after")
+    def _milestones_ascend(self) -> TrainingConfig:
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones must ascend, got {list(self.milestones)}")
+        return self
+
+
+class EvaluationConfig(_Section):
+    """At which accuracies the expert load is read; the paper has 90/95 and 65/75 %."""
+
+    target_accuracies: tuple[Fraction, ...] = (0.90, 0.95)
+
+
+class RunConfig(_Section):
+    """All that decides the result of one run."""
+
+    data: DataConfig
+    model: ModelConfig
+    loss: LossConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    seed: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for this configuration, equal for equal ones."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def run_name(self) -> str:
+        """A readable folder name, unique to this configuration."""
+        weight = "" if self.loss.weight is None else f"-w{self.loss.weight:g}"
+        return f"{self.loss.name}{weight}-seed{self.seed}-{self.fingerprint}"
+
+
+class Recipe(_Section):
+    """Data, network and training, and the losses to compare under them.
+
+    `losses` maps a loss name to the values to try for its `weight` and its options; every
+    combination is one candidate. A name without a table has one candidate, its defaults.
+    """
+
+    name: str
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    losses: dict[str, dict[str, Any]]
+
+    def candidates(self, loss: str) -> list[LossConfig]:
+        """Every combination of the values to try for a loss."""
+        grid = self.losses.get(loss, {})
+        names = list(grid)
+        values = [v if isinstance(v, list) else [v] for v in grid.values()]
+        return [
+            _loss_config(loss, dict(zip(names, choice, strict=True)))
+            for choice in itertools.product(*values)
+        ]
+
+    def run(self, loss: LossConfig, seed: int) -> RunConfig:
+        """The configuration of one run."""
+        return RunConfig(
+            data=self.data,
+            model=self.model,
+            loss=loss,
+            training=self.training,
+            evaluation=self.evaluation,
+            seed=seed,
+        )
+
+    def runs(self, losses: list[str], seeds: list[int]) -> Iterator[RunConfig]:
+        """Every run of a sweep, all losses of one seed before the next seed."""
+        for seed in seeds:
+            for loss in losses:
+                for candidate in self.candidates(loss):
+                    yield self.run(candidate, seed)
+
+
+def _loss_config(name: str, choice: dict[str, Any]) -> LossConfig:
+    weight = choice.pop("weight", None)
+    return LossConfig(name=name, weight=weight, options=choice)
+
+
+def load_recipe(path: str | Path) -> Recipe:
+    """Read a recipe from a TOML file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.recipe import load_recipe
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny.toml"
+    ...     _ = path.write_text('''
+    ... data.name = "digits"
+    ... model.name = "small_cnn"
+    ... training = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
+    ... [losses]
+    ... ce = {}
+    ... "ce+aucoc" = { weight = [0.1, 1.0] }
+    ... ''')
+    ...     recipe = load_recipe(path)
+    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1])))
+    6
+    """
+    path = Path(path)
+    try:
+        return Recipe.model_validate({"name": path.stem, **tomllib.loads(path.read_text())})
+    except FileNotFoundError:
+        raise FileFormatError(f"There is no recipe at {path}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    except ValidationError as error:
+        raise FileFormatError(f"{path} is not a recipe. {_first_problems(error)}") from error
+
+
+def _first_problems(error: ValidationError) -> str:
+    problems = [
+        f"{'.'.join(str(part) for part in e['loc']) or 'recipe'}: {e['msg']}"
+        for e in error.errors()[:3]
+    ]
+    return "; ".join(problems) + "."

@@ -1,0 +1,181 @@
+"""The folder of one run: what is in it, and writes that never leave half a file behind.
+
+====================  ==========================================================================
+``config.json``       all that decides the result; a run with another configuration is refused
+``environment.json``  versions and machine, for the record
+``metrics.jsonl``     one line an epoch
+``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
+``best.safetensors``  the weights of the epoch selected on validation data
+``validation.npz``    logits and labels of the selected weights on the validation split
+``test.npz``          the same on the test split
+``results.json``      the numbers; its presence means that the run is done
+====================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+
+from expertload._typing import FloatArray, IntArray
+from expertload.exceptions import ExpertLoadError, FileFormatError
+from expertload.lab.recipe import RunConfig
+
+__all__ = ["RunFolder", "StorageError", "write_atomically"]
+
+
+class StorageError(ExpertLoadError, OSError):
+    """A file could not be written; what was there before is still there."""
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file so that a reader, or a crash, meets the old one or the new one, never a part."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"Could not write {path}: {error.strerror or error}. What was there before is "
+            "unchanged. Hint: free some space or choose another folder, then run the same "
+            "command again; it goes on where it stopped."
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to resume from."""
+        return self.path / "last.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The selected weights."""
+        return self.path / "best.safetensors"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has its results."""
+        return (self.path / "results.json").exists()
+
+    def create(self, config: RunConfig) -> None:
+        """Make the folder, or make sure that it belongs to this configuration."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"Could not make the run folder {self.path}: {error.strerror or error}."
+            ) from error
+        if (self.path / "config.json").exists():
+            self._refuse_other(config)
+        else:
+            self.write_json("config.json", config.model_dump(mode="json"))
+            self.write_json("environment.json", environment())
+
+    def _refuse_other(self, config: RunConfig) -> None:
+        found, wanted = self.config().model_dump(mode="json"), config.model_dump(mode="json")
+        if found != wanted:
+            raise FileFormatError(
+                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
+                ". Hint: choose another folder, or remove this one if it is not needed."
+            )
+
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        try:
+            return RunConfig.model_validate(self.read_json("config.json"))
+        except ValidationError as error:
+            raise FileFormatError(
+                f"{self.path / 'config.json'} is not the configuration of a run: "
+                f"{error.errors()[0]['msg']}."
+            ) from error
+
+    def read_json(self, name: str) -> Any:
+        """Read one of the JSON files."""
+        path = self.path / name
+        try:
+            return json.loads(path.read_text())
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"{self.path} has no {name}. Hint: is it the folder of a run that is done?"
+            ) from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{path} is damaged: {error}.") from error
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write one of the JSON files."""
+        text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+        write_atomically(self.path / name, lambda file: file.write(text.encode()))
+
+    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """Write the history of epochs, one line each."""
+        text = "".join(json.dumps(record) + "\n" for record in history)
+        write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
+
+    def write_logits(self, split: str, logits: FloatArray, labels: IntArray) -> None:
+        """Write the logits of a split."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, logits=logits, labels=labels)
+        write_atomically(self.path / f"{split}.npz", lambda file: file.write(buffer.getbuffer()))
+
+    def read_logits(self, split: str) -> tuple[FloatArray, IntArray]:
+        """Read the logits and labels of a split."""
+        path = self.path / f"{split}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return archive["logits"], archive["labels"]
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"{self.path} has no {split}.npz. Hint: is it the folder of a run that is done?"
+            ) from None
+        except (OSError, ValueError, KeyError) as error:
+            raise FileFormatError(f"{path} is damaged: {error}.") from error
+
+
+def environment() -> dict[str, Any]:
+    """What the run ran on and with, for the record."""
+    packages = ("expertload", "torch", "lightning", "numpy", "scipy")
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "versions": {name: _version(name) for name in packages},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Name the first setting that differs, as `training.epochs: 3 there, 5 asked for`."""
+    for key in wanted:
+        a, b = found.get(key), wanted[key]
+        if isinstance(a, dict) and isinstance(b, dict) and a != b:
+            return f"{key}.{_difference(a, b)}" if set(a) == set(b) else f"{key}: {a}, not {b}"
+        if a != b:
+            return f"{key}: {a} there, {b} asked for"
+    return "it has more settings than are asked for"

@@ -1,0 +1,368 @@
+"""Training, top to bottom: data, network, loss, epochs, selection, results.
+
+The same function trains in one process, in several, and on several machines; and it goes on where
+it was killed. Both rest on one rule: whatever is random is a function of (seed, epoch, batch), or
+is saved in the checkpoint that each epoch ends with.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from expertload.lab.data import Augmentation, Dataset, Split, load_dataset
+from expertload.lab.data.loader import BatchLoader
+from expertload.lab.models import build_model
+from expertload.losses import build_loss
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from expertload import aucoc_score
+from expertload._typing import FloatArray, IntArray
+from expertload.exceptions import ExpertLoadError
+from expertload.lab.checkpoint import (
+    generator_state,
+    load_checkpoint,
+    load_weights,
+    restore_generator,
+    save_checkpoint,
+    save_weights,
+)
+from expertload.lab.evaluate import evaluate_logits
+from expertload.lab.global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab.global_batch_norm import synchronise_batch_norm
+from expertload.lab.progress import Reporter, SilentReporter
+from expertload.lab.recipe import RunConfig, TrainingConfig
+from expertload.lab.run_folder import RunFolder
+from expertload.metrics import expected_calibration_error
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+__all__ = ["TrainingDivergedError", "train"]
+
+
+class TrainingDivergedError(ExpertLoadError, ArithmeticError):
+    """The loss is no longer a number."""
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    accelerator: str = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Train one run to its end, from wherever it stands, and return its results.
+
+    Parameters
+    ----------
+    config : RunConfig
+        All that decides the result.
+    folder : path
+        The run's folder: new, or one of the same configuration, which is then resumed.
+    data_dir : path, optional
+        Where data files are at hand; the cache by default.
+    accelerator, devices, nodes
+        Where to run, as Lightning Fabric has them. The batch size is that of all processes
+        together, and so is the loss. Under ``torchrun`` or Slurm their counts are taken over.
+    reporter : Reporter, optional
+        Told of every step and epoch; silent by default.
+
+    Returns
+    -------
+    dict
+        What `results.json` holds.
+    """
+    run = RunFolder(folder)
+    if run.is_done:
+        run.create(config)  # refuses the folder of another configuration
+        results: dict[str, Any] = run.read_json("results.json")
+        return results
+    fabric = _fabric(config.training.precision, accelerator, devices, nodes)
+    if fabric.is_global_zero:
+        run.create(config)
+    fabric.barrier()
+    reporter = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
+
+    dataset = load_dataset(config.data.name, data_dir=data_dir, seed=config.data.split_seed)
+    torch.manual_seed(config.seed)
+    model, optimiser = _model_and_optimiser(config, dataset, fabric)
+    loss = GlobalBatchLoss(
+        build_loss(config.loss.name, **_weight(config.loss.weight), **config.loss.options)
+    )
+    torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
+    state = _State(run, model, optimiser, fabric)
+    state.resume()
+    loaders = _loaders(config, dataset, fabric)
+
+    reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
+    while state.epoch < config.training.epochs:
+        started = time.perf_counter()
+        _set_learning_rate(optimiser, config.training, state.epoch)
+        train_loss = _train_epoch(
+            model, loss, optimiser, loaders["train"], state.epoch, config.training, fabric, reporter
+        )
+        record = {
+            "epoch": state.epoch,
+            "learning_rate": optimiser.param_groups[0]["lr"],
+            "train_loss": train_loss,
+            **_validation_metrics(*predict(model, loaders["validation"], fabric)),
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        state.advance(record, config.training.select_by)
+        reporter.epoch(record, best_epoch=state.best_epoch)
+    results = _finish(config, run, model, loaders, state, fabric)
+    reporter.done(results)
+    return results
+
+
+# ------------------------------------------------------------------ one epoch
+
+
+def _train_epoch(
+    model: nn.Module,
+    loss: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loader: BatchLoader,
+    epoch: int,
+    training: TrainingConfig,
+    fabric: Fabric,
+    reporter: Reporter,
+) -> float:
+    """Go once through the training data; return the mean loss of its batches."""
+    model.train()
+    total = torch.zeros((), device=fabric.device)
+    for number, batch in enumerate(loader.epoch(epoch)):
+        group_start = number - number % training.accumulate
+        group = min(training.accumulate, len(loader) - group_start)
+        is_last = number == group_start + group - 1
+        with fabric.no_backward_sync(model, enabled=not is_last):
+            logits = model(batch.images)  # (n, classes)
+            value = loss(logits, batch.labels)
+            fabric.backward(value / group)
+        total += value.detach()
+        if is_last:
+            if training.clip_norm is not None:
+                fabric.clip_gradients(model, optimiser, max_norm=training.clip_norm)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        reporter.step(epoch, number)
+    mean = float(total) / len(loader)
+    if not math.isfinite(mean):
+        raise TrainingDivergedError(
+            f"The loss became {mean} in epoch {epoch}. The state before that epoch is kept. Hint: "
+            "lower the learning rate or the weight of the second loss."
+        )
+    return mean
+
+
+@torch.no_grad()
+def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[FloatArray, IntArray]:
+    """Logits and labels of a whole split, in its order, in every process."""
+    model.eval()
+    logits, indices = [], []
+    for batch in loader.epoch(0):
+        logits.append(model(batch.images).float())
+        indices.append(batch.indices)
+    rows = torch.cat(gather_rows(torch.cat(logits))).cpu()
+    order = torch.cat(gather_rows(torch.cat(indices))).cpu()
+    ordered = torch.empty_like(rows)
+    ordered[order] = rows
+    return ordered.numpy(), loader.labels
+
+
+def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
+    proba = softmax(logits.astype(np.float64), axis=1)
+    return {
+        "aucoc": aucoc_score(labels, proba),
+        "accuracy": float((proba.argmax(axis=1) == labels).mean()),
+        "ece": expected_calibration_error(labels, proba),
+    }
+
+
+def _set_learning_rate(
+    optimiser: torch.optim.Optimizer, training: TrainingConfig, epoch: int
+) -> None:
+    passed = sum(milestone <= epoch for milestone in training.milestones)
+    for group in optimiser.param_groups:
+        group["lr"] = training.learning_rate * training.gamma**passed
+
+
+# ------------------------------------------------------------------ making the parts
+
+
+def _fabric(precision: str, accelerator: str, devices: int, nodes: int) -> Fabric:
+    from lightning.fabric import Fabric  # takes seconds to import
+
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    several = devices * nodes > 1
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        strategy="ddp" if several else "auto",
+        precision=precision,  # type: ignore[arg-type]
+    )
+    fabric.launch()
+    torch.backends.cudnn.benchmark = False  # picks kernels by timing, so differently each time
+    torch.backends.cudnn.deterministic = True
+    return fabric
+
+
+def _model_and_optimiser(
+    config: RunConfig, dataset: Dataset, fabric: Fabric
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = build_model(
+        config.model.name,
+        num_classes=dataset.num_classes,
+        in_channels=dataset.train.images.shape[-1],
+        **config.model.options,
+    )
+    if fabric.world_size > 1:
+        model = synchronise_batch_norm(model)
+    if config.training.compile:
+        model = torch.compile(model)  # type: ignore[assignment]
+    training = config.training
+    optimiser: torch.optim.Optimizer
+    if training.optimiser == "sgd":
+        optimiser = torch.optim.SGD(
+            model.parameters(),
+            lr=training.learning_rate,
+            momentum=training.momentum,
+            nesterov=training.nesterov,
+            weight_decay=training.weight_decay,
+        )
+    else:
+        optimiser = torch.optim.Adam(
+            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+        )
+    return fabric.setup(model, optimiser)  # type: ignore[return-value]
+
+
+def _weight(weight: float | None) -> dict[str, float]:
+    return {} if weight is None else {"weight": weight}
+
+
+def _loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, BatchLoader]:
+    def loader(split: Split, batch_size: int, **options: Any) -> BatchLoader:
+        return BatchLoader(
+            split,
+            batch_size=batch_size,
+            normalisation=dataset.normalisation,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
+            device=fabric.device,
+            **options,
+        )
+
+    training = config.training
+    return {
+        "train": loader(
+            dataset.train,
+            training.batch_size,
+            shuffle=True,
+            seed=config.seed,
+            augmentation=dataset.augmentation if config.data.augment else Augmentation(),
+        ),
+        "validation": loader(dataset.validation, training.evaluation_batch_size),
+        "test": loader(dataset.test, training.evaluation_batch_size),
+    }
+
+
+# ------------------------------------------------------------------ what is kept
+
+
+class _State:
+    """Where a run stands: next epoch, history, best epoch; saved whole at the end of each epoch."""
+
+    def __init__(
+        self, run: RunFolder, model: nn.Module, optimiser: torch.optim.Optimizer, fabric: Fabric
+    ) -> None:
+        self.run, self.model, self.optimiser, self.fabric = run, model, optimiser, fabric
+        self.history: list[dict[str, Any]] = []
+        self.best_epoch = -1
+
+    @property
+    def epoch(self) -> int:
+        """The epoch to train next."""
+        return len(self.history)
+
+    def resume(self) -> None:
+        """Go back to the end of the last epoch that was saved, if there is one."""
+        if not self.run.last.exists():
+            return
+        checkpoint = load_checkpoint(self.run.last)
+        weights(self.model).load_state_dict(checkpoint.model)
+        self.optimiser.load_state_dict(checkpoint.optimiser)
+        restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
+        self.history = checkpoint.progress["history"]
+        self.best_epoch = checkpoint.progress["best_epoch"]
+
+    def advance(self, record: dict[str, Any], select_by: str) -> None:
+        """Take in a finished epoch and save everything."""
+        self.history.append(record)
+        scores = [(-r[select_by] if select_by == "ece" else r[select_by]) for r in self.history]
+        self.best_epoch = int(np.argmax(scores))  # the first of equals
+        generators = gather_rows(generator_state(self.fabric.device)[None])
+        if self.fabric.is_global_zero:
+            self._save([state[0] for state in generators])
+        self.fabric.barrier()
+
+    def _save(self, generators: list[Tensor]) -> None:
+        # The best weights first: if this is cut short, the same epoch is trained and saved again.
+        if self.best_epoch == self.epoch - 1:
+            facts = {"epoch": self.best_epoch}
+            save_weights(self.run.best, weights(self.model).state_dict(), facts)
+        save_checkpoint(
+            self.run.last,
+            model=weights(self.model).state_dict(),
+            optimiser=self.optimiser.state_dict(),
+            generators=generators,
+            progress={"history": self.history, "best_epoch": self.best_epoch},
+        )
+        self.run.write_metrics(self.history)
+
+
+def weights(model: nn.Module) -> nn.Module:
+    """The user's module inside the wrappers of Fabric, data parallelism and compilation."""
+    inner = getattr(model, "module", model)
+    inner = getattr(inner, "_orig_mod", inner)
+    return inner if inner is model else weights(inner)
+
+
+def _finish(
+    config: RunConfig,
+    run: RunFolder,
+    model: nn.Module,
+    loaders: dict[str, BatchLoader],
+    state: _State,
+    fabric: Fabric,
+) -> dict[str, Any]:
+    """Write the selected weights' logits and results."""
+    best, _ = load_weights(run.best)
+    weights(model).load_state_dict(best)
+    validation = predict(model, loaders["validation"], fabric)
+    test = predict(model, loaders["test"], fabric)
+    results = {
+        "best_epoch": state.best_epoch,
+        "seconds": round(sum(record["seconds"] for record in state.history), 1),
+        **evaluate_logits(validation, test, config.evaluation.target_accuracies),
+    }
+    if fabric.is_global_zero:
+        run.write_logits("validation", *validation)
+        run.write_logits("test", *test)
+        run.write_json("results.json", results)
+        run.last.unlink(missing_ok=True)
+    fabric.barrier()
+    return results
