@@ -18,7 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.run_folder import write_atomically
+from expertload.lab.run_folder import write_whole
 
 __all__ = [
     "Checkpoint",
@@ -44,7 +44,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, 
     """Write named tensors, with facts about them that fit in JSON."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     content = save(tensors, metadata={"facts": json.dumps(facts)})
-    write_atomically(path, lambda file: file.write(content))
+    write_whole(path, content)
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from expertload.calibrators import make_calibrator
 from scipy.special import softmax
 
 from expertload import aucoc_score, load_at_accuracy
 from expertload._typing import FloatArray, IntArray
+from expertload.calibrators import make_calibrator
 from expertload.metrics import (
     brier_loss,
     classwise_calibration_error,

@@ -8,10 +8,32 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional as dist_nn
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 __all__ = ["synchronise_batch_norm"]
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """A sum that every process gets; each one's term therefore moves all of their results."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, term: Tensor) -> Tensor:
+        total = term.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        dist.all_reduce(total)
+        return total
+
+
+def _sum_over_processes(term: Tensor) -> Tensor:
+    total: Tensor = _SumOverProcesses.apply(term)  # type: ignore[no-untyped-call]
+    return total
 
 
 class GlobalBatchNorm2d(nn.BatchNorm2d):
@@ -23,19 +45,16 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
             return super().forward(input)
         rows = input.transpose(0, 1).flatten(1)  # (channels, positions)
         count = input.new_full((1,), rows.shape[1])
-        sums: Tensor = dist_nn.all_reduce(  # type: ignore[no-untyped-call]
-            torch.cat([rows.sum(dim=1), count])
-        )
+        sums = _sum_over_processes(torch.cat([rows.sum(dim=1), count]))
         mean = sums[:-1] / sums[-1]
         # A second pass for the squares: the one-pass formula loses digits in float32.
-        squares: Tensor = dist_nn.all_reduce(  # type: ignore[no-untyped-call]
-            ((rows - mean[:, None]) ** 2).sum(dim=1)
-        )
+        squares = _sum_over_processes(((rows - mean[:, None]) ** 2).sum(dim=1))
         variance = squares / sums[-1]
         self._update_statistics(mean.detach(), squares.detach(), sums[-1].detach())
         scale = self.weight * torch.rsqrt(variance + self.eps)
         shift = self.bias - mean * scale
-        return input * scale[:, None, None] + shift[:, None, None]
+        normalised: Tensor = input * scale[:, None, None] + shift[:, None, None]
+        return normalised
 
     def _update_statistics(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
         if self.running_mean is None or self.running_var is None or self.momentum is None:

@@ -179,7 +179,7 @@ def load_recipe(path: str | Path) -> Recipe:
     ...     path = Path(folder) / "tiny.toml"
     ...     _ = path.write_text('''
     ... data.name = "digits"
-    ... model.name = "small_cnn"
+    ... model.name = "small-cnn"
     ... training = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
     ... [losses]
     ... ce = {}

@@ -16,45 +16,37 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import platform
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
 from pydantic import ValidationError
 
+from expertload._files import write_atomically
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.lab.recipe import RunConfig
 
-__all__ = ["RunFolder", "StorageError", "write_atomically"]
+__all__ = ["RunFolder", "StorageError", "write_whole"]
 
 
 class StorageError(ExpertLoadError, OSError):
     """A file could not be written; what was there before is still there."""
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file so that a reader, or a crash, meets the old one or the new one, never a part."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file atomically, or say why it cannot be written and that nothing is lost."""
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_atomically(path, content)
     except OSError as error:
         raise StorageError(
             f"Could not write {path}: {error.strerror or error}. What was there before is "
             "unchanged. Hint: free some space or choose another folder, then run the same "
             "command again; it goes on where it stopped."
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 class RunFolder:
@@ -125,18 +117,18 @@ class RunFolder:
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the JSON files."""
         text = json.dumps(value, indent=2, sort_keys=True) + "\n"
-        write_atomically(self.path / name, lambda file: file.write(text.encode()))
+        write_whole(self.path / name, text.encode())
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
         """Write the history of epochs, one line each."""
         text = "".join(json.dumps(record) + "\n" for record in history)
-        write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
+        write_whole(self.path / "metrics.jsonl", text.encode())
 
     def write_logits(self, split: str, logits: FloatArray, labels: IntArray) -> None:
         """Write the logits of a split."""
         buffer = io.BytesIO()
         np.savez_compressed(buffer, logits=logits, labels=labels)
-        write_atomically(self.path / f"{split}.npz", lambda file: file.write(buffer.getbuffer()))
+        write_whole(self.path / f"{split}.npz", buffer.getvalue())
 
     def read_logits(self, split: str) -> tuple[FloatArray, IntArray]:
         """Read the logits and labels of a split."""

@@ -15,10 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from expertload.lab.data import Augmentation, Dataset, Split, load_dataset
-from expertload.lab.data.loader import BatchLoader
-from expertload.lab.models import build_model
-from expertload.losses import build_loss
 from scipy.special import softmax
 from torch import Tensor, nn
 
@@ -33,12 +29,16 @@ from expertload.lab.checkpoint import (
     save_checkpoint,
     save_weights,
 )
+from expertload.lab.data import Augmentation, Dataset, Split, load_dataset
+from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
 from expertload.lab.global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab.global_batch_norm import synchronise_batch_norm
+from expertload.lab.models import build_model
 from expertload.lab.progress import Reporter, SilentReporter
 from expertload.lab.recipe import RunConfig, TrainingConfig
 from expertload.lab.run_folder import RunFolder
+from expertload.losses import build_loss
 from expertload.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def train(
     torch.manual_seed(config.seed)
     model, optimiser = _model_and_optimiser(config, dataset, fabric)
     loss = GlobalBatchLoss(
-        build_loss(config.loss.name, **_weight(config.loss.weight), **config.loss.options)
+        build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     )
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
     state = _State(run, model, optimiser, fabric)
@@ -145,7 +145,7 @@ def _train_epoch(
         group_start = number - number % training.accumulate
         group = min(training.accumulate, len(loader) - group_start)
         is_last = number == group_start + group - 1
-        with fabric.no_backward_sync(model, enabled=not is_last):
+        with fabric.no_backward_sync(model, enabled=not is_last):  # type: ignore[arg-type]
             logits = model(batch.images)  # (n, classes)
             value = loss(logits, batch.labels)
             fabric.backward(value / group)
@@ -169,15 +169,17 @@ def _train_epoch(
 def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[FloatArray, IntArray]:
     """Logits and labels of a whole split, in its order, in every process."""
     model.eval()
-    logits, indices = [], []
+    logits, labels, indices = [], [], []
     for batch in loader.epoch(0):
         logits.append(model(batch.images).float())
+        labels.append(batch.labels)
         indices.append(batch.indices)
-    rows = torch.cat(gather_rows(torch.cat(logits))).cpu()
-    order = torch.cat(gather_rows(torch.cat(indices))).cpu()
-    ordered = torch.empty_like(rows)
-    ordered[order] = rows
-    return ordered.numpy(), loader.labels
+
+    def whole(parts: list[Tensor]) -> Tensor:
+        return torch.cat(gather_rows(torch.cat(parts))).cpu()
+
+    order = whole(indices).argsort()
+    return whole(logits)[order].numpy(), whole(labels)[order].numpy()
 
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
@@ -247,11 +249,8 @@ def _model_and_optimiser(
         optimiser = torch.optim.Adam(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
         )
-    return fabric.setup(model, optimiser)  # type: ignore[return-value]
-
-
-def _weight(weight: float | None) -> dict[str, float]:
-    return {} if weight is None else {"weight": weight}
+    model, optimiser = fabric.setup(model, optimiser)
+    return model, optimiser
 
 
 def _loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, BatchLoader]:
