@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from expertload.lab.recipe import RunConfig
 
-__all__ = ["ConsoleReporter", "Reporter", "SilentReporter"]
+__all__ = ["ConsoleReporter", "Reporter", "Reporters", "SilentReporter"]
 
 
 class Reporter(Protocol):
@@ -27,6 +28,9 @@ class Reporter(Protocol):
     def done(self, results: dict[str, Any]) -> None:
         """The run is done."""
 
+    def close(self) -> None:
+        """Nothing more will come, whether or not the run is done."""
+
 
 class SilentReporter:
     """Says nothing."""
@@ -43,12 +47,16 @@ class SilentReporter:
     def done(self, results: dict[str, Any]) -> None:
         """Say nothing."""
 
+    def close(self) -> None:
+        """Say nothing."""
+
 
 class ConsoleReporter:
     """One line an epoch, and on a terminal a bar that moves with every batch."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, folder: Path | None = None) -> None:
         self.console = console or Console()
+        self.folder = folder
         self._progress: Progress | None = None
         self._task = TaskID(0)
         self._epochs = 0
@@ -95,11 +103,50 @@ class ConsoleReporter:
 
     def done(self, results: dict[str, Any]) -> None:
         """Take the bar away and print the test results."""
-        if self._progress is not None:
-            self._progress.stop()
+        self.close()
         test = results["test"]
         self.console.print(
             f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}  "
             f"(weights of epoch {results['best_epoch'] + 1})",
             highlight=False,
         )
+        if self.folder is not None:
+            self.console.print(f"all of it: {self.folder}", highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the bar away, so that what is said next does not run into it."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+class Reporters:
+    """Several reporters as one."""
+
+    def __init__(self, *reporters: Reporter) -> None:
+        self.reporters = reporters
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.start(config, first_epoch=first_epoch, n_batches=n_batches)
+
+    def step(self, epoch: int, number: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.step(epoch, number)
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.epoch(record, best_epoch=best_epoch)
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.done(results)
+
+    def close(self) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.close()

@@ -7,17 +7,19 @@ that decides the result, so equal configurations give equal runs.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from expertload.exceptions import FileFormatError
+from expertload.lab.settings import change
 
 __all__ = [
     "DataConfig",
@@ -27,6 +29,7 @@ __all__ = [
     "Recipe",
     "RunConfig",
     "TrainingConfig",
+    "first_problems",
     "load_recipe",
 ]
 
@@ -167,8 +170,15 @@ def _loss_config(name: str, choice: dict[str, Any]) -> LossConfig:
     return LossConfig(name=name, weight=weight, options=choice)
 
 
-def load_recipe(path: str | Path) -> Recipe:
-    """Read a recipe from a TOML file.
+def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Parameters
+    ----------
+    recipe : str or path
+        A TOML file, or the name of one in ``experiments/`` (without ``.toml``).
+    settings : sequence of str
+        What to change in it, each in the words of TOML: ``"training.epochs=2"``.
 
     Examples
     --------
@@ -185,22 +195,50 @@ def load_recipe(path: str | Path) -> Recipe:
     ... ce = {}
     ... "ce+aucoc" = { weight = [0.1, 1.0] }
     ... ''')
-    ...     recipe = load_recipe(path)
-    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1])))
-    6
+    ...     recipe = load_recipe(path, settings=["training.epochs=9"])
+    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1]))), recipe.training.epochs
+    (6, 9)
     """
-    path = Path(path)
+    path = _find(recipe)
     try:
-        return Recipe.model_validate({"name": path.stem, **tomllib.loads(path.read_text())})
-    except FileNotFoundError:
-        raise FileFormatError(f"There is no recipe at {path}.") from None
+        content = {"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8"))}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        return Recipe.model_validate(change(content, settings))
     except ValidationError as error:
-        raise FileFormatError(f"{path} is not a recipe. {_first_problems(error)}") from error
+        raise FileFormatError(f"{path} is not a recipe. {first_problems(error)}") from error
 
 
-def _first_problems(error: ValidationError) -> str:
+def _find(recipe: str | Path) -> Path:
+    """A file as named, or one of the recipes that come with the library."""
+    here = Path(__file__).resolve()
+    folders = [Path("experiments"), here.parent / "recipes", here.parents[3] / "experiments"]
+    candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in folders)]
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    near = difflib.get_close_matches(Path(recipe).stem, known, n=1)
+    hint = f" Hint: did you mean {near[0]!r}?" if near else ""
+    raise FileFormatError(f"There is no recipe at {recipe}.{hint}")
+
+
+def first_problems(error: ValidationError) -> str:
+    """Say in a sentence what is wrong with settings.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from expertload.lab.recipe import TrainingConfig, first_problems
+    >>> try:
+    ...     TrainingConfig(epochs=0, batch_size=64, learning_rate=0.1)
+    ... except ValidationError as error:
+    ...     first_problems(error)
+    'epochs: Input should be greater than or equal to 1.'
+    """
     problems = [
         f"{'.'.join(str(part) for part in e['loc']) or 'recipe'}: {e['msg']}"
         for e in error.errors()[:3]

@@ -14,9 +14,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import platform
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,10 +29,17 @@ from pydantic import ValidationError
 
 from expertload._files import write_atomically
 from expertload._typing import FloatArray, IntArray
+from expertload._validation import require_extra
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.lab.recipe import RunConfig
 
-__all__ = ["RunFolder", "StorageError", "write_whole"]
+__all__ = ["RunFolder", "RunInUseError", "StorageError", "make_folder", "write_json", "write_whole"]
+
+PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
+
+
+class RunInUseError(ExpertLoadError, OSError):
+    """Another process is training in this folder."""
 
 
 class StorageError(ExpertLoadError, OSError):
@@ -47,6 +56,19 @@ def write_whole(path: Path, content: bytes) -> None:
             "unchanged. Hint: free some space or choose another folder, then run the same "
             "command again; it goes on where it stopped."
         ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, or say why it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Could not make the folder {path}: {error.strerror}.") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file for people to read, atomically."""
+    write_whole(path, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
 
 
 class RunFolder:
@@ -72,17 +94,33 @@ class RunFolder:
 
     def create(self, config: RunConfig) -> None:
         """Make the folder, or make sure that it belongs to this configuration."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"Could not make the run folder {self.path}: {error.strerror or error}."
-            ) from error
+        make_folder(self.path)
         if (self.path / "config.json").exists():
             self._refuse_other(config)
         else:
             self.write_json("config.json", config.model_dump(mode="json"))
             self.write_json("environment.json", environment())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out while this one trains; its death lets go of the folder."""
+        file_lock = require_extra("filelock", "lab", "Training")
+        lock = file_lock.FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except file_lock.Timeout:
+            raise RunInUseError(
+                f"Another process is training in {self.path}. Hint: wait for it, or stop it and "
+                "run the same command again."
+            ) from None
+        except OSError as error:
+            raise StorageError(
+                f"Could not write to {self.path}: {error.strerror or error}."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _refuse_other(self, config: RunConfig) -> None:
         found, wanted = self.config().model_dump(mode="json"), config.model_dump(mode="json")
@@ -116,8 +154,7 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the JSON files."""
-        text = json.dumps(value, indent=2, sort_keys=True) + "\n"
-        write_whole(self.path / name, text.encode())
+        write_json(self.path / name, value)
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
         """Write the history of epochs, one line each."""

@@ -7,6 +7,7 @@ is saved in the checkpoint that each epoch ends with.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from expertload import aucoc_score
 from expertload._typing import FloatArray, IntArray
-from expertload.exceptions import ExpertLoadError
+from expertload.exceptions import ExpertLoadError, ParameterError
 from expertload.lab.checkpoint import (
     generator_state,
     load_checkpoint,
@@ -86,19 +87,38 @@ def train(
     if run.is_done:
         run.create(config)  # refuses the folder of another configuration
         results: dict[str, Any] = run.read_json("results.json")
+        (reporter or SilentReporter()).done(results)
         return results
-    fabric = _fabric(config.training.precision, accelerator, devices, nodes)
-    if fabric.is_global_zero:
-        run.create(config)
-    fabric.barrier()
-    reporter = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
-
+    # All that can be wrong with a configuration shows here, before other processes are started.
     dataset = load_dataset(config.data.name, data_dir=data_dir, seed=config.data.split_seed)
+    loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
-    model, optimiser = _model_and_optimiser(config, dataset, fabric)
-    loss = GlobalBatchLoss(
-        build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
+    model = build_model(
+        config.model.name,
+        num_classes=dataset.num_classes,
+        in_channels=dataset.train.images.shape[-1],
+        **config.model.options,
     )
+    run.create(config)
+    fabric = _fabric(config.training.precision, accelerator, devices, nodes)
+    only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
+    heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
+    with only_one, contextlib.closing(heard):
+        return _train(config, run, dataset, model, loss, fabric, heard)
+
+
+def _train(
+    config: RunConfig,
+    run: RunFolder,
+    dataset: Dataset,
+    model: nn.Module,
+    loss: nn.Module,
+    fabric: Fabric,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Train a network from wherever the run stands."""
+    model, optimiser = _prepare(model, config.training, fabric)
+    loss = GlobalBatchLoss(loss)
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
     state = _State(run, model, optimiser, fabric)
     state.resume()
@@ -208,34 +228,32 @@ def _fabric(precision: str, accelerator: str, devices: int, nodes: int) -> Fabri
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
-    several = devices * nodes > 1
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        strategy="ddp" if several else "auto",
-        precision=precision,  # type: ignore[arg-type]
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy="ddp" if devices * nodes > 1 else "auto",
+            precision=precision,  # type: ignore[arg-type]
+        )
+    except (ValueError, RuntimeError) as error:
+        raise ParameterError(
+            f"Cannot train on {devices} x {accelerator!r} in precision {precision!r}: {error}"
+        ) from error
     fabric.launch()
     torch.backends.cudnn.benchmark = False  # picks kernels by timing, so differently each time
     torch.backends.cudnn.deterministic = True
     return fabric
 
 
-def _model_and_optimiser(
-    config: RunConfig, dataset: Dataset, fabric: Fabric
+def _prepare(
+    model: nn.Module, training: TrainingConfig, fabric: Fabric
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    model = build_model(
-        config.model.name,
-        num_classes=dataset.num_classes,
-        in_channels=dataset.train.images.shape[-1],
-        **config.model.options,
-    )
+    """Make the optimiser, and fit both to the devices."""
     if fabric.world_size > 1:
         model = synchronise_batch_norm(model)
-    if config.training.compile:
+    if training.compile:
         model = torch.compile(model)  # type: ignore[assignment]
-    training = config.training
     optimiser: torch.optim.Optimizer
     if training.optimiser == "sgd":
         optimiser = torch.optim.SGD(
@@ -305,6 +323,7 @@ class _State:
         weights(self.model).load_state_dict(checkpoint.model)
         self.optimiser.load_state_dict(checkpoint.optimiser)
         restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
+        self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
         self.history = checkpoint.progress["history"]
         self.best_epoch = checkpoint.progress["best_epoch"]
 
@@ -328,7 +347,12 @@ class _State:
             model=weights(self.model).state_dict(),
             optimiser=self.optimiser.state_dict(),
             generators=generators,
-            progress={"history": self.history, "best_epoch": self.best_epoch},
+            progress={
+                "history": self.history,
+                "best_epoch": self.best_epoch,
+                # The scale of half-precision gradients; nothing at other precisions.
+                "precision": self.fabric.strategy.precision.state_dict(),
+            },
         )
         self.run.write_metrics(self.history)
 

@@ -1,0 +1,48 @@
+"""`expertload lab data list | fetch NAME`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expertload.cli.screen import console
+
+__all__ = ["DataDir", "fetch_data", "list_data"]
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.",
+        show_default=False,
+    ),
+]
+
+
+def list_data(data_dir: DataDir = None) -> None:
+    """List the data sets, and which of them are at hand."""
+    from rich.table import Table
+
+    from expertload.lab.data import describe_datasets
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("name", "at hand", "what it is"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for info in describe_datasets(data_dir=data_dir):
+        table.add_row(info.usage, "[green]yes[/green]" if info.present else "no", info.summary)
+    out = console()
+    out.print(table)
+    out.print("\n[dim]Those not at hand: expertload lab data fetch NAME[/dim]")
+
+
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="One of 'expertload lab data list'.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Download a data set from its official address; an interrupted download goes on."""
+    from expertload.lab.data import fetch_dataset
+
+    folder = fetch_dataset(name, data_dir=data_dir, progress=True)
+    console().print(f"{name} is in {folder}")

@@ -1,0 +1,112 @@
+"""`expertload lab sweep RECIPE --losses … --seeds …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_train import Accelerator, Devices, Nodes, Settings
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.lab.launch import Launcher
+
+__all__ = ["sweep"]
+
+
+def _numbers(text: str) -> list[int]:
+    """Read `0-3,7` as 0, 1, 2, 3, 7."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise typer.BadParameter(f"{text!r} is not a list of seeds such as 0-4 or 0,2,7.")
+    return list(dict.fromkeys(numbers))
+
+
+def sweep(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe: a name in experiments/, or a TOML file.")
+    ],
+    losses: Annotated[
+        str | None,
+        typer.Option(help="Names with commas between.", show_default="all of the recipe's"),
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Such as 0-9 or 0,2,7.")] = "0-4",
+    tuning_seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="Seeds that candidates of one loss are compared with.",
+            show_default="the first seed",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time.")] = 1,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where run folders go.", show_default="runs/RECIPE")
+    ] = None,
+    data_dir: DataDir = None,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+    accelerator: Accelerator = "auto",
+    slurm: Annotated[bool, typer.Option("--slurm", help="Train each run as a Slurm job.")] = False,
+    job_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--job",
+            metavar="KEY=VALUE",
+            help="A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Train a grid of losses and seeds. Stopped at any moment, the same command goes on.
+
+    Where a loss has several candidates, they are trained with the tuning seeds first; the one
+    that does best on validation data is then trained with every seed (see choice.json).
+    """
+    from expertload.lab.recipe import load_recipe
+
+    loaded = load_recipe(recipe, settings=settings or [])
+    names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
+    all_seeds = _numbers(seeds)
+    tuning = _numbers(tuning_seeds) if tuning_seeds else None
+    folder = out or Path("runs") / loaded.name
+
+    from expertload.lab.data import load_dataset
+    from expertload.lab.sweep import Sweep
+    from expertload.lab.sweep_display import observing, print_report
+
+    # Missing data is better said once and now than in the log of every run.
+    load_dataset(loaded.data.name, data_dir=data_dir, seed=loaded.data.split_seed)
+    grid = Sweep(loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning)
+    options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
+    options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}
+    launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
+    screen = console()
+    with observing(screen) as observer:
+        report = grid.run(launcher, jobs=jobs, observer=observer)
+    print_report(screen, report)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _launcher(
+    folder: Path, jobs: int, slurm: bool, job_settings: list[str], options: dict[str, Any]
+) -> Launcher:
+    from expertload.lab.launch import ClusterLauncher, ProcessLauncher
+    from expertload.lab.settings import change
+
+    parameters = change({}, job_settings)
+    if slurm:
+        return ClusterLauncher(folder / "jobs", cluster="slurm", parameters=parameters, **options)
+    if parameters:
+        raise typer.BadParameter("--job is for --slurm.")
+    return ProcessLauncher(jobs=jobs, **options)

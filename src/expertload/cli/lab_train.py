@@ -1,0 +1,123 @@
+"""`expertload lab train RECIPE --loss NAME --seed N`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.lab_data import DataDir
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.lab.recipe import LossConfig, Recipe, RunConfig
+
+__all__ = ["Accelerator", "Devices", "Nodes", "Settings", "train"]
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the recipe: training.epochs=2. May be repeated.",
+        show_default=False,
+    ),
+]
+Devices = Annotated[int, typer.Option(min=1, help="Processes, or GPUs, on each machine.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
+Accelerator = Annotated[str, typer.Option(help="cpu, gpu, mps, or auto.")]
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe (a name in experiments/, or a TOML file), or the folder of a run to "
+            "go on with."
+        ),
+    ],
+    loss: Annotated[
+        str | None, typer.Option(help="One of the recipe's losses.", show_default="ce")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of weights, order and augmentation.", show_default="0"),
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where run folders go.", show_default="runs/RECIPE"),
+    ] = None,
+    data_dir: DataDir = None,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+    accelerator: Accelerator = "auto",
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")
+    ] = False,
+) -> None:
+    """Train one run. Stopped at any moment, the same command goes on where it was.
+
+    The loss is that of the batch of all processes together, so results do not depend on how
+    many there are. **loss.weight** and **loss.options** may be --set as well:
+    --set loss.weight=2.
+    """
+    # Lightning and torch take seconds to import; what can be wrong before is said before.
+    config, folder = _run(recipe, loss, seed, settings or [], out)
+
+    from expertload.lab.progress import ConsoleReporter, Reporter, Reporters
+    from expertload.lab.train import train as train_run
+
+    reporters: list[Reporter] = [ConsoleReporter(console(), folder=folder)]
+    if tensorboard:
+        from expertload.lab.tensorboard import TensorBoardReporter
+
+        reporters.append(TensorBoardReporter(folder / "tensorboard"))
+    train_run(
+        config,
+        folder,
+        data_dir=data_dir,
+        accelerator=accelerator,
+        devices=devices,
+        nodes=nodes,
+        reporter=Reporters(*reporters),
+    )
+
+
+def _run(
+    recipe: str, loss: str | None, seed: int | None, settings: list[str], out: Path | None
+) -> tuple[RunConfig, Path]:
+    """Return the configuration that was asked for, and where it goes."""
+    from expertload.lab.recipe import load_recipe
+
+    if (Path(recipe) / "config.json").is_file():
+        from expertload.lab.run_folder import RunFolder
+
+        if loss or seed is not None or settings or out:
+            raise typer.BadParameter(f"{recipe} is a run already: it has its loss, seed and all.")
+        return RunFolder(recipe).config(), Path(recipe)
+    about_loss = [s for s in settings if s.partition(".")[0].strip() == "loss"]
+    loaded = load_recipe(recipe, settings=[s for s in settings if s not in about_loss])
+    config = loaded.run(_candidate(loaded, loss or "ce", about_loss), seed or 0)
+    return config, (out or Path("runs") / loaded.name) / config.run_name
+
+
+def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
+    """Return the first of a loss's candidates, with what was set."""
+    from pydantic import ValidationError
+
+    from expertload.lab.recipe import LossConfig, first_problems
+    from expertload.lab.settings import change
+
+    candidates = recipe.candidates(loss)
+    if len(candidates) > 1 and not settings:
+        console().print(
+            f"[dim]The recipe has {len(candidates)} candidates for {loss}; this is the first. "
+            "'expertload lab sweep' chooses between them.[/dim]"
+        )
+    changed = change({"loss": candidates[0].model_dump()}, settings)["loss"]
+    try:
+        return LossConfig.model_validate(changed)
+    except ValidationError as error:
+        raise typer.BadParameter(f"loss: {first_problems(error)}") from error

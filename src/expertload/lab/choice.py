@@ -1,0 +1,124 @@
+"""Choosing between the candidates of a loss, by validation data alone.
+
+Test results lie in the same folders and are not read here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from expertload.lab.recipe import LossConfig, Recipe
+from expertload.lab.run_folder import RunFolder, write_json
+
+__all__ = ["Choice", "choose", "save_choices"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate taken for a loss, and what all of them scored.
+
+    Attributes
+    ----------
+    chosen : LossConfig
+    metric : str
+        What candidates were compared by, on validation data.
+    scores : tuple of (LossConfig, dict)
+        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty where
+        there was nothing to choose.
+    """
+
+    chosen: LossConfig
+    metric: str
+    scores: tuple[tuple[LossConfig, dict[int, float]], ...] = ()
+
+
+def choose(
+    recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
+) -> Choice | None:
+    """Take the candidate with the best mean validation score; None where every one failed.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    loss : str
+    seeds : sequence of int
+        Whose runs are compared; a candidate that failed with any of them is not taken.
+    folder_of : callable
+        Maps a candidate and a seed to the folder of their run.
+
+    Examples
+    --------
+    >>> from expertload.lab.choice import choose
+    >>> from expertload.lab.recipe import load_recipe
+    >>> digits = load_recipe("digits")
+    >>> choose(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
+    'ce'
+    """
+    metric = recipe.training.select_by
+    candidates = recipe.candidates(loss)
+    if len(candidates) == 1:
+        return Choice(candidates[0], metric)
+    scores = tuple(
+        (candidate, {seed: _score(folder_of(candidate, seed), metric) for seed in seeds})
+        for candidate in candidates
+    )
+    direction = -1 if metric == "ece" else 1
+    complete = [(c, direction * _mean(s)) for c, s in scores if not math.isnan(_mean(s))]
+    if not complete:
+        return None
+    best = max(complete, key=lambda pair: pair[1])[0]  # the first of equals
+    return Choice(best, metric, scores)
+
+
+def _score(folder: Path, metric: str) -> float:
+    run = RunFolder(folder)
+    return float(run.read_json("results.json")["validation"][metric]) if run.is_done else math.nan
+
+
+def _mean(scores: Mapping[int, float]) -> float:
+    return sum(scores.values()) / len(scores)
+
+
+def save_choices(path: Path, choices: Mapping[str, Choice]) -> None:
+    """Write what was chosen for each loss, with the validation scores of all candidates.
+
+    What the file has about other losses stays.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.choice import Choice, save_choices
+    >>> from expertload.lab.recipe import LossConfig
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "choice.json"
+    ...     save_choices(path, {"ce": Choice(LossConfig(name="ce"), "aucoc")})
+    ...     '"chosen"' in path.read_text()
+    True
+    """
+    before = json.loads(path.read_text()) if path.exists() else {}
+    write_json(path, {**before, **{loss: _entry(choice) for loss, choice in choices.items()}})
+
+
+def _entry(choice: Choice) -> dict[str, Any]:
+    return {
+        "chosen": _settings(choice.chosen),
+        "metric": f"validation {choice.metric}",
+        "candidates": [
+            {**_settings(c), "scores": {str(seed): _number(s) for seed, s in scores.items()}}
+            for c, scores in choice.scores
+        ],
+    }
+
+
+def _settings(loss: LossConfig) -> dict[str, Any]:
+    return {"weight": loss.weight, "options": loss.options}
+
+
+def _number(score: float) -> float | None:
+    return None if math.isnan(score) else score

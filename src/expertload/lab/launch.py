@@ -1,0 +1,173 @@
+"""Where the runs of a sweep are trained: in processes beside this one, or as jobs of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from expertload._validation import require_extra
+from expertload.lab.run_folder import StorageError, write_json
+
+__all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
+
+
+class Job(Protocol):
+    """A run that is being trained."""
+
+    def ended(self) -> bool:
+        """Whether it has ended, well or not; the run's folder says which."""
+
+    def stop(self) -> None:
+        """End it now."""
+
+
+class Launcher(Protocol):
+    """Starts the training of runs."""
+
+    poll_seconds: float
+
+    def start(self, folder: Path) -> Job:
+        """Start the run whose configuration is in a folder."""
+
+    def log_of(self, folder: Path) -> Path:
+        """Where what the run said is found."""
+
+
+# ------------------------------------------------------------------ this machine
+
+
+class _Process:
+    """A worker process."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def stop(self) -> None:
+        """End it; what it has not saved is trained again."""
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=5)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+class ProcessLauncher:
+    """Trains each run in a process of its own, the processor cores shared out between them.
+
+    Parameters
+    ----------
+    jobs : int
+        How many processes there will be at a time.
+    **options
+        Of `expertload.lab.train.train`.
+    """
+
+    poll_seconds = 0.3
+
+    def __init__(self, *, jobs: int, **options: Any) -> None:
+        processes = jobs * int(options.get("devices", 1))
+        self.threads = max(1, (os.cpu_count() or 1) // processes)
+        self.options = options
+
+    def start(self, folder: Path) -> Job:
+        """Start a worker, which ends with this process however that ends."""
+        threads = {f"{library}_NUM_THREADS": str(self.threads) for library in ("OMP", "MKL")}
+        try:
+            log = self.log_of(folder).open("ab")
+        except OSError as error:
+            raise StorageError(f"Could not write to {folder}: {error.strerror}.") from error
+        with log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "expertload.lab.worker"),
+                    *(str(folder), json.dumps(self.options)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **threads, "PYTHONUNBUFFERED": "1"},
+            )
+        return _Process(process)
+
+    def log_of(self, folder: Path) -> Path:
+        """The log is in the run's folder."""
+        return folder / "train.log"
+
+
+# ------------------------------------------------------------------ a cluster
+
+
+class _ClusterJob:
+    """A job of submitit's."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.job.done())
+
+    def stop(self) -> None:
+        """Leave it alone: a cluster goes on without us, and the next sweep takes it up again."""
+
+
+class ClusterLauncher:
+    """Trains each run as a job of a cluster, through submitit.
+
+    Parameters
+    ----------
+    folder : Path
+        Where submitit keeps scripts and logs; every machine must see it.
+    cluster : str
+        ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without one.
+    parameters : dict
+        Of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600, "gpus_per_node": 1}``.
+    **options
+        Of `expertload.lab.train.train`.
+    """
+
+    poll_seconds = 1.0
+
+    def __init__(
+        self, folder: Path, *, cluster: str, parameters: dict[str, Any], **options: Any
+    ) -> None:
+        submitit = require_extra("submitit", "slurm", "A sweep on a cluster")
+        self.folder, self.cluster, self.options = folder, cluster, options
+        self._submitit = submitit
+        self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        self._executor.update_parameters(name="expertload", **parameters)
+
+    def start(self, folder: Path) -> Job:
+        """Submit a job, unless an earlier sweep's job for this run is still there."""
+        from expertload.lab.worker import Worker
+
+        job = self._earlier_job(folder)
+        if job is None:
+            job = self._executor.submit(Worker(**self.options), str(folder))
+            write_json(folder / "job.json", {"cluster": self.cluster, "id": job.job_id})
+        return _ClusterJob(job)
+
+    def _earlier_job(self, folder: Path) -> Any:
+        note = folder / "job.json"
+        if self.cluster != "slurm" or not note.exists():
+            return None
+        job = self._submitit.SlurmJob(self.folder, json.loads(note.read_text())["id"])
+        return None if job.done() else job
+
+    def log_of(self, folder: Path) -> Path:
+        """The log is where submitit keeps it."""
+        note = folder / "job.json"
+        if not note.exists():
+            return self.folder
+        return self.folder / f"{json.loads(note.read_text())['id']}_0_log.err"

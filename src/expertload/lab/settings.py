@@ -1,0 +1,50 @@
+"""Changing single settings of a recipe or a run, in the words of TOML."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from expertload.exceptions import ParameterError
+
+__all__ = ["change"]
+
+
+def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Return nested settings with some of them changed, each by a line such as ``"a.b=2"``.
+
+    Examples
+    --------
+    >>> from expertload.lab.settings import change
+    >>> change({"training": {"epochs": 100, "optimiser": "sgd"}}, ["training.epochs=2"])
+    {'training': {'epochs': 2, 'optimiser': 'sgd'}}
+    """
+    changed = dict(content)
+    for setting in settings:
+        changed = _merge(changed, _parse(setting))
+    return changed
+
+
+def _parse(setting: str) -> dict[str, Any]:
+    """Read `key=value` as TOML, a value that is none as a string."""
+    key, equals, value = setting.partition("=")
+    for line in (setting, f"{key}={json.dumps(value.strip())}"):
+        try:
+            if equals and key.strip():
+                return tomllib.loads(line)
+        except tomllib.TOMLDecodeError:
+            continue
+    raise ParameterError(
+        f"A setting must be of the form section.key=value. Got {setting!r} instead. Hint: "
+        "training.epochs=2, for instance."
+    )
+
+
+def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(old)
+    for key, value in new.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
