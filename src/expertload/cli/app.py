@@ -17,7 +17,7 @@ from expertload.cli import lab_data, lab_sweep, lab_train
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 
 class _SayingErrors(TyperGroup):
@@ -77,21 +77,3 @@ def _options(
     ] = False,
 ) -> None:
     """Take the options that stand before a command."""
-
-
-def main() -> None:
-    """Run the command line, as the `expertload` script does.
-
-    Examples
-    --------
-    >>> import sys
-    >>> from expertload.cli import main
-    >>> sys.argv = ["expertload", "--version"]
-    >>> try:
-    ...     main()
-    ... except SystemExit as end:
-    ...     print(end.code)
-    expertload ...
-    0
-    """
-    app(prog_name="expertload")

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.settings import change
+from expertload.lab.settings import change, merge
 
 __all__ = [
     "DataConfig",
@@ -176,7 +176,8 @@ def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
     Parameters
     ----------
     recipe : str or path
-        A TOML file, or the name of one in ``experiments/`` (without ``.toml``).
+        A TOML file, or the name of one in ``experiments/`` (without ``.toml``). It may begin
+        with ``extends = "other"``: what it does not say is then taken from that file beside it.
     settings : sequence of str
         What to change in it, each in the words of TOML: ``"training.epochs=2"``.
 
@@ -200,16 +201,27 @@ def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
     (6, 9)
     """
     path = _find(recipe)
-    try:
-        content = {"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8"))}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
-    except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
+    content = {**_read(path, ()), "name": path.stem}
     try:
         return Recipe.model_validate(change(content, settings))
     except ValidationError as error:
         raise FileFormatError(f"{path} is not a recipe. {first_problems(error)}") from error
+
+
+def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    """Read a file on top of the one that it extends."""
+    if path in extended_by:
+        raise FileFormatError(f"{path} extends itself.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
+    base = content.pop("extends", None)
+    if base is None:
+        return content
+    return merge(_read(path.parent / f"{base}.toml", (*extended_by, path)), content)
 
 
 def _find(recipe: str | Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from expertload.exceptions import ParameterError
 
-__all__ = ["change"]
+__all__ = ["change", "merge"]
 
 
 def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
     """
     changed = dict(content)
     for setting in settings:
-        changed = _merge(changed, _parse(setting))
+        changed = merge(changed, _parse(setting))
     return changed
 
 
@@ -42,9 +42,17 @@ def _parse(setting: str) -> dict[str, Any]:
     )
 
 
-def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay nested settings over others; an empty table takes the place of what was there.
+
+    Examples
+    --------
+    >>> from expertload.lab.settings import merge
+    >>> merge({"training": {"epochs": 9}}, {"training": {"gamma": 0.1}})
+    {'training': {'epochs': 9, 'gamma': 0.1}}
+    """
     merged = dict(old)
     for key, value in new.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merge(merged[key], value) if both else value
+        into = isinstance(value, dict) and value and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if into else value
     return merged
