@@ -1,0 +1,270 @@
+"""Training in one process: what comes out, what is selected, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from expertload import aucoc_score
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.checkpoint import load_weights
+from expertload.lab.run_folder import RunFolder, RunInUseError, StorageError
+from expertload.lab.train import TrainingDivergedError, train
+from expertload.losses.build import LOSS_NAMES
+from tests.lab.conftest import tiny
+
+
+def plain_network(num_classes, width=16):
+    """A network without batch norm, in which rows of a batch do not know each other."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, width), nn.Tanh(), nn.Linear(width, num_classes)
+    )
+
+
+PLAIN = "tests.lab.test_train:plain_network"
+
+
+def history(path):
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_every_loss_of_the_tables_trains(loss, run_path):
+    results = train(tiny(loss), run_path)
+    losses = [record["train_loss"] for record in history(run_path)]
+    assert losses[1] < losses[0]
+    assert results["test"]["accuracy"] > 0.1  # of ten classes
+    assert RunFolder(run_path).is_done
+
+
+def test_a_run_is_a_folder(run_path):
+    results = train(tiny(), run_path)
+    assert {path.name for path in run_path.iterdir()} - {".lock"} == {
+        "best.safetensors",
+        "config.json",
+        "environment.json",
+        "metrics.jsonl",
+        "results.json",
+        "test.npz",
+        "validation.npz",
+    }
+    folder = RunFolder(run_path)
+    assert folder.config() == tiny()
+    assert folder.read_json("results.json") == results
+    logits, labels = folder.read_logits("test")
+    assert logits.shape == (500, 10)
+    proba = torch.from_numpy(logits).double().softmax(dim=1).numpy()
+    assert results["test"]["aucoc"] == pytest.approx(aucoc_score(labels, proba), abs=1e-12)
+
+
+def test_a_run_that_is_done_is_not_trained_again(run_path):
+    results = train(tiny(), run_path)
+    before = (run_path / "best.safetensors").stat().st_mtime_ns
+    assert train(tiny(), run_path) == results
+    assert (run_path / "best.safetensors").stat().st_mtime_ns == before
+
+
+def test_seeds_decide(tmp_path):
+    first, again, other = (
+        train(tiny(seed=seed), tmp_path / name)
+        for seed, name in ((0, "first"), (0, "again"), (1, "other"))
+    )
+    assert first["test"] == again["test"]
+    assert first["test"] != other["test"]
+
+
+@pytest.mark.parametrize("select_by", ["aucoc", "accuracy", "ece"])
+def test_the_best_epoch_is_selected_on_validation_data(select_by, run_path):
+    results = train(tiny(epochs=6, select_by=select_by), run_path)
+    scores = [record[select_by] for record in history(run_path)]
+    best = scores.index(min(scores) if select_by == "ece" else max(scores))
+    assert results["best_epoch"] == best
+    assert results["validation"][select_by] == pytest.approx(scores[best], abs=1e-12)
+    assert load_weights(run_path / "best.safetensors")[1] == {"epoch": best}
+
+
+def test_the_learning_rate_falls_at_milestones(run_path):
+    train(tiny(epochs=4, milestones=(1, 3), gamma=0.5, learning_rate=0.01), run_path)
+    rates = [record["learning_rate"] for record in history(run_path)]
+    assert rates == [0.01, 0.005, 0.005, 0.0025]
+
+
+# A network that has hardly been trained makes the calibrator say so.
+hardly_trained = pytest.mark.filterwarnings("ignore:TemperatureScaling")
+
+
+@pytest.fixture
+def even_data(tmp_path):
+    """128 images to train on, so that two batches of 64 make one of 128."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split, n in (("train", 128), ("val", 32), ("test", 32)):
+        arrays[f"{split}_labels"] = np.arange(n) % 10
+        noise = rng.integers(0, 20, (n, 8, 8), dtype=np.uint8)
+        arrays[f"{split}_images"] = noise + (20 * arrays[f"{split}_labels"]).astype(np.uint8)[
+            :, None, None
+        ]
+    np.savez(tmp_path / "even.npz", **arrays)
+    return f"npz:{tmp_path / 'even.npz'}"
+
+
+def weights_after(path, **changes):
+    given = {"model": PLAIN, "augment": False, "epochs": 2, "clip_norm": None, **changes}
+    train(tiny(**{"optimiser": "sgd", "precision": "64-true", **given}), path)
+    return load_weights(path / "best.safetensors")[0]
+
+
+@hardly_trained
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_accumulated_gradients_are_those_of_a_larger_batch(optimiser, even_data, tmp_path):
+    common = {"data": even_data, "optimiser": optimiser}
+    one = weights_after(tmp_path / "one", batch_size=128, **common)
+    sums = weights_after(tmp_path / "sums", batch_size=32, accumulate=4, **common)
+    apart = weights_after(tmp_path / "apart", batch_size=32, **common)
+    for name, expected in one.items():
+        assert torch.allclose(sums[name], expected, rtol=0, atol=1e-12)
+    assert not torch.allclose(apart["3.weight"], one["3.weight"], atol=1e-3)
+
+
+@hardly_trained
+def test_gradients_are_clipped(even_data, tmp_path):
+    common = {"data": even_data, "batch_size": 128, "epochs": 1, "momentum": 0.0}
+    before = weights_after(tmp_path / "still", learning_rate=1e-30, **common)
+    after = weights_after(tmp_path / "clipped", learning_rate=1.0, clip_norm=0.01, **common)
+    step = torch.cat([(after[name] - before[name]).flatten() for name in before])
+    assert step.norm().item() == pytest.approx(0.01, rel=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+def test_precisions(precision, run_path):
+    results = train(tiny("ce+aucoc", precision=precision), run_path)
+    assert np.isfinite(results["test"]["aucoc"])
+    dtype = torch.float64 if precision == "64-true" else torch.float32
+    assert load_weights(run_path / "best.safetensors")[0]["head.weight"].dtype == dtype
+
+
+@hardly_trained
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
+def test_compiled_networks_train_to_the_same_kind_of_weights(tmp_path):
+    compiled = train(tiny(compile=True, epochs=1, model=PLAIN), tmp_path / "compiled")
+    plain = train(tiny(epochs=1, model=PLAIN), tmp_path / "plain")
+    assert compiled["test"]["aucoc"] == pytest.approx(plain["test"]["aucoc"], abs=0.02)
+    names = [load_weights(tmp_path / n / "best.safetensors")[0] for n in ("compiled", "plain")]
+    assert set(names[0]) == set(names[1])
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_another_configuration_is_refused(run_path):
+    train(tiny(), run_path)
+    with pytest.raises(FileFormatError, match=r"training\.epochs: 2 there, 3 asked for"):
+        train(tiny(epochs=3), run_path)
+
+
+def test_a_configuration_that_does_not_match_the_checkpoint_is_refused(run_path):
+    stop_after(run_path, tiny(epochs=3), epochs=1)
+    with pytest.raises(FileFormatError, match="another configuration"):
+        train(tiny(epochs=3, learning_rate=0.2), run_path)
+    assert train(tiny(epochs=3), run_path)["best_epoch"] >= 0  # and the state is still good
+
+
+def test_nonsense_is_refused_before_a_folder_is_made(run_path):
+    for config in (tiny("ce+aucoo"), tiny(model="resnet21"), tiny("ce", options={"gamma": 1})):
+        with pytest.raises(ParameterError):
+            train(config, run_path)
+    assert not run_path.exists()
+
+
+def test_unknown_accelerators_are_refused_in_words(run_path):
+    with pytest.raises(ParameterError, match="abacus"):
+        train(tiny(), run_path, accelerator="abacus")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StorageError, match="Could not make the folder"):
+        train(tiny(), tmp_path / "file" / "run")
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter:
+    """A reporter that ends training after some epochs, the state being saved."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+        self.closed = False
+
+    def start(self, config, *, first_epoch, n_batches):
+        self.first_epoch = first_epoch
+
+    def step(self, epoch, number):
+        pass
+
+    def epoch(self, record, *, best_epoch):
+        if record["epoch"] + 1 == self.epochs:
+            raise Stop
+
+    def done(self, results):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+def stop_after(path, config, *, epochs):
+    reporter = StopAfter(epochs)
+    with pytest.raises(Stop):
+        train(config, path, reporter=reporter)
+    assert reporter.closed
+
+
+def test_a_full_disk_is_said_and_leaves_the_last_good_state(tmp_path):
+    config = tiny(epochs=3)
+    stop_after(tmp_path / "full", config, epochs=1)
+    good = (tmp_path / "full" / "last.safetensors").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Python ignores the signal, so that a write beyond the limit fails as on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"Could not write .*What was there before"):
+            train(config, tmp_path / "full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "full" / "last.safetensors").read_bytes() == good
+    assert not list((tmp_path / "full").glob(".*.tmp"))
+    resumed, whole = train(config, tmp_path / "full"), train(config, tmp_path / "whole")
+    assert resumed["test"] == whole["test"]
+
+
+def test_a_damaged_checkpoint_is_refused_in_words(run_path):
+    stop_after(run_path, tiny(epochs=3), epochs=1)
+    path = run_path / "last.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FileFormatError, match=r"last\.safetensors is damaged.*start over"):
+        train(tiny(epochs=3), run_path)
+
+
+def test_divergence_is_an_error_that_keeps_the_state_before(run_path):
+    config = tiny(learning_rate=1e30, clip_norm=None, optimiser="sgd")
+    with pytest.raises(TrainingDivergedError, match="lower the learning rate"):
+        train(config, run_path)
+    assert not RunFolder(run_path).is_done
+
+
+def test_two_processes_cannot_train_in_one_folder(run_path, monkeypatch):
+    monkeypatch.setattr("expertload.lab.run_folder.PATIENCE", 0.1)
+    RunFolder(run_path).create(tiny())
+    with RunFolder(run_path).held(), pytest.raises(RunInUseError, match="Another process"):
+        train(tiny(), run_path)
+    train(tiny(), run_path)
