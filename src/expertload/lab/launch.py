@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -49,15 +48,22 @@ class _Process:
 
     def ended(self) -> bool:
         """Whether it has ended."""
-        return self.process.poll() is not None
+        if self.process.poll() is None:
+            return False
+        self._let_go()
+        return True
 
     def stop(self) -> None:
         """End it; what it has not saved is trained again."""
         self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self.process.wait(timeout=5)
-        self.process.kill()
-        self.process.wait()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self.process.stdin is not None:
             self.process.stdin.close()
 
