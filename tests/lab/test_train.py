@@ -255,8 +255,20 @@ def test_a_damaged_checkpoint_is_refused_in_words(run_path):
         train(tiny(epochs=3), run_path)
 
 
-def test_divergence_is_an_error_that_keeps_the_state_before(run_path):
-    config = tiny(learning_rate=1e30, clip_norm=None, optimiser="sgd")
+def test_a_network_that_has_changed_is_refused_in_words(run_path, monkeypatch):
+    config = tiny(epochs=3, model=PLAIN)
+    stop_after(run_path, config, epochs=1)
+    other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    monkeypatch.setattr("tests.lab.test_train.plain_network", lambda num_classes: other)
+    with pytest.raises(FileFormatError, match="does not fit this network"):
+        train(config, run_path)
+
+
+@pytest.mark.parametrize("batch_size", [64, 997])  # the loss becomes NaN, or only the weights do
+@pytest.mark.parametrize("clip_norm", [None, 2.0])
+def test_divergence_is_an_error_that_keeps_the_state_before(batch_size, clip_norm, run_path):
+    wild = {"learning_rate": 1e38, "momentum": 0.0, "clip_norm": clip_norm, "optimiser": "sgd"}
+    config = tiny(batch_size=batch_size, **wild)
     with pytest.raises(TrainingDivergedError, match="lower the learning rate"):
         train(config, run_path)
     assert not RunFolder(run_path).is_done

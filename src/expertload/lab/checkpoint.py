@@ -93,6 +93,16 @@ def save_checkpoint(
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read what `save_checkpoint` wrote."""
     tensors, facts = load_weights(path)
+    try:
+        return _sorted_out(tensors, facts)
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileFormatError(
+            f"{path} is not the checkpoint of a run. Hint: remove it to start over."
+        ) from error
+
+
+def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
+    """Put tensors and facts back where they came from."""
     model: dict[str, Tensor] = {}
     generators: dict[int, Tensor] = {}
     state: dict[int, dict[str, Any]] = {}
@@ -108,8 +118,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
     for name, value in facts["optimiser"]["scalars"].items():
         index, _, key = name.partition("/")
         state.setdefault(int(index), {})[key] = value
-    optimiser = {"state": state, "param_groups": facts["optimiser"]["groups"]}
-    return Checkpoint(model, optimiser, generators, facts["progress"])
+    groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
+    return Checkpoint(
+        model, {"state": state, "param_groups": groups}, generators, facts["progress"]
+    )
+
+
+def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples; an optimiser's settings, Adam's betas for one, are."""
+    return {
+        key: tuple(value) if isinstance(value, list) and key != "params" else value
+        for key, value in group.items()
+    }
 
 
 def generator_state(device: torch.device) -> Tensor:

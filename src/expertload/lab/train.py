@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from expertload import aucoc_score
 from expertload._typing import FloatArray, IntArray
-from expertload.exceptions import ExpertLoadError, ParameterError
+from expertload.exceptions import ExpertLoadError, FileFormatError, ParameterError
 from expertload.lab.checkpoint import (
     generator_state,
     load_checkpoint,
@@ -131,11 +131,13 @@ def _train(
         train_loss = _train_epoch(
             model, loss, optimiser, loaders["train"], state.epoch, config.training, fabric, reporter
         )
+        logits, labels = predict(model, loaders["validation"], fabric)
+        _refuse_divergence(train_loss, logits, state.epoch)
         record = {
             "epoch": state.epoch,
             "learning_rate": optimiser.param_groups[0]["lr"],
             "train_loss": train_loss,
-            **_validation_metrics(*predict(model, loaders["validation"], fabric)),
+            **_validation_metrics(logits, labels),
             "seconds": round(time.perf_counter() - started, 3),
         }
         state.advance(record, config.training.select_by)
@@ -172,17 +174,13 @@ def _train_epoch(
         total += value.detach()
         if is_last:
             if training.clip_norm is not None:
-                fabric.clip_gradients(model, optimiser, max_norm=training.clip_norm)
+                fabric.clip_gradients(
+                    model, optimiser, max_norm=training.clip_norm, error_if_nonfinite=False
+                )
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         reporter.step(epoch, number)
-    mean = float(total) / len(loader)
-    if not math.isfinite(mean):
-        raise TrainingDivergedError(
-            f"The loss became {mean} in epoch {epoch}. The state before that epoch is kept. Hint: "
-            "lower the learning rate or the weight of the second loss."
-        )
-    return mean
+    return float(total) / len(loader)
 
 
 @torch.no_grad()
@@ -200,6 +198,17 @@ def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[Floa
 
     order = whole(indices).argsort()
     return whole(logits)[order].numpy(), whole(labels)[order].numpy()
+
+
+def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> None:
+    """Raise if an epoch ended with numbers that are none; the last batch may be what did it."""
+    if not (math.isfinite(train_loss) and np.isfinite(logits).all()):
+        raise TrainingDivergedError(
+            f"Training diverged in epoch {epoch + 1}: the loss is {train_loss:g}, and the network "
+            f"gives {'numbers' if np.isfinite(logits).all() else 'NaN or infinity'}. The state "
+            "before that epoch is kept. Hint: lower the learning rate or the weight of the second "
+            "loss."
+        )
 
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
@@ -320,9 +329,17 @@ class _State:
         if not self.run.last.exists():
             return
         checkpoint = load_checkpoint(self.run.last)
-        weights(self.model).load_state_dict(checkpoint.model)
-        self.optimiser.load_state_dict(checkpoint.optimiser)
-        restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
+        try:
+            weights(self.model).load_state_dict(checkpoint.model)
+            self.optimiser.load_state_dict(checkpoint.optimiser)
+        except (RuntimeError, ValueError) as error:
+            raise FileFormatError(
+                f"{self.run.last} does not fit this network: {error}. Hint: was the network "
+                "changed? Choose another folder, or remove this one to start over."
+            ) from error
+        # A process that was not there before keeps the generator that it has been given.
+        if self.fabric.global_rank in checkpoint.generators:
+            restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
         self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
         self.history = checkpoint.progress["history"]
         self.best_epoch = checkpoint.progress["best_epoch"]

@@ -1,0 +1,215 @@
+"""The command line: help, errors as sentences, exit codes, and nothing heavy before it is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
+from expertload.exceptions import FileFormatError
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="expertload")
+
+
+def in_process(*arguments, code=None):
+    command = ["-c", code] if code else ["-m", "expertload.cli", *map(str, arguments)]
+    return subprocess.run(
+        [sys.executable, *command],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["lab", "--help"], ["lab", "data", "-h"], ["lab", "sweep", "--help"]]
+)
+def test_help(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "Usage: expertload" in result.output
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from expertload.cli.app import app\n"
+        "for command in ([], ['lab', 'train'], ['lab', 'sweep']):\n"
+        "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
+        "print(*sys.modules)"
+    )
+    loaded = in_process(code=code).stdout.split()
+    assert "expertload.cli.lab_train" in loaded
+    for module in ("torch", "lightning", "matplotlib", "sklearn", "submitit", "pooch"):
+        assert module not in loaded
+
+
+def test_without_the_extra_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None\nfrom expertload.cli import main; main()"
+    done = in_process(code=code)
+    assert done.returncode == 1
+    assert "pip install 'expertload[lab]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("expertload ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["lab", "trian"],
+        ["lab", "train"],
+        ["lab", "train", "digits", "--seed", "-1"],
+        ["lab", "train", "digits", "--set", "loss.colour=1"],
+        ["lab", "sweep", "digits", "--seeds", "a-b"],
+        ["lab", "sweep", "digits", "--seeds", "4-2"],
+        ["lab", "sweep", "digits", "--job", "timeout_min=5"],
+    ],
+)
+def test_misuse_has_exit_code_two(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lab", "train", "digts"], "did you mean 'digits'"),
+        (["lab", "train", "digits", "--set", "training.epochs=0"], "training.epochs"),
+        (["lab", "train", "digits", "--loss", "ce+aucoo"], "ce+aucoo"),
+        (["lab", "train", "digits", "--set", "data.name=digit"], "did you mean 'digits'"),
+        (["lab", "sweep", "digits", "--losses", "ce,ce+aucoo"], "ce+aucoo"),
+        (["lab", "sweep", "digits", "--set", "data.name=digit"], "did you mean 'digits'"),
+        (["lab", "data", "fetch", "digit"], "did you mean 'digits'"),
+    ],
+)
+def test_errors_are_one_sentence(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_debug_shows_where_an_error_comes_from():
+    result = run("--debug", "lab", "train", "digts")
+    assert isinstance(result.exception, FileFormatError)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "expertload.cli", "lab", "train", "digits", "--out", str(tmp_path)],
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "run the same command again" in said
+    assert "Traceback" not in said
+
+
+def test_data_list_and_fetch(tmp_path):
+    listed = run("lab", "data", "list", "--data-dir", tmp_path)
+    assert listed.exit_code == 0
+    lines = listed.output.splitlines()
+    assert any(line.startswith("digits ") and " yes " in line for line in lines)
+    assert any(line.startswith("cifar100 ") and " no " in line for line in lines)
+    fetched = run("lab", "data", "fetch", "digits", "--data-dir", tmp_path)
+    assert fetched.exit_code == 0
+    assert str(tmp_path) in fetched.output.replace("\n", "")
+
+
+SMALL = ["--set", "training.epochs=1", "--set", "model.options.width=8"]
+
+
+@pytest.mark.filterwarnings("ignore:TemperatureScaling")
+def test_train_prints_the_numbers_and_where_they_are(tmp_path):
+    arguments = ["lab", "train", "digits", *SMALL, "--out", tmp_path, "--seed", 3]
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "epoch   1/1" in result.output
+    assert "test: AUCOC" in result.output
+    (folder,) = tmp_path.iterdir()
+    assert str(folder) in result.output.replace("\n", "")
+    assert "seed3" in folder.name
+    again = run(*arguments)
+    assert "test: AUCOC" in again.output
+    assert "epoch   1/1" not in again.output
+    by_folder = run("lab", "train", folder)
+    assert by_folder.exit_code == 0
+    assert run("lab", "train", folder, "--loss", "ce").exit_code == 2
+
+
+@pytest.mark.filterwarnings("ignore:TemperatureScaling")
+def test_a_candidate_can_be_set(tmp_path):
+    common = ["lab", "train", "digits", *SMALL, "--out", tmp_path, "--loss", "ce+aucoc"]
+    first = run(*common)
+    assert "candidates for ce+aucoc; this is the first" in " ".join(first.output.split())
+    chosen = run(*common, "--set", "loss.weight=7.5")
+    assert "candidates" not in chosen.output
+    assert {path.name.split("-seed")[0] for path in tmp_path.iterdir()} >= {"ce+aucoc-w7.5"}
+
+
+@pytest.mark.filterwarnings("ignore:TemperatureScaling", "ignore::DeprecationWarning")
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    result = run("lab", "train", "digits", *SMALL, "--out", tmp_path, "--tensorboard")
+    assert result.exit_code == 0, result.output
+    (events,) = tmp_path.glob("*/tensorboard/events.*")
+    assert b"train_loss" in events.read_bytes()
+
+
+def test_tensorboard_is_an_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    result = run("lab", "train", "digits", "--out", tmp_path, "--tensorboard")
+    assert result.exit_code == 1
+    assert "pip install 'expertload[tensorboard]'" in result.stderr
+
+
+def test_slurm_is_an_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    result = run("lab", "sweep", "digits", "--out", tmp_path, "--slurm")
+    assert result.exit_code == 1
+    assert "pip install 'expertload[slurm]'" in result.stderr
+
+
+def test_a_sweep_with_a_failure_has_exit_code_one(tmp_path, monkeypatch):
+    recipe = tmp_path / "diverges.toml"
+    recipe.write_text(
+        'data.name = "digits"\nmodel.name = "small-cnn"\nlosses.ce = {}\n'
+        "training = { epochs = 1, batch_size = 64, learning_rate = 1e30 }\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(SRC))
+    arguments = ["--seeds", "0", "--out", tmp_path / "out"]
+    result = run("lab", "sweep", recipe, *arguments)
+    assert result.exit_code == 1
+    assert "1 run is not" in result.output
+    assert "Training diverged in epoch 1" in result.output
+    assert "train.log" in result.output

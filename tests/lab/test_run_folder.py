@@ -1,0 +1,102 @@
+"""The folder of a run and its checkpoint: whole files, and words about broken ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.checkpoint import (
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+    save_weights,
+)
+from expertload.lab.run_folder import RunFolder, StorageError, environment
+from tests.lab.conftest import tiny
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
+    model = torch.nn.Linear(3, 2)
+    make = torch.optim.Adam if kind == "adam" else torch.optim.SGD
+    options = {} if kind == "adam" else {"momentum": 0.9}
+    optimiser = make(model.parameters(), lr=0.1, **options)
+    for _ in range(3):
+        optimiser.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        optimiser.step()
+    states = [torch.get_rng_state(), torch.get_rng_state().flip(0)]
+    save_checkpoint(
+        tmp_path / "state",
+        model=model.state_dict(),
+        optimiser=optimiser.state_dict(),
+        generators=states,
+        progress={"history": [1, 2]},
+    )
+    found = load_checkpoint(tmp_path / "state")
+    assert found.progress == {"history": [1, 2]}
+    assert all(torch.equal(found.generators[rank], state) for rank, state in enumerate(states))
+    other = make(torch.nn.Linear(3, 2).parameters(), lr=9.0, **options)
+    other.load_state_dict(found.optimiser)
+    ours, theirs = other.state_dict(), optimiser.state_dict()
+    assert ours["param_groups"] == theirs["param_groups"]
+    for index, state in theirs["state"].items():
+        for key, value in state.items():
+            assert torch.equal(torch.as_tensor(ours["state"][index][key]), torch.as_tensor(value))
+
+
+def test_weights_that_are_not_there_or_not_weights(tmp_path):
+    with pytest.raises(FileFormatError, match="no weights at"):
+        load_weights(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(FileFormatError, match="damaged or not a checkpoint"):
+        load_weights(tmp_path / "text")
+    save_weights(tmp_path / "other", {"a": torch.ones(1)}, {"epoch": 1})
+    with pytest.raises(FileFormatError, match="not the checkpoint of a run"):
+        load_checkpoint(tmp_path / "other")
+
+
+def test_files_that_are_missing_or_damaged(tmp_path):
+    folder = RunFolder(tmp_path)
+    with pytest.raises(FileFormatError, match="has no config"):
+        folder.config()
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(FileFormatError, match="damaged"):
+        folder.config()
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(FileFormatError, match="not the configuration"):
+        folder.config()
+    with pytest.raises(FileFormatError, match="has no test.npz"):
+        folder.read_logits("test")
+    (tmp_path / "test.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(FileFormatError, match="damaged"):
+        folder.read_logits("test")
+
+
+def test_differences_are_named(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create(tiny())
+    folder.create(tiny())
+    with pytest.raises(FileFormatError, match="seed: 0 there, 1 asked for"):
+        folder.create(tiny(seed=1))
+    with pytest.raises(FileFormatError, match="loss.name: ce there, focal asked for"):
+        folder.create(tiny("focal"))
+    with pytest.raises(FileFormatError, match=r"loss\.options: {}, not {'gamma': 1}"):
+        folder.create(tiny(options={"gamma": 1}))
+
+
+def test_a_folder_that_cannot_be_locked(tmp_path):
+    (tmp_path / "file").write_text("")
+    folder = RunFolder(tmp_path / "file")
+    with pytest.raises(StorageError, match="Could not write to"), folder.held():
+        pass
+
+
+def test_the_environment_is_recorded(tmp_path):
+    RunFolder(tmp_path).create(tiny())
+    written = json.loads((tmp_path / "environment.json").read_text())
+    assert written == environment()
+    assert written["versions"]["torch"] == torch.__version__
