@@ -1,0 +1,216 @@
+"""Results as rows, one number each, with all that is needed to know where it came from.
+
+The long format is what goes into ``results/`` as CSV and what tables are made from: anyone can
+check a cell against its rows, and rows of several machines can simply be put together.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.finished_run import FinishedRun
+from expertload.lab.ood import OUTLIERS_FILE
+from expertload.lab.recipe import RunConfig
+from expertload.lab.run_folder import write_whole
+
+__all__ = ["ResultRow", "collect", "read_rows", "write_rows"]
+
+SPLITS = ("validation", "test", "test_calibrated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """One number of one run.
+
+    Attributes
+    ----------
+    data, model, loss : str
+    options : str
+        Weight and options of the loss, as JSON: what a candidate is told by.
+    batch_size : int
+    settings : str
+        All other settings that are not at their default, as JSON.
+    seed : int
+    split : str
+        ``validation``, ``test``, ``test_calibrated``, or ``outliers:NAME`` with a data set's name.
+    metric : str
+        A name of `expertload.lab.numbers`; for outliers ``SCORE/NUMBER``, as ``msp/auroc``.
+    value : float
+    versions : str
+        Of Python and the packages that computed it.
+    """
+
+    data: str
+    model: str
+    loss: str
+    options: str
+    batch_size: int
+    settings: str
+    seed: int
+    split: str
+    metric: str
+    value: float
+    versions: str
+
+
+COLUMNS = tuple(field.name for field in fields(ResultRow))
+
+
+def collect(folder: str | Path) -> list[ResultRow]:
+    """Read the results of all runs that are done, at any depth in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Of one run, or of many.
+
+    Returns
+    -------
+    list of ResultRow
+        In the order of the folders' names; empty where no run is done.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.recipe import RunConfig
+    >>> from expertload.lab.result_rows import collect
+    >>> from expertload.lab.run_folder import RunFolder
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "ce")
+    ...     run.create(config)
+    ...     run.write_json("results.json", {"test": {"aucoc": 0.97}})
+    ...     rows = collect(place)
+    >>> [(row.loss, row.seed, row.metric, row.value) for row in rows]
+    [('ce', 0, 'aucoc', 0.97)]
+    """
+    return [row for run in finished_runs(folder) for row in rows_of(run)]
+
+
+def finished_runs(folder: str | Path) -> list[FinishedRun]:
+    """Find the runs that are done, at any depth in a folder, in the order of their names."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileFormatError(f"There is no folder of runs at {folder}.")
+    return [FinishedRun(path.parent) for path in sorted(folder.rglob("results.json"))]
+
+
+def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
+    """Read the rows of one run."""
+    facts = {
+        **_describe(run.config),
+        "versions": _versions(run.folder.read_json("environment.json")),
+    }
+    for split, metric, value in _numbers_of(run):
+        yield ResultRow(**facts, split=split, metric=metric, value=value)
+
+
+def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
+    results = run.folder.read_json("results.json")
+    for split in SPLITS:
+        for metric, value in results.get(split, {}).items():
+            yield split, metric, float(value)
+    if (run.folder.path / OUTLIERS_FILE).exists():
+        for name, scores in run.folder.read_json(OUTLIERS_FILE)["results"].items():
+            for score, numbers in scores.items():
+                for number, value in numbers.items():
+                    yield f"outliers:{name}", f"{score}/{number}", float(value)
+
+
+def _describe(config: RunConfig) -> dict[str, Any]:
+    options = dict(config.loss.options)
+    if config.loss.weight is not None:
+        options = {"weight": config.loss.weight, **options}
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    settings = {"data": given["data"], "model": given["model"], "training": given["training"]}
+    del settings["data"]["name"], settings["model"]["name"], settings["training"]["batch_size"]
+    flat = {
+        f"{section}.{key}": value
+        for section, values in settings.items()
+        for key, value in values.items()
+    }
+    return {
+        "data": config.data.name,
+        "model": config.model.name,
+        "loss": config.loss.name,
+        "options": json.dumps(options, sort_keys=True),
+        "batch_size": config.training.batch_size,
+        "settings": json.dumps(flat, sort_keys=True),
+        "seed": config.seed,
+    }
+
+
+def _versions(environment: dict[str, Any]) -> str:
+    versions = {"python": environment["python"], **environment["versions"]}
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)
+
+
+# ------------------------------------------------------------------ files
+
+
+def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
+    """Write rows as CSV, whole or not at all.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.result_rows import read_rows, write_rows
+    >>> with TemporaryDirectory() as place:
+    ...     write_rows(Path(place) / "none.csv", [])
+    ...     read_rows(Path(place) / "none.csv")
+    []
+    """
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    write_whole(Path(path), text.getvalue().encode())
+
+
+def read_rows(path: str | Path) -> list[ResultRow]:
+    """Read what `write_rows` wrote.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.result_rows import ResultRow, read_rows, write_rows
+    >>> row = ResultRow(
+    ...     data="digits", model="small-cnn", loss="ce", options="{}", batch_size=64,
+    ...     settings="{}", seed=0, split="test", metric="aucoc", value=0.1 + 0.2, versions="")
+    >>> with TemporaryDirectory() as place:
+    ...     write_rows(Path(place) / "one.csv", [row])
+    ...     read_rows(Path(place) / "one.csv") == [row]
+    True
+    """
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise ValueError(f"its columns must be {', '.join(COLUMNS)}")
+            return [_parse(record) for record in reader]
+    except FileNotFoundError:
+        raise FileFormatError(f"There are no results at {path}.") from None
+    except (ValueError, TypeError, csv.Error) as error:
+        raise FileFormatError(f"{path} is not a file of results: {error}.") from error
+
+
+def _parse(record: dict[str, Any]) -> ResultRow:
+    numbers = {
+        "batch_size": int(record["batch_size"]),
+        "seed": int(record["seed"]),
+        "value": float(record["value"]),
+    }
+    return ResultRow(**{**record, **numbers})
