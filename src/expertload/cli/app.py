@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from expertload import __version__
-from expertload.cli import lab_data, lab_sweep, lab_train
+from expertload.cli import lab_data, lab_evaluate, lab_ood, lab_sweep, lab_table, lab_train
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
 
@@ -58,6 +58,10 @@ data.command("list")(lab_data.list_data)
 data.command("fetch")(lab_data.fetch_data)
 lab.command("train")(lab_train.train)
 lab.command("sweep")(lab_sweep.sweep)
+lab.command("evaluate")(lab_evaluate.evaluate)
+lab.command("ood")(lab_ood.ood)
+lab.command("table")(lab_table.table)
+lab.command("compare")(lab_table.compare)
 
 
 def _version(wanted: bool) -> None:

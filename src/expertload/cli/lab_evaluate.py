@@ -1,0 +1,103 @@
+"""`expertload lab evaluate RUN…`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.lab_data import DataDir
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from expertload.lab.evaluate import Evaluation
+
+__all__ = ["AsJson", "evaluate"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def evaluate(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs that are done.")],
+    calibrator: Annotated[
+        str,
+        typer.Option(
+            help="temperature, platt, vector, matrix, histogram, isotonic, spline or kcal."
+        ),
+    ] = "temperature",
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ACCURACIES",
+            help="Where to read the expert load: 0.9,0.95.",
+            show_default="the recipe's",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate runs, before and after calibration on validation data.
+
+    Several runs of the same data are also evaluated as an ensemble, which answers with the mean
+    of their probabilities.
+    """
+    targets = None if at is None else _fractions(at)
+
+    from expertload.lab.evaluate import evaluate_runs
+
+    evaluation = evaluate_runs(
+        runs, calibrator=calibrator, target_accuracies=targets, data_dir=data_dir
+    )
+    if as_json:
+        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+    else:
+        console().print(_table(evaluation))
+
+
+def _fractions(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of accuracies such as 0.9,0.95."
+        ) from None
+
+
+def _table(evaluation: Evaluation) -> Table:
+    """Lines are numbers, columns are runs before and after calibration, in per cent."""
+    from rich.table import Table
+
+    from expertload.lab.numbers import find_number
+
+    everything = dict(evaluation.runs)
+    if evaluation.ensemble is not None:
+        everything["ensemble"] = evaluation.ensemble
+    title = f"{evaluation.data}, test split, in % but NLL (calibrator: {evaluation.calibrator})"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("")
+    for name in everything:
+        table.add_column(name, justify="right")
+        table.add_column("calibrated", justify="right")
+    first = next(iter(everything.values()))["test"]
+    for number in (name for name in first if not name.startswith("aucoc_")):
+        cells = [
+            _cell(number, results[split])
+            for results in everything.values()
+            for split in ("test", "test_calibrated")
+        ]
+        table.add_row(find_number(number).heading, *cells)
+    return table
+
+
+def _cell(name: str, numbers: dict[str, float]) -> str:
+    from expertload.lab.numbers import find_number
+
+    show = find_number(name).show
+    if name != "aucoc":
+        return show(numbers[name])
+    low, high = show(numbers["aucoc_low"]), show(numbers["aucoc_high"])
+    return f"{show(numbers[name])} ({low} to {high})"

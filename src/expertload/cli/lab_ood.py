@@ -1,0 +1,111 @@
+"""`expertload lab ood RUN --against cifar100-c:gaussian_noise,svhn,…`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_evaluate import AsJson
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.lab.ood import OutlierEvaluation
+
+__all__ = ["ood"]
+
+
+class Objective(StrEnum):
+    """What a temperature is fitted by."""
+
+    NLL = "nll"
+    ECE = "ece"
+
+
+class Positive(StrEnum):
+    """Which side is to be found."""
+
+    OUTLIER = "outlier"
+    INLIER = "inlier"
+
+
+class Resizing(StrEnum):
+    """How images of another size are brought to the run's."""
+
+    BILINEAR = "bilinear"
+    NEAREST = "nearest"
+
+
+def ood(
+    run: Annotated[Path, typer.Argument(help="Folder of a run that is done.")],
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Data sets with commas between: cifar100-c:gaussian_noise,svhn. "
+            "cifar100-c:all is the mean over all corruptions."
+        ),
+    ],
+    epsilon: Annotated[
+        float, typer.Option(min=0, help="ODIN's step, as a share of black to white.")
+    ] = 0.0014,
+    odin_temperature: Annotated[float, typer.Option(help="Of ODIN with perturbation.")] = 1000.0,
+    objective: Annotated[
+        Objective, typer.Option(help="What the temperature of ODIN without it is fitted by.")
+    ] = Objective.NLL,
+    positive: Annotated[
+        Positive, typer.Option(help="Which side AUPR and FPR95 are to find.")
+    ] = Positive.OUTLIER,
+    resize: Annotated[
+        Resizing, typer.Option(help="For outliers of another size.")
+    ] = Resizing.BILINEAR,
+    max_images: Annotated[
+        int | None, typer.Option(min=1, help="At most so many of each side.", show_default="all")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda.")] = "cpu",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how well confidences tell outliers from the run's own test images.
+
+    The results are kept in the run's folder, where 'expertload lab table --kind ood' finds them.
+    """
+    names = [name.strip() for name in against.split(",") if name.strip()]
+
+    from expertload.lab.ood import evaluate_outliers
+
+    evaluation = evaluate_outliers(
+        run,
+        names,
+        epsilon=epsilon,
+        odin_temperature=odin_temperature,
+        objective=objective.value,
+        positive=positive.value,
+        resize=resize.value,
+        max_images=max_images,
+        device=device,
+        data_dir=data_dir,
+        save=True,
+    )
+    if as_json:
+        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+    else:
+        _show(evaluation)
+
+
+def _show(evaluation: OutlierEvaluation) -> None:
+    from rich.table import Table
+
+    screen = console()
+    for name, scores in evaluation.results.items():
+        table = Table(title=f"{name}, %", title_justify="left", box=None, pad_edge=False)
+        table.add_column("")
+        for heading in ("AUROC", "AUPR", "FPR95"):
+            table.add_column(heading, justify="right")
+        for score, numbers in scores.items():
+            table.add_row(score, *(f"{100 * value:.2f}" for value in numbers.values()))
+        screen.print(table)
+        screen.print(f"[dim]images: {evaluation.conversions[name]}[/dim]\n")

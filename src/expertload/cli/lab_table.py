@@ -1,0 +1,130 @@
+"""`expertload lab table RUNS` and `expertload lab compare FIRST SECOND`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expertload.cli.screen import console
+
+__all__ = ["compare", "table"]
+
+Folder = Annotated[
+    Path,
+    typer.Argument(help="A folder of runs, or the name of a recipe whose runs are in runs/NAME."),
+]
+
+
+class TableKind(StrEnum):
+    """Which of the paper's tables."""
+
+    PERFORMANCE = "performance"
+    CALIBRATION = "calibration"
+    OOD = "ood"
+
+
+class TableFormat(StrEnum):
+    """How it is written."""
+
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+
+
+class OutlierNumber(StrEnum):
+    """What a table of outliers shows."""
+
+    AUROC = "auroc"
+    AUPR = "aupr"
+    FPR95 = "fpr95"
+
+
+def table(
+    runs: Folder,
+    kind: Annotated[TableKind, typer.Option(help="What it shows.")] = TableKind.PERFORMANCE,
+    format: Annotated[  # noqa: A002 - what everyone calls it
+        TableFormat, typer.Option(help="How it is written.")
+    ] = TableFormat.MARKDOWN,
+    losses: Annotated[
+        str | None,
+        typer.Option(help="Lines, with commas between.", show_default="all there are"),
+    ] = None,
+    number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = OutlierNumber.AUROC,
+    save_rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write every number of every run to this CSV file, with seeds, settings "
+            "and versions.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make the paper's tables from runs, with the published figures beside ours.
+
+    Mean and spread are over seeds; the best is bold and the second underlined. Where a loss was
+    tried with several options, validation data chose which are shown.
+    """
+    from expertload.lab.result_rows import collect, write_rows
+    from expertload.lab.tables import make_table
+
+    rows = collect(_find(runs))
+    text = make_table(
+        rows,
+        kind=kind.value,
+        format=format.value,
+        losses=None if losses is None else [name.strip() for name in losses.split(",")],
+        outlier_number=number.value,
+    )
+    if save_rows is not None:
+        write_rows(save_rows, rows)
+    if not text:
+        what = "runs that are done" if not rows else f"results for --kind {kind.value}"
+        console(stderr=True).print(f"There are no {what} in {_find(runs)}.")
+        raise typer.Exit(1)
+    typer.echo(text)
+
+
+def compare(
+    first: Annotated[
+        str, typer.Argument(help="A run's folder, several with commas between, or a loss.")
+    ],
+    second: Annotated[str, typer.Argument(help="The same, to compare with.")],
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of runs, or a recipe's name: FIRST and SECOND are then losses.",
+            show_default=False,
+        ),
+    ] = None,
+    number: Annotated[
+        str, typer.Option(help="aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.")
+    ] = "aucoc",
+    rounds: Annotated[int, typer.Option(min=1, help="Of the permutation test.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the permutation test.")] = 0,
+) -> None:
+    """Test whether two runs, or groups of runs, differ on the same test cases.
+
+    Groups are compared as ensembles, and seed by seed where both have the same seeds.
+    """
+    from expertload.lab.compare import compare_runs
+
+    sides = [_side(words, runs) for words in (first, second)]
+    result = compare_runs(sides[0], sides[1], number=number, n_rounds=rounds, random_state=seed)
+    typer.echo(str(result))
+
+
+def _side(words: str, runs: Path | None) -> list[Path]:
+    if runs is None:
+        return [Path(word.strip()) for word in words.split(",")]
+    from expertload.lab.candidates import runs_of_loss
+
+    return runs_of_loss(_find(runs), words)
+
+
+def _find(runs: Path) -> Path:
+    """A folder as named, or where a sweep of a recipe of that name puts its runs."""
+    usual = Path("runs") / runs
+    return usual if usual.is_dir() and not runs.is_dir() else runs
