@@ -1,0 +1,55 @@
+"""Folders of runs that were never trained, for what comes after training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from expertload.lab.evaluate import evaluate_logits
+from expertload.lab.recipe import RunConfig
+from expertload.lab.run_folder import RunFolder
+from expertload.lab.train import train
+
+
+def make_config(loss="ce", *, seed=0, weight=None, options=None, data=None, model=None, **training):
+    return RunConfig.model_validate(
+        {
+            "data": {"name": "digits", **(data or {})},
+            "model": {"name": "small-cnn", **(model or {})},
+            "loss": {"name": loss, "weight": weight, "options": options or {}},
+            "training": {"epochs": 2, "batch_size": 64, "learning_rate": 0.1, **training},
+            "seed": seed,
+        }
+    )
+
+
+def write_run(place, config, *, skill=1.5, n=300, n_classes=4, labels_seed=0, results=None):
+    """Write the folder of a run whose logits know the label as well as `skill` says."""
+    shared = np.random.default_rng(labels_seed)
+    labels = {split: shared.integers(0, n_classes, n) for split in ("validation", "test")}
+    own = np.random.default_rng([config.seed, len(config.loss.name), int(100 * skill)])
+    run = RunFolder(Path(place) / config.run_name)
+    run.create(config)
+    logits = {}
+    for split, truth in labels.items():
+        strength = own.uniform(0, 2 * skill, (n, 1))
+        logits[split] = (
+            own.normal(size=(n, n_classes)) + strength * np.eye(n_classes)[truth]
+        ).astype(np.float32)
+        run.write_logits(split, logits[split], labels[split])
+    if results is None:
+        both = [(logits[split], labels[split]) for split in ("validation", "test")]
+        results = evaluate_logits(*both, config.evaluation.target_accuracies)
+    run.write_json("results.json", results)
+    return run.path
+
+
+def train_once(place):
+    """Return the folder of a small network really trained on the digits, for two epochs.
+
+    Training a run that is done does nothing, so test modules that name the same place share it.
+    """
+    folder = Path(place) / "trained" / "run"
+    train(make_config(), folder, accelerator="cpu")
+    return folder
