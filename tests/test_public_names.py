@@ -34,7 +34,8 @@ def test_all_of_the_package_is_what_is_visible():
 
 
 def documented():
-    for name in ["expertload", *public_modules()]:
+    """Functions that people call from Python; those of the command line document themselves."""
+    for name in ["expertload", *(m for m in public_modules() if ".cli" not in m)]:
         module = importlib.import_module(name)
         for public in module.__all__:
             thing = getattr(module, public)

@@ -1,4 +1,4 @@
-"""The command line: help, errors as sentences, exit codes, and nothing heavy before it is needed."""
+"""The command line: help, errors as sentences, exit codes, nothing heavy before it is needed."""
 
 from __future__ import annotations
 

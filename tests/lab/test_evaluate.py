@@ -12,7 +12,7 @@ from tests.lab.synthetic_runs import make_config, train_once, write_run
 from expertload import aucoc_score, load_at_accuracy
 from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.checkpoint import load_weights, save_weights
+from expertload.lab._checkpoint import load_weights, save_weights
 from expertload.lab.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
 from expertload.lab.finished_run import FinishedRun, describe_loss
 from expertload.lab.run_folder import RunFolder

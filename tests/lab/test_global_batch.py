@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from expertload.lab.global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 
 
 def test_one_process_has_the_loss_as_it_is():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
+from tests.lab.conftest import tiny
 
 from expertload.lab.progress import ConsoleReporter, Reporters, SilentReporter
-from tests.lab.conftest import tiny
 
 RECORD = {"epoch": 0, "train_loss": 1.5, "aucoc": 0.9, "accuracy": 0.8, "ece": 0.1, "seconds": 2.0}
 RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 0}
@@ -31,7 +31,21 @@ def test_a_log_has_a_line_an_epoch():
     assert len(lines) == 3
     assert lines[0].startswith("ce+aucoc on digits with small-cnn, seed 0")
     assert lines[1].split() == (
-        "epoch 1/2 loss 1.5000 AUCOC 0.9000 accuracy 0.8000 ECE 0.1000 2.0 s *".split()
+        [
+            "epoch",
+            "1/2",
+            "loss",
+            "1.5000",
+            "AUCOC",
+            "0.9000",
+            "accuracy",
+            "0.8000",
+            "ECE",
+            "0.1000",
+            "2.0",
+            "s",
+            "*",
+        ]
     )
     assert "AUCOC 0.9500" in lines[2]
 

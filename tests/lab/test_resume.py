@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.lab.conftest import environment, run_command, tiny
 
 from expertload.lab.run_folder import RunFolder
-from tests.lab.conftest import environment, run_command, tiny
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 CONFIG = tiny("ce+aucoc", weight=0.5, epochs=6, batch_size=64, milestones=(3,), select_by="ece")

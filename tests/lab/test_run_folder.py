@@ -6,16 +6,16 @@ import json
 
 import pytest
 import torch
+from tests.lab.conftest import tiny
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.checkpoint import (
+from expertload.lab._checkpoint import (
     load_checkpoint,
     load_weights,
     save_checkpoint,
     save_weights,
 )
 from expertload.lab.run_folder import RunFolder, StorageError, environment
-from tests.lab.conftest import tiny
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

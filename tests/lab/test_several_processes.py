@@ -6,11 +6,11 @@ import json
 
 import pytest
 import torch
+from tests.lab.conftest import run_command, tiny
 
-from expertload.lab.checkpoint import load_weights
+from expertload.lab._checkpoint import load_weights
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import train
-from tests.lab.conftest import run_command, tiny
 
 # Batch norm is synchronised; in double precision what is left is the order of summation.
 CONFIG = tiny("ce+aucoc", weight=1.0, epochs=2, batch_size=128, precision="64-true")
@@ -29,9 +29,7 @@ def assert_equal_runs(path, expected):
     for name, tensor in load_weights(expected / "best.safetensors")[0].items():
         assert torch.allclose(weights[name], tensor, rtol=0, atol=1e-10), name
     for split in ("validation", "test"):
-        (ours, labels), (theirs, same) = (
-            RunFolder(p).read_logits(split) for p in (path, expected)
-        )
+        (ours, labels), (theirs, same) = (RunFolder(p).read_logits(split) for p in (path, expected))
         assert (labels == same).all()
         assert abs(ours - theirs).max() < 1e-5  # logits are written in single precision
     losses = [

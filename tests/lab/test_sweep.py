@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.lab.conftest import environment, run_command
 
 from expertload.exceptions import ParameterError
 from expertload.lab.launch import ClusterLauncher, ProcessLauncher
@@ -20,7 +21,6 @@ from expertload.lab.recipe import load_recipe
 from expertload.lab.run_folder import RunFolder, StorageError
 from expertload.lab.sweep import Sweep, SweepReport
 from expertload.lab.sweep_display import LiveTable, LogLines, observing, print_report
-from tests.lab.conftest import environment, run_command
 
 RECIPE = """
 data.name = "digits"
@@ -225,9 +225,7 @@ def test_wrong_losses_are_refused_at_once(recipe, tmp_path):
 def test_a_folder_that_cannot_be_made(recipe, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="Could not make the folder"):
-        sweep_of(recipe, tmp_path / "file").run(
-            FakeLauncher(SCORES), jobs=1, observer=log_lines()
-        )
+        sweep_of(recipe, tmp_path / "file").run(FakeLauncher(SCORES), jobs=1, observer=log_lines())
 
 
 # ------------------------------------------------------------------ what is shown

@@ -9,15 +9,15 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from tests.lab.conftest import tiny
 from torch import nn
 
 from expertload import aucoc_score
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.checkpoint import load_weights
+from expertload.lab._checkpoint import load_weights
 from expertload.lab.run_folder import RunFolder, RunInUseError, StorageError
 from expertload.lab.train import TrainingDivergedError, train
 from expertload.losses.build import LOSS_NAMES
-from tests.lab.conftest import tiny
 
 
 def plain_network(num_classes, width=16):
@@ -107,9 +107,9 @@ def even_data(tmp_path):
     for split, n in (("train", 128), ("val", 32), ("test", 32)):
         arrays[f"{split}_labels"] = np.arange(n) % 10
         noise = rng.integers(0, 20, (n, 8, 8), dtype=np.uint8)
-        arrays[f"{split}_images"] = noise + (20 * arrays[f"{split}_labels"]).astype(np.uint8)[
-            :, None, None
-        ]
+        arrays[f"{split}_images"] = (
+            noise + (20 * arrays[f"{split}_labels"]).astype(np.uint8)[:, None, None]
+        )
     np.savez(tmp_path / "even.npz", **arrays)
     return f"npz:{tmp_path / 'even.npz'}"
 
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         train(tiny(), tmp_path / "file" / "run")
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
@@ -213,7 +213,7 @@ class StopAfter:
 
     def epoch(self, record, *, best_epoch):
         if record["epoch"] + 1 == self.epochs:
-            raise Stop
+            raise StopError
 
     def done(self, results):
         pass
@@ -224,7 +224,7 @@ class StopAfter:
 
 def stop_after(path, config, *, epochs):
     reporter = StopAfter(epochs)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(config, path, reporter=reporter)
     assert reporter.closed
 

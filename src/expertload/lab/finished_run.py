@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.checkpoint import load_weights
+from expertload.lab._checkpoint import load_weights
 from expertload.lab.data import Dataset, Normalisation, Split, load_dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model

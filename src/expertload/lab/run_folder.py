@@ -33,7 +33,7 @@ from expertload._validation import require_extra
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.lab.recipe import RunConfig
 
-__all__ = ["RunFolder", "RunInUseError", "StorageError", "make_folder", "write_json", "write_whole"]
+__all__ = ["RunFolder", "RunInUseError", "StorageError"]
 
 PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
 

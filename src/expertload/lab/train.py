@@ -19,10 +19,10 @@ import torch
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from expertload import aucoc_score
 from expertload._typing import FloatArray, IntArray
+from expertload.curve import aucoc_score
 from expertload.exceptions import ExpertLoadError, FileFormatError, ParameterError
-from expertload.lab.checkpoint import (
+from expertload.lab._checkpoint import (
     generator_state,
     load_checkpoint,
     load_weights,
@@ -30,11 +30,11 @@ from expertload.lab.checkpoint import (
     save_checkpoint,
     save_weights,
 )
+from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab._global_batch_norm import synchronise_batch_norm
 from expertload.lab.data import Augmentation, Dataset, Split, load_dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
-from expertload.lab.global_batch import GlobalBatchLoss, gather_rows
-from expertload.lab.global_batch_norm import synchronise_batch_norm
 from expertload.lab.models import build_model
 from expertload.lab.progress import Reporter, SilentReporter
 from expertload.lab.recipe import RunConfig, TrainingConfig
@@ -82,6 +82,22 @@ def train(
     -------
     dict
         What `results.json` holds.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.recipe import RunConfig
+    >>> from expertload.lab.train import train
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"},
+    ...     "model": {"name": "small-cnn"},
+    ...     "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.05},
+    ... })
+    >>> with TemporaryDirectory() as folder:
+    ...     results = train(config, folder)
+    >>> 0 < results["test"]["aucoc"] < 1
+    True
     """
     run = RunFolder(folder)
     if run.is_done:
