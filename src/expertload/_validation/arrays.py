@@ -1,0 +1,167 @@
+"""Arrays: whatever users pass as one, finite, of the right shape and length."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation.wording import first_position, message, percent_hint
+from expertload.exceptions import (
+    DataTypeError,
+    EmptyInputError,
+    InsufficientDataError,
+    NonFiniteError,
+    NotFittedError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+)
+
+
+def as_array(value: Any, name: str, caller: str) -> AnyArray:
+    """Return `value` as a numpy array; lists, frames and tensors on any device are welcome."""
+    if hasattr(value, "detach"):  # a torch tensor, which may carry a graph or live elsewhere
+        value = value.detach().cpu()
+        if "bfloat16" in str(value.dtype):  # numpy has no such type
+            value = value.float()
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(
+            message(name, caller, "must be a rectangular array", "rows of unequal length")
+        ) from error
+
+
+def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
+    """Return `value` as finite floats, in the precision it came in, float64 where it had none."""
+    array = as_array(value, name, caller)
+    if array.ndim not in ndim:
+        wanted = " or ".join(str(n) for n in ndim)
+        raise ShapeError(
+            message(name, caller, f"must have {wanted} dimension(s)", f"shape {array.shape}")
+        )
+    if array.size == 0:
+        raise EmptyInputError(
+            message(name, caller, "must hold at least one case", f"shape {array.shape}")
+        )
+    array = _to_float(array, name, caller)
+    if not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
+        raise NonFiniteError(
+            message(
+                name,
+                caller,
+                "must be finite",
+                f"{int(bad.sum())} NaN or infinite value(s), the first at {first_position(bad)}",
+                "drop those cases, or find out why the model produced them",
+            )
+        )
+    return array
+
+
+def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
+    if array.dtype.kind == "f":
+        # Half precision is storage, not arithmetic; extended precision gains nothing here.
+        return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
+    if array.dtype.kind in "biu":
+        return array.astype(np.float64)
+    if array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+    raise DataTypeError(
+        message(name, caller, "must hold real numbers", f"an array of {array.dtype}")
+    )
+
+
+def _native_float(array: AnyArray) -> FloatArray:
+    wanted = np.float32 if array.dtype.itemsize == 4 else np.float64
+    return array.astype(wanted, copy=False)
+
+
+def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
+    """Raise unless all arrays that are given have the same number of rows."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ShapeError(
+            f"The arguments of {caller} must all have one row a case. Got rows {got}. "
+            "Hint: check that they come from the same split, in the same order."
+        )
+
+
+def check_same_shape(caller: str, **arrays: AnyArray) -> None:
+    """Raise unless all arrays have the same shape."""
+    if len({array.shape for array in arrays.values()}) > 1:
+        got = ", ".join(f"{name}: {array.shape}" for name, array in arrays.items())
+        raise ShapeError(f"The models compared by {caller} must have the same shape. Got {got}.")
+
+
+def check_enough_cases(weight: FloatArray | None, n: int, minimum: int, caller: str) -> None:
+    """Raise if there are fewer cases (of positive weight) than a method needs."""
+    present = n if weight is None else int(np.count_nonzero(weight))
+    if present < minimum:
+        raise InsufficientDataError(f"{caller} needs at least {minimum} cases. Got {present}.")
+
+
+def check_metric_value(value: Any, caller: str) -> float:
+    """Return what a user's metric returned, if it is one finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            message("metric", caller, "must return one number", f"{type(value).__name__}")
+        ) from error
+    if not math.isfinite(number):
+        raise NonFiniteError(
+            message(
+                "metric",
+                caller,
+                "must return finite numbers",
+                f"{number}",
+                "some resamples may lack a class that the metric needs",
+            )
+        )
+    return number
+
+
+def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
+    """Raise unless all values are in [0, 1]."""
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1:
+        raise ProbabilityError(
+            message(
+                name,
+                caller,
+                "must be in [0, 1]",
+                f"values from {low:g} to {high:g}",
+                percent_hint(high),
+            )
+        )
+
+
+def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> None:
+    """Raise unless `array` has the columns that fit saw."""
+    if array.shape[1] != n_columns:
+        raise ShapeError(
+            message(
+                name,
+                caller,
+                f"must have the {n_columns} columns that fit saw",
+                f"{array.shape[1]} columns",
+            )
+        )
+
+
+def check_fitted(fitted: bool, caller: str) -> None:
+    """Raise unless the object that `caller` names a method of has been fitted."""
+    if not fitted:
+        what = caller.split(".")[0]
+        raise NotFittedError(
+            f"{caller} was called on a {what} that is not fitted. "
+            f"Hint: call fit(inputs, y_true) on held-out cases first."
+        )

@@ -1,0 +1,177 @@
+"""Cases: predictions reduced to what the curve and the metrics need of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload._validation.arrays import as_array, as_floats, check_same_length
+from expertload._validation.labels import check_labels
+from expertload._validation.probabilities import check_probabilities
+from expertload._validation.wording import message, percent_hint
+from expertload.exceptions import (
+    CorrectnessError,
+    InsufficientDataError,
+    LabelError,
+    ShapeError,
+    WeightError,
+)
+
+
+class Predictions(NamedTuple):
+    """Validated predictions: `proba` always has one column a class, `target` is a column number."""
+
+    target: IntArray
+    proba: FloatArray
+    weight: FloatArray | None
+
+
+class Cases(NamedTuple):
+    """What the COC curve needs of each case, and nothing more."""
+
+    correct: AnyArray
+    confidence: FloatArray
+    weight: FloatArray | None
+
+
+def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
+    """Return weights as float64, or None where there are none."""
+    if sample_weight is None:
+        return None
+    weight = as_floats(sample_weight, "sample_weight", caller).astype(np.float64, copy=False)
+    if len(weight) != n:
+        raise ShapeError(
+            message("sample_weight", caller, f"must have one value a case ({n})", len(weight))
+        )
+    if (weight < 0).any():
+        raise WeightError(
+            message(
+                "sample_weight", caller, "must not be negative", f"a smallest of {weight.min():g}"
+            )
+        )
+    if not weight.any():
+        raise WeightError(message("sample_weight", caller, "must not be all zero", "zeros alone"))
+    return weight
+
+
+def check_whole_weight(weight: FloatArray | None, caller: str) -> None:
+    """Raise unless weights are counts, for numbers that depend on how many cases there are."""
+    if weight is not None and (weight != np.floor(weight)).any():
+        raise WeightError(
+            message(
+                "sample_weight",
+                caller,
+                "must hold whole numbers for convention='thresholds', which counts cases",
+                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
+                "use convention='exact', which takes any weights",
+            )
+        )
+
+
+def check_correctness_cases(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    sample_weight: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    """Validate the `_from_correctness` family's arguments."""
+    grades = check_grades(correct, caller)
+    scores = as_floats(confidence, "confidence", caller)
+    check_same_length(caller, correct=grades, confidence=scores)
+    return Cases(grades, scores, check_weight(sample_weight, len(grades), caller))
+
+
+def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
+    """Return correctness as booleans where it is plainly right or wrong, else as grades."""
+    array = as_array(correct, "correct", caller)
+    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
+        return array
+    grades = as_floats(array, "correct", caller)
+    if grades.min() < 0 or grades.max() > 1:
+        raise CorrectnessError(
+            message(
+                "correct",
+                caller,
+                "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
+                f"values from {grades.min():g} to {grades.max():g}",
+                percent_hint(float(grades.max())),
+            )
+        )
+    right = grades == 1
+    return right if (right | (grades == 0)).all() else grades
+
+
+def check_outlier_cases(
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, caller: str
+) -> Cases:
+    """Validate the outlier metrics' arguments: two sides, both present."""
+    flags = as_floats(is_outlier, "is_outlier", caller)
+    if not np.isin(flags, (0, 1)).all():
+        raise LabelError(
+            message("is_outlier", caller, "must hold only 0 and 1 (or False and True)", "others")
+        )
+    scores = as_floats(outlier_score, "outlier_score", caller)
+    check_same_length(caller, is_outlier=flags, outlier_score=scores)
+    weight = check_weight(sample_weight, len(flags), caller)
+    outlier = flags == 1
+    if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
+        raise InsufficientDataError(
+            f"{caller} compares outliers with inliers and needs at least one of each. "
+            f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
+        )
+    return Cases(outlier, scores, weight)
+
+
+def check_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Cases:
+    """Reduce predictions to correctness and confidence, the top probability by default."""
+    predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
+    correct, top = top_label(predictions)
+    if confidence is not None:
+        top = as_floats(confidence, "confidence", caller)
+        check_same_length(caller, y_proba=predictions.proba, confidence=top)
+    return Cases(correct, top, predictions.weight)
+
+
+def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
+    """Whether the top label is right, and its probability; among equals the first column wins."""
+    predicted = predictions.proba.argmax(axis=1)
+    top = np.take_along_axis(predictions.proba, predicted[:, None], axis=1)[:, 0]
+    return predicted == predictions.target, top
+
+
+def check_predictions(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Predictions:
+    """Validate labels and probabilities against each other."""
+    proba = check_probabilities(y_proba, "y_proba", caller)
+    target = check_labels(y_true, proba.shape[1], labels, caller)
+    check_same_length(caller, y_true=target, y_proba=proba)
+    return Predictions(target, proba, check_weight(sample_weight, len(target), caller))
+
+
+def check_unweighted(sample_weight: Any, caller: str) -> None:
+    """Raise if cases are weighted where they must be counted."""
+    if sample_weight is not None:
+        raise WeightError(
+            message(
+                "sample_weight",
+                caller,
+                "must be None: the tests count cases drawn one by one",
+                "weights",
+                "certify each group of cases apart with certify_groups, or draw cases as they will "
+                "come",
+            )
+        )

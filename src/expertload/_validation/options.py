@@ -1,0 +1,126 @@
+"""Options: numbers in their range, words among those known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from expertload._validation.wording import message, percent_hint
+from expertload.exceptions import (
+    ParameterError,
+    ShapeError,
+)
+
+
+def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True) -> float:
+    """Return `value` as a float in [0, 1], or in (0, 1) where the ends make no sense."""
+    number = as_real(value, name, caller)
+    inside = 0 <= number <= 1 if inclusive else 0 < number < 1
+    if not inside:
+        wanted = "must be in [0, 1]" if inclusive else "must be in (0, 1)"
+        raise ParameterError(message(name, caller, wanted, f"{value}", percent_hint(number)))
+    return number
+
+
+def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) -> float:
+    """Return `value` as a finite float above zero (or from zero on)."""
+    number = as_real(value, name, caller)
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        wanted = "must be zero or more" if zero else "must be positive"
+        raise ParameterError(message(name, caller, f"{wanted} and finite", f"{value}"))
+    return number
+
+
+def check_threshold(value: Any, caller: str) -> float:
+    """Return a threshold: any number but NaN."""
+    number = as_real(value, "threshold", caller)
+    if math.isnan(number):
+        raise ParameterError(message("threshold", caller, "must be a number", "NaN"))
+    return number
+
+
+def check_count(
+    value: Any, name: str, caller: str, *, minimum: int = 1, maximum: int | None = None
+) -> int:
+    """Return `value` as an int of at least `minimum` and at most `maximum`."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < minimum or (maximum is not None and value > maximum):
+        limits = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise ParameterError(
+            message(name, caller, f"must be a whole number {limits}", f"{value!r}")
+        )
+    return int(value)
+
+
+def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> str:
+    """Return `value` if it is one of `options`."""
+    if not isinstance(value, str) or value not in options:
+        wanted = "must be one of " + ", ".join(repr(option) for option in options)
+        raise ParameterError(message(name, caller, wanted, f"{value!r}"))
+    return value
+
+
+def check_known_options(
+    options: Iterable[str], known: Iterable[str], what: str, caller: str
+) -> None:
+    """Raise unless every name among `options` is one that `what` knows."""
+    names = [name for name in known if name != "self"]
+    for option in options:
+        if option not in names:
+            raise ParameterError(
+                f"{caller} cannot pass the option '{option}' to '{what}'. "
+                f"Hint: its options are {', '.join(names) or 'none'}."
+            )
+
+
+def check_unused(caller: str, what: str, **options: Any) -> None:
+    """Raise if an option is given that `what` has no use for."""
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(
+                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
+                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
+            )
+
+
+def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
+    """Raise if a loss returned one value a case."""
+    if ndim:
+        raise ShapeError(
+            message(
+                name,
+                caller,
+                "must return a scalar",
+                f"a tensor of {ndim} dimension(s)",
+                'build it with reduction="mean"',
+            )
+        )
+
+
+def as_real(value: Any, name: str, caller: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+        raise ParameterError(message(name, caller, "must be a number", f"{value!r}"))
+    return float(value)
+
+
+def random_generator(seed: Any, caller: str) -> np.random.Generator:
+    """Return a generator from None, an int or a generator."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            message("random_state", caller, "must be None, an int or a Generator", f"{seed!r}")
+        ) from error
+
+
+def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str) -> float:
+    """Return `value` as a finite float of at least `minimum`."""
+    number = as_real(value, name, caller)
+    if not minimum <= number < math.inf:
+        wanted = f"must be finite and at least {minimum:g}"
+        raise ParameterError(message(name, caller, wanted, f"{value}", hint))
+    return number

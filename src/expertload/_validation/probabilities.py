@@ -1,0 +1,96 @@
+"""Probabilities and logits, which are never told apart by looking at them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation.arrays import as_floats
+from expertload._validation.wording import message
+from expertload.exceptions import (
+    ProbabilityError,
+    ShapeError,
+)
+
+ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
+
+
+# Rows of probabilities may miss one by this much: enough for values printed with four digits.
+ROW_SUM_TOLERANCE = 1e-3
+
+
+def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArray:
+    """Return probabilities with one column a class; one column stands for P(second class)."""
+    half = "float16" in str(getattr(y_proba, "dtype", ""))  # bfloat16 as well
+    proba = as_floats(y_proba, name, caller, ndim=(1, 2))
+    low, high = float(proba.min()), float(proba.max())
+    if low < 0 or high > 1:
+        raise ProbabilityError(
+            message(
+                name,
+                caller,
+                "must hold probabilities in [0, 1]",
+                f"values from {low:g} to {high:g}",
+                "for logits, apply a softmax first (scipy.special.softmax(logits, axis=1))"
+                if low < 0 or high > 100
+                else "for percentages, divide by 100; for logits, apply a softmax first",
+            )
+        )
+    if proba.ndim == 1 or proba.shape[1] == 1:
+        positive = proba.reshape(-1)
+        return np.column_stack([1 - positive, positive])
+    _check_row_sums(proba, name, caller, half=half)
+    return proba
+
+
+def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) -> None:
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
+    # A matrix-vector product is several times faster than a sum along short rows.
+    miss = np.abs(proba @ np.ones(proba.shape[1], dtype=proba.dtype) - 1)
+    worst = int(miss.argmax())
+    if miss[worst] > tolerance:
+        raise ProbabilityError(
+            message(
+                name,
+                caller,
+                "must have rows that sum to one",
+                f"a sum of {proba[worst].sum():g} in row {worst}",
+                "for independent (sigmoid) outputs, pass one column at a time; for rounded "
+                "values, divide each row by its sum",
+            )
+        )
+
+
+def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
+    """Return finite logits with at least two columns."""
+    values = as_floats(logits, "logits", caller, ndim=(2,))
+    if values.shape[1] < 2:
+        raise ShapeError(
+            message(
+                "logits",
+                caller,
+                "must have one column a class, two at least",
+                f"shape {values.shape}",
+                "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])",
+            )
+        )
+    return values
+
+
+def check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
+    """Return logits with one column a class; one column stands for the second class's log-odds."""
+    array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
+    if array.ndim == 1 or array.shape[1] == 1:
+        positive = array.reshape(-1)
+        return np.column_stack([np.zeros_like(positive), positive])
+    return array
+
+
+def check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
+    """Raise unless probabilities have the columns an operating point was made with."""
+    if proba.shape[1] != n_classes:
+        raise ShapeError(
+            message(
+                "y_proba", caller, f"must have {n_classes} columns", f"{proba.shape[1]} columns"
+            )
+        )

@@ -1,0 +1,66 @@
+"""How errors are said: what was wanted, what was got, and what to do about it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import BoolArray
+from expertload.exceptions import (
+    InsufficientDataError,
+    MissingExtraError,
+    ParameterError,
+)
+
+
+def insufficient(caller: str, wanted: str, got: str, hint: str) -> InsufficientDataError:
+    """Return, for the caller to raise, an error about cases that cannot answer the question."""
+    return InsufficientDataError(f"{caller} needs {wanted}. Got {got} instead. Hint: {hint}.")
+
+
+def unwritable(what: str, name: str, instead: str) -> ParameterError:
+    """Return, for the caller to raise, an error about an option that no file can hold."""
+    return ParameterError(
+        f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
+    )
+
+
+def parameter_error(
+    name: str, caller: str, wanted: str, got: object, hint: str | None = None
+) -> ParameterError:
+    """Word an error about an option that only another library can judge."""
+    return ParameterError(message(name, caller, wanted, got, hint))
+
+
+def require_extra(module: str, extra: str, what: str) -> Any:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{what} needs {module.split('.')[0]}, which is not installed. "
+            f"Hint: pip install 'expertload[{extra}]'"
+        ) from error
+
+
+def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
+    """Word the error for options that exclude each other."""
+    return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
+
+
+def message(name: str, caller: str, wanted: str, got: object, hint: str | None = None) -> str:
+    text = f"The '{name}' parameter of {caller} {wanted}. Got {got} instead."
+    return f"{text} Hint: {hint}." if hint else text
+
+
+def percent_hint(number: float) -> str | None:
+    if 1 < number <= 100:
+        return f"pass {number / 100:g} for {number:g} %"
+    return None
+
+
+def first_position(mask: BoolArray) -> str:
+    position = np.unravel_index(int(mask.argmax()), mask.shape)
+    return "row " + ", column ".join(str(int(i)) for i in position)
