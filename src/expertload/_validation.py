@@ -41,6 +41,8 @@ ROW_SUM_TOLERANCE = 1e-3
 ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
 # A label from here on is taken for an identifier, not for a class number.
 MAX_CLASSES = 2**20
+# More groups than this are no groups that anyone reads, but an identifier.
+MAX_GROUPS = 1000
 
 
 class Predictions(NamedTuple):
@@ -261,6 +263,50 @@ def check_outlier_cases(
     return Cases(outlier, scores, weight)
 
 
+def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
+    """Return the name of each case's group as a string; missing values are a group too."""
+    array = as_array(groups, "groups", caller)
+    if array.ndim != 1 or len(array) != n:
+        raise ShapeError(
+            _message("groups", caller, f"must name a group for each of {n} cases", array.shape)
+        )
+    names = np.array(["(missing)" if _is_missing(v) else str(v) for v in array.tolist()])
+    n_groups = len(np.unique(names))
+    if n_groups > MAX_GROUPS:
+        raise ParameterError(
+            _message(
+                "groups",
+                caller,
+                f"must hold at most {MAX_GROUPS} distinct groups",
+                f"{n_groups}",
+                "is it an identifier or a measurement? Cut it into bands first",
+            )
+        )
+    return names
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def check_same_cases(
+    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None, caller: str
+) -> None:
+    """Raise unless two models were evaluated on the same cases, as far as one can tell."""
+    check_same_length(caller, first_model=a.correct, second_model=b.correct)
+    differ = target_a is not None and target_b is not None and (target_a != target_b).any()
+    if differ or not _same_weight(a.weight, b.weight):
+        raise ShapeError(
+            f"The models compared by {caller} must have seen the same cases in the same order. "
+            f"Got {'labels' if differ else 'weights'} that differ. Hint: sort both by the same "
+            "identifier."
+        )
+
+
+def _same_weight(a: FloatArray | None, b: FloatArray | None) -> bool:
+    return a is b if a is None or b is None else bool((a == b).all())
+
+
 def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
     """Raise unless all values are in [0, 1]."""
     low, high = float(values.min()), float(values.max())
@@ -286,11 +332,20 @@ def check_cases(
 ) -> Cases:
     """Reduce predictions to correctness and confidence, the top probability by default."""
     predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
+    return with_confidence(predictions, confidence, caller)[1]
+
+
+def with_confidence(
+    predictions: Predictions, confidence: ArrayLike | None, caller: str
+) -> tuple[Cases, Cases]:
+    """Return the cases by their top probability, and by what the user ranks them by."""
     correct, top = top_label(predictions)
-    if confidence is not None:
-        top = as_floats(confidence, "confidence", caller)
-        check_same_length(caller, y_proba=predictions.proba, confidence=top)
-    return Cases(correct, top, predictions.weight)
+    by_probability = Cases(correct, top, predictions.weight)
+    if confidence is None:
+        return by_probability, by_probability
+    scores = as_floats(confidence, "confidence", caller)
+    check_same_length(caller, y_proba=predictions.proba, confidence=scores)
+    return by_probability, by_probability._replace(confidence=scores)
 
 
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
@@ -572,6 +627,16 @@ def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True
     return number
 
 
+def check_targets(value: Any, caller: str) -> tuple[float, ...]:
+    """Return one target accuracy or several as a tuple."""
+    several = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
+    if not several or isinstance(value, str):
+        raise ParameterError(
+            _message("target_accuracy", caller, "must be a number or some numbers", f"{value!r}")
+        )
+    return tuple(check_fraction(each, "target_accuracy", caller) for each in several)
+
+
 def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) -> float:
     """Return `value` as a finite float above zero (or from zero on)."""
     number = _real(value, name, caller)
@@ -846,6 +911,23 @@ def check_models(models: Any, caller: str) -> dict[str, Any]:
             )
         )
     return {str(name): model for name, model in models.items()}
+
+
+def check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
+    """Return evaluations by name; one without a name is simply the model."""
+    named = check_models({"Model": models} if isinstance(models, kind) else models, caller)
+    for name, model in named.items():
+        if not isinstance(model, kind):
+            raise ParameterError(
+                _message(
+                    "models",
+                    caller,
+                    f"must map names to {kind.__name__} objects",
+                    f"a {type(model).__name__} for '{name}'",
+                    "pass what evaluate_predictions returns",
+                )
+            )
+    return named
 
 
 def check_axes(ax: Any, caller: str, *, most: int) -> list[Any]:
