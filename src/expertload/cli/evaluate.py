@@ -166,6 +166,8 @@ def _names(files: list[Path]) -> list[str]:
 def _check_folder(target: Path) -> None:
     from expertload.exceptions import FileWriteError
 
+    if target.is_dir():
+        raise FileWriteError(f"{target} could not be written: it is a folder.")
     if not target.absolute().parent.is_dir():
         raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
 

@@ -142,7 +142,9 @@ def _decide(
         return numbers_from(chunk[name], name, where, first_row)
 
     confidence = None if columns.confidence is None else numbers(columns.confidence)
-    by_group = {} if columns.group is None else {"groups": _groups(policy, chunk[columns.group])}
+    by_group: dict[str, Any] = {}
+    if isinstance(policy, CertifiedGroups) and columns.group is not None:
+        by_group["groups"] = _groups(policy, chunk[columns.group])
     try:
         if not columns.probabilities:
             return policy.accepts(np.asarray(confidence), **by_group), None, np.asarray(confidence)
@@ -158,11 +160,12 @@ def _decide(
     return accepted, labels, confidence
 
 
-def _groups(policy: Policy, values: AnyArray) -> list[Any]:
-    """Return groups in the kind that the policy knows them by; missing ones it does not know."""
-    known = {str(group): group for group in policy} if isinstance(policy, CertifiedGroups) else {}
-    names = [name or "" for name in names_from(values)]
-    return [known[name] for name in names] if all(name in known for name in names) else names
+def _groups(policy: CertifiedGroups, values: AnyArray) -> list[Any]:
+    """Return groups as the policy spells them, in text or in whole numbers; others as no group."""
+    known = {str(group): group for group in policy}
+    numbers = [group for group in policy if isinstance(group, int)]
+    nobody = max(numbers) + 1 if numbers else "".join(map(str, policy)) + "?"
+    return [known.get(name, nobody) for name in names_from(values).tolist()]
 
 
 # ------------------------------------------------------------------ columns

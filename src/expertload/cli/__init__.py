@@ -1,0 +1,30 @@
+"""The command line: one file a command, and nothing heavy imported until a command runs."""
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line, as the `expertload` script does.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from expertload.cli import main
+    >>> sys.argv = ["expertload", "--version"]
+    >>> try:
+    ...     main()
+    ... except SystemExit as end:
+    ...     print(end.code)
+    expertload ...
+    0
+    """
+    try:
+        from expertload.cli.app import app
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"The expertload command needs {error.name}, which is not installed. "
+            "Hint: pip install 'expertload[lab]'"
+        )
+    app(prog_name="expertload")

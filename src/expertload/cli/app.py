@@ -1,0 +1,72 @@
+"""The `expertload` command: its tree of commands, and what becomes of errors.
+
+A new command is a file of its own and one line here. Whatever the library raises on purpose ends
+as one sentence on standard error and exit code 1; misuse of the command line is exit code 2, and
+Ctrl-C is 130, as shells have it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from expertload import __version__
+from expertload.cli import decide, evaluate
+from expertload.cli.screen import complain
+from expertload.exceptions import ExpertLoadError
+
+__all__ = ["app"]
+
+
+class _SayingErrors(TyperGroup):
+    """A group of commands whose errors are sentences."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            complain("Stopped; run the same command again to go on.", style="yellow")
+            raise typer.Exit(130) from None
+        except ExpertLoadError as error:
+            if ctx.params.get("debug"):
+                raise
+            complain(str(error))
+            raise typer.Exit(1) from error
+
+
+def _group(help: str) -> typer.Typer:  # noqa: A002 - the name typer gave it
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode="markdown")
+
+
+app = typer.Typer(
+    cls=_SayingErrors,
+    help="Operate classifiers at high accuracy and low expert load.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("evaluate")(evaluate.evaluate)
+app.command("decide")(decide.decide)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"expertload {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error comes from.", show_default=False)
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
