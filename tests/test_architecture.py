@@ -17,7 +17,8 @@ PACKAGE = Path(expertload.__file__).parent
 LAYERS = [
     {"exceptions", "_typing", "_files", "_validation"},
     {"_tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
-    {"operating_point", "delegating_classifier", "frames", "display", "report"},
+    {"operating_point", "delegating_classifier", "frames", "display"},
+    {"evaluation", "report", "predictions"},
     {"losses", "torch_metrics"},
     {"lab", "desk"},
     {"cli"},

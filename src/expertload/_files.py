@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_atomically"]
+__all__ = ["replaced_whole", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
@@ -15,12 +16,18 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
 
     Raises what the system raises (`OSError`), the target being as it was.
     """
+    with replaced_whole(path) as draft, draft.open("xb") as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a draft to write; on leaving without an error it becomes the target."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with draft.open("xb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-            stream.flush()
+        yield draft
+        with draft.open("r+b") as stream:
             os.fsync(stream.fileno())
         draft.replace(target)
     except BaseException:

@@ -17,6 +17,7 @@
     ├── NotFittedError (ValueError, AttributeError)
     ├── FileFormatError (ValueError)  a saved file that is not what it should be
     │   └── DataDamagedError         a data set's file that is cut short, altered or unsafe
+    ├── FileWriteError (OSError)     a file that could not be written
     ├── DataNotFoundError (FileNotFoundError)  a data set that is not on this machine
     ├── DownloadError (OSError)      a download that could not be completed
     └── MissingExtraError (ImportError)
@@ -33,6 +34,7 @@ __all__ = [
     "EmptyInputError",
     "ExpertLoadError",
     "FileFormatError",
+    "FileWriteError",
     "InsufficientDataError",
     "InvalidInputError",
     "LabelError",
@@ -104,6 +106,10 @@ class FileFormatError(ExpertLoadError, ValueError):
 
 class DataDamagedError(FileFormatError):
     """A data set's file is cut short, altered, or holds something that is not safe to read."""
+
+
+class FileWriteError(ExpertLoadError, OSError):
+    """A file could not be written; what was there before is as it was."""
 
 
 class DataNotFoundError(ExpertLoadError, FileNotFoundError):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.lab.synthetic_runs import make_config, train_once, write_run
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.lab.evaluate import evaluate_runs
 from expertload.lab.result_rows import collect, read_rows
 from expertload.lab.run_folder import RunFolder
+from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 
 def run(*words):

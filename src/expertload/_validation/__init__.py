@@ -29,15 +29,18 @@ from expertload._validation.cases import (
     check_grades,
     check_outlier_cases,
     check_predictions,
+    check_same_cases,
     check_unweighted,
     check_weight,
     check_whole_weight,
     top_label,
+    with_confidence,
 )
 from expertload._validation.displays import (
     check_axes,
     check_classifier,
     check_curve_points,
+    check_evaluations,
     check_models,
     check_roc_points,
 )
@@ -59,9 +62,11 @@ from expertload._validation.images import (
 )
 from expertload._validation.labels import (
     MAX_CLASSES,
+    MAX_GROUPS,
     check_groups,
     check_labels,
     count_classes,
+    name_groups,
 )
 from expertload._validation.operating import (
     check_calibrated,
@@ -79,6 +84,7 @@ from expertload._validation.options import (
     check_option,
     check_positive,
     check_scalar_loss,
+    check_targets,
     check_threshold,
     check_unused,
     random_generator,
@@ -111,6 +117,7 @@ from expertload._validation.wording import (
 
 __all__ = [
     "MAX_CLASSES",
+    "MAX_GROUPS",
     "ROW_PROBLEMS",
     "ROW_SUM_TOLERANCE",
     "ROW_SUM_TOLERANCE_HALF_PRECISION",
@@ -136,6 +143,7 @@ __all__ = [
     "check_curve_points",
     "check_delegate_label",
     "check_enough_cases",
+    "check_evaluations",
     "check_fitted",
     "check_fraction",
     "check_frame",
@@ -158,12 +166,14 @@ __all__ = [
     "check_predictions",
     "check_probabilities",
     "check_roc_points",
+    "check_same_cases",
     "check_same_length",
     "check_same_rounding",
     "check_same_shape",
     "check_scalar_loss",
     "check_some_weight",
     "check_table_size",
+    "check_targets",
     "check_threshold",
     "check_unit_interval",
     "check_unused",
@@ -177,6 +187,7 @@ __all__ = [
     "insufficient",
     "label_range_error",
     "message",
+    "name_groups",
     "non_finite_logits_error",
     "parameter_error",
     "percent_hint",
@@ -186,4 +197,5 @@ __all__ = [
     "top_label",
     "unreadable_rows",
     "unwritable",
+    "with_confidence",
 ]

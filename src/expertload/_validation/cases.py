@@ -134,11 +134,20 @@ def check_cases(
 ) -> Cases:
     """Reduce predictions to correctness and confidence, the top probability by default."""
     predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
+    return with_confidence(predictions, confidence, caller)[1]
+
+
+def with_confidence(
+    predictions: Predictions, confidence: ArrayLike | None, caller: str
+) -> tuple[Cases, Cases]:
+    """Return the cases by their top probability, and by what the user ranks them by."""
     correct, top = top_label(predictions)
-    if confidence is not None:
-        top = as_floats(confidence, "confidence", caller)
-        check_same_length(caller, y_proba=predictions.proba, confidence=top)
-    return Cases(correct, top, predictions.weight)
+    by_probability = Cases(correct, top, predictions.weight)
+    if confidence is None:
+        return by_probability, by_probability
+    scores = as_floats(confidence, "confidence", caller)
+    check_same_length(caller, y_proba=predictions.proba, confidence=scores)
+    return by_probability, by_probability._replace(confidence=scores)
 
 
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
@@ -175,3 +184,21 @@ def check_unweighted(sample_weight: Any, caller: str) -> None:
                 "come",
             )
         )
+
+
+def check_same_cases(
+    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None, caller: str
+) -> None:
+    """Raise unless two models were evaluated on the same cases, as far as one can tell."""
+    check_same_length(caller, first_model=a.correct, second_model=b.correct)
+    differ = target_a is not None and target_b is not None and (target_a != target_b).any()
+    if differ or not _same_weight(a.weight, b.weight):
+        raise ShapeError(
+            f"The models compared by {caller} must have seen the same cases in the same order. "
+            f"Got {'labels' if differ else 'weights'} that differ. Hint: sort both by the same "
+            "identifier."
+        )
+
+
+def _same_weight(a: FloatArray | None, b: FloatArray | None) -> bool:
+    return a is b if a is None or b is None else bool((a == b).all())

@@ -77,3 +77,20 @@ def check_roc_points(false: FloatArray, true: FloatArray, caller: str) -> None:
         if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
             got = f"values from {rate[0]:g} to {rate[-1]:g}"
             raise ParameterError(message(name, caller, "must ascend from 0 to 1", got))
+
+
+def check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
+    """Return evaluations by name; one without a name is simply the model."""
+    named = check_models({"Model": models} if isinstance(models, kind) else models, caller)
+    for name, model in named.items():
+        if not isinstance(model, kind):
+            raise ParameterError(
+                message(
+                    "models",
+                    caller,
+                    f"must map names to {kind.__name__} objects",
+                    f"a {type(model).__name__} for '{name}'",
+                    "pass what evaluate_predictions returns",
+                )
+            )
+    return named

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +15,16 @@ from expertload.exceptions import (
     DataTypeError,
     EmptyInputError,
     LabelError,
+    ParameterError,
     ShapeError,
 )
 
 # A label from here on is taken for an identifier, not for a class number.
 MAX_CLASSES = 2**20
+
+
+# More groups than this are no groups that anyone reads, but an identifier.
+MAX_GROUPS = 1000
 
 
 def check_labels(
@@ -179,3 +186,29 @@ def check_groups(groups: ArrayLike, caller: str) -> AnyArray:
             )
         )
     return values
+
+
+def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
+    """Return the name of each case's group as a string; missing values are a group too."""
+    array = as_array(groups, "groups", caller)
+    if array.ndim != 1 or len(array) != n:
+        raise ShapeError(
+            message("groups", caller, f"must name a group for each of {n} cases", array.shape)
+        )
+    names = np.array(["(missing)" if _is_missing(v) else str(v) for v in array.tolist()])
+    n_groups = len(np.unique(names))
+    if n_groups > MAX_GROUPS:
+        raise ParameterError(
+            message(
+                "groups",
+                caller,
+                f"must hold at most {MAX_GROUPS} distinct groups",
+                f"{n_groups}",
+                "is it an identifier or a measurement? Cut it into bands first",
+            )
+        )
+    return names
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -124,3 +124,13 @@ def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str)
         wanted = f"must be finite and at least {minimum:g}"
         raise ParameterError(message(name, caller, wanted, f"{value}", hint))
     return number
+
+
+def check_targets(value: Any, caller: str) -> tuple[float, ...]:
+    """Return one target accuracy or several as a tuple."""
+    several = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
+    if not several or isinstance(value, str):
+        raise ParameterError(
+            message("target_accuracy", caller, "must be a number or some numbers", f"{value!r}")
+        )
+    return tuple(check_fraction(each, "target_accuracy", caller) for each in several)

@@ -25,6 +25,6 @@ def main() -> None:
     except ModuleNotFoundError as error:
         sys.exit(
             f"The expertload command needs {error.name}, which is not installed. "
-            "Hint: pip install 'expertload[lab]'"
+            "Hint: pip install 'expertload[report]', or 'expertload[lab]' for experiments"
         )
     app(prog_name="expertload")

@@ -13,7 +13,16 @@ import typer
 from typer.core import TyperGroup
 
 from expertload import __version__
-from expertload.cli import lab_data, lab_evaluate, lab_ood, lab_sweep, lab_table, lab_train
+from expertload.cli import (
+    decide,
+    evaluate,
+    lab_data,
+    lab_evaluate,
+    lab_ood,
+    lab_sweep,
+    lab_table,
+    lab_train,
+)
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
 
@@ -49,6 +58,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("evaluate")(evaluate.evaluate)
+app.command("decide")(decide.decide)
+
 lab = _group("Experiments: data, training, sweeps, tables.")
 data = _group("The data sets of the lab.")
 

@@ -23,12 +23,14 @@ STEP = 1 / 32
 COLUMNS = 1024
 
 
-def along_curve(expert_load: FloatArray, *values: FloatArray) -> tuple[FloatArray, ...]:
+def along_curve(
+    expert_load: FloatArray, *values: FloatArray, columns: int = COLUMNS
+) -> tuple[FloatArray, ...]:
     """Return loads from 0 to 1 and, at each, the values that randomised thresholds reach."""
     accepted = np.exp(-np.arange(0, -math.log(1 - expert_load[-1]), STEP))
     loads = np.unique(np.concatenate([expert_load, 1 - accepted]))
     drawn = [_randomised(expert_load, value, loads) for value in values]
-    keep = visible(loads, drawn[0])
+    keep = visible(loads, drawn[0], columns)
     return (
         np.append(loads[keep], 1.0),
         *(np.append(d[keep], v[-1]) for d, v in zip(drawn, values, strict=True)),
@@ -40,15 +42,15 @@ def _randomised(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> F
     return mass / (1 - at)
 
 
-def visible(x: FloatArray, y: FloatArray) -> IntArray:
+def visible(x: FloatArray, y: FloatArray, columns: int = COLUMNS) -> IntArray:
     """Return which points of a line to draw, `x` ascending in [0, 1].
 
     In every column of pixels the first, the last, the lowest and the highest point decide what is
     seen; all others fall on ink that is there already.
     """
-    if len(x) <= 4 * COLUMNS:
+    if len(x) <= 4 * columns:
         return np.arange(len(x))
-    starts = np.unique(np.searchsorted(x, np.arange(COLUMNS) / COLUMNS))
+    starts = np.unique(np.searchsorted(x, np.arange(columns) / columns))
     starts = starts[starts < len(x)]
     ends = np.append(starts[1:], len(x))
     spans = list(zip(starts, ends, strict=True))

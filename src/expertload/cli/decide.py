@@ -1,0 +1,74 @@
+"""`expertload decide POLICY FILE`: which cases are decided, and which go to experts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expertload.cli.predictions_options import Confidence, Group, Probabilities, Query
+from expertload.cli.screen import console
+
+__all__ = ["decide"]
+
+
+def decide(
+    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="New predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .csv, .jsonl or .parquet file, written whole or not at all.",
+            show_default="CSV to standard output",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Copy a column, an identifier for instance. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    probabilities: Probabilities = None,
+    confidence: Confidence = None,
+    group: Group = None,
+    query: Query = None,
+) -> None:
+    """Apply a policy to new predictions, some rows at a time: any size fits in memory.
+
+    Every case gets its row, whether it is accepted, the model's label and its confidence.
+    """
+    from expertload.operating_point import load_operating_point
+    from expertload.predictions import ColumnNames, decide_file
+
+    _check_there(policy)
+    counts = decide_file(
+        load_operating_point(policy),
+        file,
+        out=sys.stdout if out is None else out,
+        names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
+        keep=tuple(keep or ()),
+        query=query,
+    )
+    said = console(stderr=True)  # standard output may be the decisions
+    said.print(f"{file.name}: {counts.columns}", style="dim", markup=False, soft_wrap=True)
+    said.print(
+        f"{counts.n_cases} cases: {counts.n_accepted} decided automatically, "
+        f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
+        soft_wrap=True,
+    )
+
+
+def _check_there(policy: Path) -> None:
+    from expertload.exceptions import DataNotFoundError
+
+    if not policy.is_file():
+        raise DataNotFoundError(
+            f"There is no policy {policy}. Hint: expertload evaluate FILE --save-policy {policy}"
+        )

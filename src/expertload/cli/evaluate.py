@@ -1,0 +1,217 @@
+"""`expertload evaluate FILE...`: what a file of predictions is good for."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expertload.cli.predictions_options import Confidence, Group, Label, Probabilities, Query
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.evaluation import Evaluation
+    from expertload.predictions import PredictionsTable
+    from expertload.significance import Comparison
+
+    Models = dict[str, tuple[PredictionsTable, Evaluation]]
+
+__all__ = ["evaluate"]
+
+COLUMNS = "Columns"
+
+
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database. Several files "
+            "are models compared on the same cases.",
+        ),
+    ],
+    target_accuracy: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="ACCURACY",
+            help="What automatic decisions must reach; the first one is certified. May be "
+            "repeated.",
+            show_default="0.95",
+        ),
+    ] = None,
+    confidence_level: Annotated[
+        float, typer.Option(help="Of the intervals and of the guarantee.")
+    ] = 0.95,
+    method: Annotated[
+        str, typer.Option(help="How thresholds are tested: fixed_sequence, bonferroni or sgr.")
+    ] = "fixed_sequence",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),
+    ] = None,
+    save_policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="POLICY.json",
+            help="Save the certified operating point for 'expertload decide'.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(help="What to call the model of each FILE, in order.", show_default="FILE"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
+    ] = False,
+    label: Label = None,
+    probabilities: Probabilities = None,
+    confidence: Confidence = None,
+    correct: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Whether a case is right, or its grade from 0 to 1.",
+            rich_help_panel=COLUMNS,
+            show_default="by name",
+        ),
+    ] = None,
+    group: Group = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="How much a case counts.",
+            rich_help_panel=COLUMNS,
+            show_default="by name",
+        ),
+    ] = None,
+    query: Query = None,
+) -> None:
+    """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
+
+    Columns are found by name: `y_true`, `label`, `target` or `class` with `p_*`, `prob_*` or
+    `proba_*`; or `confidence` with `correct`; `group`; `weight`.
+    """
+    if save_policy is not None and len(files) > 1:
+        raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
+    if name and len(name) != len(files):
+        raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
+    for target in filter(None, (out, save_policy)):
+        _check_folder(target)
+
+    from expertload.predictions import ColumnNames, read_predictions
+
+    names = ColumnNames(
+        label=label,
+        probabilities=probabilities,
+        confidence=confidence,
+        correct=correct,
+        group=group,
+        weight=weight,
+    )
+    models: Models = {}
+    for file, called in zip(files, name or _names(files), strict=True):
+        table = read_predictions(file, names=names, query=query)
+        models[called] = (
+            table,
+            table.evaluate(
+                target_accuracy=target_accuracy or [0.95],
+                confidence_level=confidence_level,
+                method=method,
+            ),
+        )
+    comparisons = _compare({called: found for called, (_, found) in models.items()})
+    if as_json:
+        typer.echo(json.dumps(_to_dict(models, comparisons), indent=2, allow_nan=False))
+    else:
+        _print(models, comparisons)
+    said = console(stderr=as_json)  # standard output is JSON alone
+    if out is not None:
+        _write_report(models, out, title)
+        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+    if save_policy is not None:
+        _save_policy(models, save_policy)
+        said.print(
+            f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
+    from expertload.cli.evaluation_text import print_comparisons, print_evaluation
+
+    screen = console()
+    for called, (table, found) in models.items():
+        print_evaluation(screen, called, table, found)
+    print_comparisons(screen, comparisons)
+
+
+def _names(files: list[Path]) -> list[str]:
+    """Return file names without their ends; the whole path where that does not tell them apart."""
+    stems = [file.name.partition(".")[0] or file.name for file in files]
+    if len(set(stems)) == len(files):
+        return stems
+    paths = [str(file) for file in files]
+    return (
+        paths if len(set(paths)) == len(files) else [f"{p} ({i})" for p, i in zip(paths, count(1))]
+    )
+
+
+def _check_folder(target: Path) -> None:
+    from expertload.exceptions import FileWriteError
+
+    if target.is_dir():
+        raise FileWriteError(f"{target} could not be written: it is a folder.")
+    if not target.absolute().parent.is_dir():
+        raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
+
+
+def _compare(models: dict[str, Evaluation]) -> dict[str, Comparison]:
+    """Compare each model with the first, on the same cases."""
+    first, *others = models
+    return {f"{other} minus {first}": models[other].compare(models[first]) for other in others}
+
+
+def _write_report(models: Models, out: Path, title: str) -> None:
+    from expertload.predictions._writing import saying_write_errors
+    from expertload.report import build_report
+
+    with saying_write_errors(out):
+        build_report({name: found for name, (_, found) in models.items()}, path=out, title=title)
+
+
+def _save_policy(models: Models, path: Path) -> None:
+    from expertload.exceptions import InsufficientDataError
+    from expertload.predictions._writing import saying_write_errors
+
+    called, (_, found) = next(iter(models.items()))
+    if found.certification is None or not found.is_certified:
+        raise InsufficientDataError(f"No policy was saved. {found.conditions}")
+    with saying_write_errors(path):
+        found.certification.save(path, model_name=called)
+
+
+def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from expertload import __version__
+
+    return {
+        "expertload": __version__,
+        "models": [
+            {
+                "name": called,
+                "file": table.where,
+                "columns": asdict(table.columns),
+                **found.to_dict(),
+            }
+            for called, (table, found) in models.items()
+        ],
+        "comparisons": [{"models": m, **asdict(c)} for m, c in comparisons.items()],
+    }

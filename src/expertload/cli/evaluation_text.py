@@ -1,0 +1,115 @@
+"""An evaluation as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from expertload.display._style import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from expertload.evaluation import Evaluation
+    from expertload.predictions import PredictionsTable
+    from expertload.significance import Comparison, Interval
+
+__all__ = ["print_comparisons", "print_evaluation"]
+
+N_GROUPS = 5
+
+
+def print_evaluation(
+    screen: Console, name: str, table: PredictionsTable, found: Evaluation
+) -> None:
+    """Print the numbers, the operating point in words, and the worst groups.
+
+    Examples
+    --------
+    >>> from expertload.cli.evaluation_text import print_evaluation
+    >>> callable(print_evaluation)
+    True
+    """
+    screen.print(Text(name, style="bold"), Text(f"{table.n_cases} cases", style="dim"))
+    screen.print(Text(f"{table.where}: {table.columns}", style="dim"), soft_wrap=True)
+    screen.print()
+    screen.print(_numbers(found))
+    screen.print()
+    style = "green" if found.is_certified else "yellow"
+    screen.print(Text(found.guarantee, style=style))
+    screen.print(Text(found.conditions, style="dim"))
+    if found.groups:
+        screen.print()
+        screen.print(_groups(found))
+    screen.print()
+
+
+def print_comparisons(screen: Console, comparisons: Mapping[str, Comparison]) -> None:
+    """Print the paired tests.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from expertload.cli.evaluation_text import print_comparisons
+    >>> print_comparisons(Console(), {})
+    """
+    for models, comparison in comparisons.items():
+        screen.print(Text(f"AUCOC, {models}: {comparison}"), soft_wrap=True)
+    if comparisons:
+        screen.print(Text("Tested in pairs, on the same cases.", style="dim"))
+
+
+def _numbers(found: Evaluation) -> Table:
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="dim")
+    grid.add_column(justify="right", style="bold")
+    grid.add_column(style="dim")
+    level = percent(found.confidence_level)
+    grid.add_row("AUCOC", f"{found.aucoc.estimate:.4f}", _range(found.aucoc, level, "{:.4f}"))
+    grid.add_row("accuracy", percent(found.accuracy.estimate), _range(found.accuracy, level))
+    for target, load in found.loads.items():
+        reached = "not reached" if load == 1 else percent(load)
+        grid.add_row(f"load at {percent(target)}", reached, "on these cases")
+    if found.calibration is not None:
+        grid.add_row("calibration error", percent(found.calibration.expected_error), "ECE, 15 bins")
+        if found.calibration.brier_loss is not None:
+            log_loss = f"log loss {found.calibration.log_loss:.4f}"
+            grid.add_row("Brier score", f"{found.calibration.brier_loss:.4f}", log_loss)
+    return grid
+
+
+def _range(interval: Interval, level: str, style: str = "") -> str:
+    low, high = (style.format(v) if style else percent(v) for v in (interval.low, interval.high))
+    return f"{low} to {high} ({level} interval)"
+
+
+def _groups(found: Evaluation) -> Table:
+    shown = found.groups[:N_GROUPS]
+    left_out = len(found.groups) - len(shown)
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    for heading in (
+        "worst groups" if left_out else "groups",
+        "cases",
+        "right when automatic",
+        "load",
+        "",
+    ):
+        table.add_column(
+            heading, justify="left" if heading in ("", "groups", "worst groups") else "right"
+        )
+    for group in shown:
+        rate = group.accepted_accuracy
+        right = (
+            f"{percent(rate.estimate)} ({percent(rate.low)} to {percent(rate.high)})"
+            if rate
+            else "none automatic"
+        )
+        few = Text("few cases", style="yellow") if group.is_small else Text("")
+        table.add_row(Text(group.name), str(group.n_cases), right, percent(group.expert_load), few)
+    if left_out:
+        table.add_row(Text(f"and {left_out} more", style="dim"), "", "", "", "")
+    return table

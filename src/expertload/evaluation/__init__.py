@@ -1,0 +1,15 @@
+"""Everything there is to say about one model on one set of cases, in one object."""
+
+from expertload.evaluation._groups import GroupEvaluation
+from expertload.evaluation._parts import Calibration, ConfidenceHistogram
+from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
+from expertload.evaluation.evaluation import Evaluation
+
+__all__ = [
+    "Calibration",
+    "ConfidenceHistogram",
+    "Evaluation",
+    "GroupEvaluation",
+    "evaluate_from_correctness",
+    "evaluate_predictions",
+]

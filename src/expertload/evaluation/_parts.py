@@ -1,0 +1,92 @@
+"""The parts of an evaluation that are no curve: a rate with its interval, a histogram, errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import FloatArray
+from expertload._validation import Cases
+from expertload.significance import Interval
+from expertload.significance.band import wilson
+
+__all__ = ["Calibration", "ConfidenceHistogram", "effective_size", "histogram", "rate_interval"]
+
+N_BINS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How far confidence is from accuracy, and how good the probabilities are.
+
+    Attributes
+    ----------
+    expected_error : float
+        Expected calibration error of the top label, 15 bins of equal mass.
+    kolmogorov_smirnov_error : float
+        The largest summed gap between confidence and correctness.
+    brier_loss, log_loss : float or None
+        Proper scores of the probabilities; None where only confidences are known.
+    """
+
+    expected_error: float
+    kolmogorov_smirnov_error: float
+    brier_loss: float | None = None
+    log_loss: float | None = None
+
+
+class ConfidenceHistogram(NamedTuple):
+    """How many cases of each confidence are right and wrong.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Ends of the bins; each holds its left end, the last one both.
+    right, wrong : ndarray of shape (n_bins,)
+        Cases (or weight, or grades) in each bin.
+    """
+
+    edges: FloatArray
+    right: FloatArray
+    wrong: FloatArray
+
+
+def histogram(cases: Cases) -> ConfidenceHistogram:
+    """Count right and wrong cases by confidence."""
+    confidence = cases.confidence.astype(np.float64, copy=False)
+    weight = np.ones(len(confidence)) if cases.weight is None else cases.weight
+    edges = _edges(confidence)
+    right, _ = np.histogram(confidence, edges, weights=weight * cases.correct)
+    wrong, _ = np.histogram(confidence, edges, weights=weight * (1.0 - cases.correct))
+    return ConfidenceHistogram(edges, right, wrong)
+
+
+def _edges(confidence: FloatArray) -> FloatArray:
+    """Round ends for probabilities, from the lowest one in use; the range of the data if not."""
+    low, high = float(confidence.min()), float(confidence.max())
+    if low >= 0 and high <= 1:
+        start = min(math.floor(low * 10), 9) / 10
+        return np.linspace(start, 1.0, N_BINS + 1)
+    if high == low:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, N_BINS + 1)
+
+
+def effective_size(weight: FloatArray | None, n: int) -> float:
+    """Kish's number of equally weighted cases that would tell as much."""
+    return float(n) if weight is None else float(weight.sum() ** 2 / (weight @ weight))
+
+
+def rate_interval(rate: float, n: float, level: float) -> Interval:
+    """Wilson's interval for a rate observed in n cases."""
+    low, high = wilson(np.array(rate), np.array(n), level)
+    return Interval(
+        estimate=rate,
+        low=float(low),
+        high=float(high),
+        confidence_level=level,
+        standard_error=math.sqrt(max(rate * (1 - rate), 0.0) / n),
+    )

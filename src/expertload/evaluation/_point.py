@@ -1,0 +1,78 @@
+"""The operating point that an evaluation stands on, and what may be said of it.
+
+A certified point where there is one. Where nothing can be certified, the point that reaches the
+target on these cases is shown, and it is said plainly that it promises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from expertload.display._style import percent
+from expertload.operating_point import CertifiedPoint, OperatingPoint
+from expertload.operating_point.certified import CONDITIONS, Method
+from expertload.operating_point.point import digits
+
+__all__ = ["Settled", "Source", "settle_point"]
+
+NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
+NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
+
+
+class Source(NamedTuple):
+    """How to get a point from the cases at hand."""
+
+    certify: Callable[..., CertifiedPoint]
+    choose: Callable[..., OperatingPoint]
+    is_weighted: bool
+
+
+class Settled(NamedTuple):
+    """The point, what was certified if anything could be tested, and that in words."""
+
+    point: OperatingPoint
+    certification: CertifiedPoint | None
+    guarantee: str
+    conditions: str
+
+
+def settle_point(source: Source, target: float, level: float, method: Method) -> Settled:
+    """Return the point for a target accuracy."""
+    if source.is_weighted or not 0 < target < 1:
+        why = NOT_COUNTED if source.is_weighted else NO_TARGET
+        return _described(source, target, None, why)
+    certified = source.certify(target_accuracy=target, confidence_level=level, method=method)
+    if not certified.is_certified:
+        return _described(source, target, certified, certified.guarantee)
+    return Settled(certified, certified, _promise(certified), CONDITIONS)
+
+
+def _promise(point: CertifiedPoint) -> str:
+    return (
+        f"If the model decides only the cases in which its confidence is at least "
+        f"{digits(point.threshold)}, at least {percent(point.target_accuracy)} of its decisions "
+        f"will be right (one can be {percent(point.confidence_level)} sure of that), and experts "
+        f"see {_seen(point)}."
+    )
+
+
+def _described(
+    source: Source, target: float, certification: CertifiedPoint | None, why: str
+) -> Settled:
+    point = source.choose(target_accuracy=target)
+    refusal = f"No threshold can be promised to reach {percent(target)} accuracy on new cases"
+    if point.accuracy is None:
+        return Settled(point, certification, f"{refusal}, and none does on these.", why)
+    seen = (
+        f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
+        f"right in {percent(point.accuracy)} of decisions, with {_seen(point)} left to experts."
+    )
+    return Settled(point, certification, seen, why)
+
+
+def _seen(point: OperatingPoint) -> str:
+    return (
+        f"{percent(point.expert_load)} of all cases ({point.n_delegated:g} of the "
+        f"{point.n_cases:g} examined)"
+    )

@@ -1,0 +1,180 @@
+"""What `evaluate_predictions` returns: numbers to read, to write as JSON, to compare, to report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from expertload._typing import IntArray
+from expertload._validation import Cases, check_same_cases
+from expertload.curve import COCCurve
+from expertload.evaluation._groups import GroupEvaluation
+from expertload.evaluation._parts import Calibration, ConfidenceHistogram
+from expertload.metrics import ReliabilityCurve
+from expertload.operating_point import CertifiedPoint, OperatingPoint
+from expertload.significance import (
+    COCBand,
+    Comparison,
+    Interval,
+    aucoc_paired_test_from_correctness,
+)
+
+__all__ = ["Evaluation"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """One model on one set of cases.
+
+    Attributes
+    ----------
+    n_cases : int
+        How many cases there are.
+    accuracy : Interval
+        Over all cases, were none delegated.
+    aucoc : Interval
+        Area under the COC curve, exact convention.
+    curve, band : COCCurve, COCBand
+        The curve, and an interval around every point of it.
+    loads : dict from float to float
+        The smallest load that reaches each target accuracy on these cases.
+    calibration : Calibration or None
+        None where confidences are not probabilities.
+    reliability : ReliabilityCurve or None
+        The points of the reliability diagram.
+    histogram : ConfidenceHistogram
+        Right and wrong cases by confidence.
+    operating_point : OperatingPoint
+        The threshold for `target_accuracy` and what it does here.
+    target_accuracy : float
+        The target that the operating point is for.
+    certification : CertifiedPoint or None
+        What testing gave: the operating point itself, or why there is none to certify; None
+        where no test applies (weighted cases).
+    guarantee : str
+        What may be said of the operating point, in one sentence.
+    conditions : str
+        When the guarantee holds; or why there is none, and what would suffice.
+    groups : tuple of GroupEvaluation
+        Worst first; empty where no groups were given.
+    is_weighted : bool
+        Whether cases count unequally; counts are then sums of weights.
+    confidence_level : float
+        That of every interval here.
+    """
+
+    n_cases: int
+    accuracy: Interval
+    aucoc: Interval
+    curve: COCCurve = field(repr=False)
+    band: COCBand = field(repr=False)
+    loads: Mapping[float, float]
+    calibration: Calibration | None
+    reliability: ReliabilityCurve | None = field(repr=False)
+    histogram: ConfidenceHistogram = field(repr=False)
+    operating_point: OperatingPoint
+    target_accuracy: float
+    certification: CertifiedPoint | None = field(repr=False)
+    guarantee: str
+    conditions: str
+    groups: tuple[GroupEvaluation, ...] = field(repr=False)
+    is_weighted: bool
+    confidence_level: float
+    cases: Cases = field(repr=False)
+    target: IntArray | None = field(repr=False)
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether the operating point comes with a guarantee."""
+        return self.certification is not None and self.certification.is_certified
+
+    def compare(self, other: Evaluation) -> Comparison:
+        """Test whether another model differs in AUCOC on the same cases, in the same order.
+
+        Parameters
+        ----------
+        other : Evaluation
+            The model to compare with.
+
+        Returns
+        -------
+        Comparison
+            Of this AUCOC minus the other's, in pairs; see `aucoc_paired_test`.
+
+        Examples
+        --------
+        >>> from expertload.evaluation import evaluate_from_correctness
+        >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+        >>> a = evaluate_from_correctness([0, 1, 0, 1, 1], confidence)
+        >>> b = evaluate_from_correctness([1, 0, 1, 1, 0], confidence)
+        >>> print(f"{a.compare(b).difference:.3f}")
+        0.432
+        """
+        check_same_cases(self.cases, other.cases, self.target, other.target, "compare")
+        return aucoc_paired_test_from_correctness(
+            self.cases.correct,
+            self.cases.confidence,
+            other.cases.correct,
+            other.cases.confidence,
+            confidence_level=self.confidence_level,
+            sample_weight=self.cases.weight,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number but the curve's, ready for JSON.
+
+        Examples
+        --------
+        >>> from expertload.evaluation import evaluate_from_correctness
+        >>> numbers = evaluate_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).to_dict()
+        >>> numbers["aucoc"]["estimate"], numbers["loads"]["0.95"]
+        (0.9657..., 0.25)
+        """
+        return {
+            "n_cases": self.n_cases,
+            "is_weighted": self.is_weighted,
+            "confidence_level": self.confidence_level,
+            "accuracy": asdict(self.accuracy),
+            "aucoc": asdict(self.aucoc),
+            "loads": {f"{target:g}": load for target, load in self.loads.items()},
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "operating_point": {
+                "target_accuracy": self.target_accuracy,
+                "is_certified": self.is_certified,
+                "guarantee": self.guarantee,
+                "conditions": self.conditions,
+                **_point_to_dict(self.operating_point),
+            },
+            "groups": [{**asdict(group), "is_small": group.is_small} for group in self.groups],
+        }
+
+    def __str__(self) -> str:
+        level = f"{100 * self.confidence_level:g} %"
+        lines = [
+            f"{self.n_cases} cases, {self.accuracy.estimate:.1%} right ({level} interval "
+            f"{self.accuracy.low:.1%} to {self.accuracy.high:.1%})",
+            f"AUCOC {self.aucoc}",
+            *(f"load at {t:g} accuracy: {_load(load)}" for t, load in self.loads.items()),
+            self.guarantee,
+            self.conditions,
+        ]
+        return "\n".join(lines)
+
+
+def _load(load: float) -> str:
+    return "not reached" if load == 1 else f"{load:.1%}"
+
+
+def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:
+    """JSON has no infinity: where everything is delegated there is no threshold."""
+    return {
+        "threshold": point.threshold if math.isfinite(point.threshold) else None,
+        "expert_load": point.expert_load,
+        "accuracy": point.accuracy,
+        "n_accepted": point.n_accepted,
+        "n_delegated": point.n_delegated,
+        "n_errors": point.n_errors,
+        "n_errors_spared": point.n_errors_spared,
+    }

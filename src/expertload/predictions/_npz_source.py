@@ -1,0 +1,82 @@
+"""numpy's archive: arrays by name, one row a case; nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from expertload._typing import AnyArray
+from expertload.exceptions import FileFormatError
+from expertload.predictions._source import Table
+from expertload.predictions.columns import WHOLE
+
+__all__ = ["NpzSource"]
+
+DAMAGE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    SyntaxError,
+    TypeError,
+    MemoryError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class NpzSource:
+    """The arrays of an archive; one with two dimensions is as many columns, numbered from 0."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self._path, self.where = path, where
+        self._arrays = self._load()
+        self.columns = list(self._arrays)
+
+    def read(self, names: Sequence[str]) -> Table:
+        """Return some columns whole."""
+        return {name: self._arrays[name] for name in names}
+
+    def chunks(self, names: Sequence[str], size: int) -> Iterator[Table]:
+        """Return some columns, so many rows at a time."""
+        n = max((len(self._arrays[name]) for name in names), default=0)
+        for start in range(0, n, size):
+            yield {name: self._arrays[name][start : start + size] for name in names}
+
+    def _load(self) -> Table:
+        try:
+            # Opened here, because numpy does not close a file that turns out to be damaged.
+            with self._path.open("rb") as file:
+                archive = np.load(file, allow_pickle=False)
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise ValueError("it holds one bare array")
+                with archive:
+                    arrays = {name: archive[name] for name in archive.files}
+        except DAMAGE as error:
+            reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
+            raise FileFormatError(f"{self.where} could not be read as npz: {reason}.") from error
+        return self._same_rows(dict(self._columns(arrays)))
+
+    def _columns(self, arrays: Table) -> Iterator[tuple[str, AnyArray]]:
+        for name, array in arrays.items():
+            if array.ndim == 1:
+                yield name, array
+            elif array.ndim == 2 and array.shape[1] == 1:
+                yield name, array[:, 0]
+            elif array.ndim == 2:
+                prefix = "p" if name.lower() in WHOLE else name
+                yield from ((f"{prefix}_{i}", array[:, i]) for i in range(array.shape[1]))
+
+    def _same_rows(self, columns: Table) -> Table:
+        lengths = {len(array) for array in columns.values()}
+        if len(lengths) > 1:
+            got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
+            raise FileFormatError(
+                f"The arrays of {self.where} must all have one row a case. Got rows {got}."
+            )
+        return columns

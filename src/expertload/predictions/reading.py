@@ -1,0 +1,155 @@
+"""A file of predictions as arrays that an evaluation takes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import AnyArray, FloatArray
+from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
+from expertload.exceptions import FileFormatError
+from expertload.predictions._source import Source, Table, open_source
+from expertload.predictions._values import labels_from, names_from, numbers_from
+from expertload.predictions.columns import ColumnNames, Columns, find_columns
+
+__all__ = ["PredictionsTable", "read_predictions"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PredictionsTable:
+    """What a file of predictions holds.
+
+    Attributes
+    ----------
+    where : str
+        The file's name.
+    columns : Columns
+        Which columns were taken for what.
+    n_cases : int
+        How many rows there are.
+    y_true, y_proba, labels : ndarray or None
+        Labels and probabilities, and the label of each column where it is known.
+    correct, confidence : ndarray or None
+        Correctness, and what to rank by.
+    groups, weight : ndarray or None
+        The group and the weight of each case.
+    """
+
+    where: str
+    columns: Columns
+    n_cases: int
+    y_true: AnyArray | None = None
+    y_proba: FloatArray | None = None
+    labels: AnyArray | None = None
+    correct: FloatArray | None = None
+    confidence: FloatArray | None = None
+    groups: AnyArray | None = None
+    weight: FloatArray | None = None
+
+    def evaluate(self, **options: Any) -> Evaluation:
+        """Evaluate the predictions.
+
+        Parameters
+        ----------
+        **options
+            ``target_accuracy``, ``confidence_level`` and ``method``, as in
+            `expertload.evaluation.evaluate_predictions`.
+        """
+        shared = {"groups": self.groups, "sample_weight": self.weight, **options}
+        if self.y_true is not None and self.y_proba is not None:
+            return evaluate_predictions(
+                self.y_true,
+                self.y_proba,
+                confidence=self.confidence,
+                labels=self.labels,
+                **shared,
+            )
+        return evaluate_from_correctness(
+            np.asarray(self.correct), np.asarray(self.confidence), **shared
+        )
+
+
+def read_predictions(
+    path: str | os.PathLike[str], *, names: ColumnNames | None = None, query: str | None = None
+) -> PredictionsTable:
+    r"""Read a file of predictions: CSV, Parquet, JSON Lines, npz, or a query to a database.
+
+    Parameters
+    ----------
+    path : str or path-like
+        What the file holds is told from the end of its name; ``.gz`` and ``.zst`` are unpacked.
+    names : ColumnNames, optional
+        Which column is what; found by convention where it is not said. Labels are called y_true,
+        label, target or class; probabilities p_*, prob_* or proba_*, followed by the class; or
+        there are confidence and correct. There may be group and weight.
+    query : str, optional
+        What to read from a DuckDB database, which is opened for reading only.
+
+    Returns
+    -------
+    PredictionsTable
+        The columns found, as arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.predictions import read_predictions
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "predictions.csv"
+    ...     _ = file.write_text("label,p_cat,p_dog\ncat,0.9,0.1\ndog,0.3,0.7\ncat,0.4,0.6\n")
+    ...     table = read_predictions(file)
+    >>> print(table.columns)
+    label: label, probabilities: p_cat, p_dog
+    >>> table.evaluate().accuracy.estimate
+    0.666...
+    """
+    source = open_source(path, query)
+    columns = find_columns(source.columns, names or ColumnNames(), source.where)
+    found = source.read(columns.all)
+    n_cases = len(found[columns.all[0]])
+    if n_cases == 0:
+        raise FileFormatError(f"{source.where} holds no cases.")
+    return PredictionsTable(
+        where=source.where, columns=columns, n_cases=n_cases, **_arrays(source, columns, found)
+    )
+
+
+def _arrays(source: Source, columns: Columns, found: Table) -> dict[str, Any]:
+    def numbers(name: str | None) -> FloatArray | None:
+        return None if name is None else numbers_from(found[name], name, source.where)
+
+    arrays: dict[str, Any] = {
+        "correct": numbers(columns.correct),
+        "confidence": numbers(columns.confidence),
+        "weight": numbers(columns.weight),
+        "groups": None if columns.group is None else names_from(found[columns.group]),
+    }
+    if columns.label is not None:
+        y_true = labels_from(found[columns.label], columns.label, source.where)
+        arrays["y_true"], arrays["labels"] = _match(y_true, columns.classes)
+        arrays["y_proba"] = np.column_stack(
+            [numbers_from(found[name], name, source.where) for name in columns.probabilities]
+        )
+    return arrays
+
+
+def _match(y_true: AnyArray, classes: tuple[str, ...]) -> tuple[AnyArray, AnyArray | None]:
+    """Return labels and the label of each column, in one kind.
+
+    Columns named after numbers belong to labels that are numbers; columns named after anything
+    else belong to labels of that name, or to their place if labels are numbers from 0.
+    """
+    if len(classes) == 1:
+        return y_true, None
+    if y_true.dtype.kind in "UT":
+        return y_true, np.array(classes)
+    if all(name.isascii() and name.isdigit() and len(name) < 18 for name in classes):
+        return y_true, np.array([int(name) for name in classes])
+    places = range(len(classes))
+    if np.isin(y_true, places).all():
+        return np.array(classes)[y_true.astype(np.int64)], np.array(classes)
+    return y_true, None

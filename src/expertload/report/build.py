@@ -1,0 +1,183 @@
+"""Write the report: the template, the style and the script become one file.
+
+The page fetches nothing and runs nothing but its own script. Both are enforced by the browser: the
+page carries a content security policy that allows one style sheet and one script, named by their
+hashes, and no connection at all. So even a name that smuggled a tag past the escaping stays inert.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from expertload._files import write_atomically
+from expertload._validation import (
+    check_evaluations,
+    check_fraction,
+    check_positive,
+    require_extra,
+)
+from expertload.evaluation import Evaluation
+from expertload.report._page import FORMATS, ModelPart, models_of_page
+from expertload.report._scale import Frame
+
+__all__ = ["build_report"]
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def build_report(
+    models: Mapping[str, Evaluation] | Evaluation,
+    *,
+    path: str | os.PathLike[str],
+    title: str = "Expert load report",
+    note: str | None = None,
+    expert_accuracy: float = 1.0,
+    volume: float | None = None,
+    minutes_a_case: float = 3.0,
+    created: datetime | None = None,
+) -> Path:
+    """Write a self-contained HTML page about one model, or several compared.
+
+    Parameters
+    ----------
+    models : mapping from str to Evaluation, or Evaluation
+        What `expertload.evaluation.evaluate_predictions` returned, by the model's name. The
+        others are compared with the first one.
+    path : str or path-like
+        Where to write; the file is replaced whole or not at all.
+    title : str, default="Expert load report"
+        The heading of the page.
+    note : str, optional
+        A paragraph under the heading: where the data come from, for instance.
+    expert_accuracy : float, default=1.0
+        How often experts are right; readers can change it on the page.
+    volume : float, optional
+        How many cases to work out the hours of review for; as many as were evaluated by default.
+        Readers can change it on the page.
+    minutes_a_case : float, default=3.0
+        How long the review of one case takes; readers can change it on the page.
+    created : datetime, optional
+        The date on the page, now by default.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.evaluation import evaluate_from_correctness
+    >>> from expertload.report import build_report
+    >>> evaluation = evaluate_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = build_report({"triage": evaluation}, path=Path(folder) / "report.html")
+    ...     page.read_text(encoding="utf-8").count("triage") > 0
+    True
+    """
+    caller = "build_report"
+    evaluations = check_evaluations(models, Evaluation, caller)
+    defaults = {
+        "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy", caller),
+        "volume": check_positive(
+            next(iter(evaluations.values())).n_cases if volume is None else volume,
+            "volume",
+            caller,
+            zero=True,
+        ),
+        "minutes": check_positive(minutes_a_case, "minutes_a_case", caller, zero=True),
+    }
+    page = _render(evaluations, defaults, title, note, created or datetime.now(UTC))
+    write_atomically(path, page.encode("utf-8", "replace"))  # a file name may be no text
+    return Path(path)
+
+
+def _render(
+    models: Mapping[str, Evaluation],
+    defaults: dict[str, float],
+    title: str,
+    note: str | None,
+    created: datetime,
+) -> str:
+    jinja2 = require_extra("jinja2", "report", "The report")
+    parts, frame = models_of_page(models)
+    style, script = ((TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FORMATS)
+    page: str = environment.get_template("page.html.j2").render(
+        title=title,
+        note=note,
+        created=created,
+        models=parts,
+        frame=frame,
+        defaults=defaults,
+        style=_inline(style),
+        script=_inline(script),
+        policy=_policy(style, script),
+        payload=_inline(_payload(parts, frame, defaults)),
+        versions=_versions(),
+    )
+    return page
+
+
+def _inline(text: str) -> Any:
+    """Mark our own text as safe to write as it is."""
+    markup = require_extra("markupsafe", "report", "The report")
+    return markup.Markup(text)
+
+
+def _policy(style: str, script: str) -> str:
+    """Return a policy that allows these two, an empty icon, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -> str:
+    """Return the numbers behind the slider; a tag inside a string can never end the block."""
+    data = {
+        "models": [
+            {
+                "name": part.name,
+                "histogram": part.histogram.frame.x_range,
+                **part.stops.to_dict(),
+            }
+            for part in parts
+        ],
+        "frame": {"x": [frame.left, frame.right], "y": [frame.bottom, frame.top]},
+        "accuracy": frame.y_range,
+        "strip": [parts[0].histogram.frame.left, parts[0].histogram.frame.right],
+        **defaults,
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _versions() -> str:
+    from expertload import __version__
+
+    return f"expertload {__version__}, numpy {np.__version__}, Python {platform.python_version()}"

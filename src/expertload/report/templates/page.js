@@ -1,0 +1,221 @@
+"use strict";
+// The slider reads the library's counts and intervals; only shares and products are worked out here.
+(() => {
+  const data = JSON.parse(document.getElementById("numbers").textContent);
+  const by = (id) => document.getElementById(id);
+  const all = (query) => [...document.querySelectorAll(query)];
+  const slider = by("stop");
+  const inputs = { expert: by("expert-accuracy"), volume: by("volume"), minutes: by("minutes") };
+  const kept = data.models.map((model) => model.start);
+  let current = 0;
+
+  // ---------------------------------------------------------------- numbers
+
+  function at(model, stop) {
+    const total = model.accepted[0];
+    const accepted = model.accepted[stop];
+    const errors = model.errors[stop];
+    const delegated = total - accepted;
+    return {
+      threshold: model.threshold[stop],
+      total,
+      accepted,
+      delegated,
+      errors,
+      load: delegated / total,
+      accuracy: accepted > 0 ? 1 - errors / accepted : null,
+      low: accepted > 0 ? model.low[stop] : null,
+      high: accepted > 0 ? model.high[stop] : null,
+      spared: model.errors[0] - errors,
+      allErrors: model.errors[0],
+    };
+  }
+
+  const assumed = (input, fallback, scale) =>
+    input.value !== "" && input.validity.valid ? Number(input.value) / scale : fallback;
+
+  function outlook(point) {
+    const expert = assumed(inputs.expert, data.expertAccuracy, 100);
+    const volume = assumed(inputs.volume, data.volume, 1);
+    const minutes = assumed(inputs.minutes, data.minutes, 1);
+    return {
+      team: (point.accepted - point.errors + expert * point.delegated) / point.total,
+      hours: (volume * point.load * minutes) / 60,
+      allHours: (volume * minutes) / 60,
+    };
+  }
+
+  // ---------------------------------------------------------------- words
+
+  function percent(share) {
+    const number = 100 * share;
+    const hides = (text) => number !== 0 && number !== 100 && !(Number(text) > 0 && Number(text) < 100);
+    let decimals = 1;
+    while (decimals < 9 && hides(number.toFixed(decimals))) decimals += 1;
+    return `${Number(number.toFixed(decimals))} %`;
+  }
+
+  const grouped = (text) => text.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+
+  function count(number) {
+    if (Number.isInteger(number)) return grouped(String(number));
+    const decimals = Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
+    const [whole, rest] = number.toFixed(decimals).split(".");
+    return grouped(whole) + (rest ? `.${rest}` : "");
+  }
+
+  function digits(threshold) {
+    let places = 4;
+    while (places < 17 && threshold !== 1 && Number(threshold.toPrecision(places)) === 1) places += 1;
+    return String(Number(threshold.toPrecision(places)));
+  }
+
+  function inWords(point) {
+    if (point.accuracy === null) return "Everything is delegated: all cases go to experts";
+    return (
+      `Threshold ${digits(point.threshold)}: ${percent(point.load)} of cases to experts, ` +
+      `${percent(point.accuracy)} accuracy, ${percent(point.low)} to ${percent(point.high)}`
+    );
+  }
+
+  // ---------------------------------------------------------------- drawing
+
+  const along = ([start, end], share) => start + share * (end - start);
+  const inside = (share) => Math.min(1, Math.max(0, share));
+
+  function show(id, value, text) {
+    by(id).value = value === null ? "" : String(value);
+    by(id).textContent = value === null ? "none" : text(value);
+  }
+
+  function showNumbers(point) {
+    show("threshold", point.threshold, digits);
+    by("threshold").title = point.threshold === null ? "" : String(point.threshold);
+    show("load", point.load, percent);
+    by("delegated").textContent = `${count(point.delegated)} of ${count(point.total)} cases`;
+    show("accuracy", point.accuracy, percent);
+    by("interval-text").hidden = point.accuracy === null;
+    show("low", point.low, percent);
+    show("high", point.high, percent);
+    show("spared", point.spared, count);
+    show("all-errors", point.allErrors, count);
+    show("remaining", point.errors, count);
+    const { team, hours, allHours } = outlook(point);
+    show("team", team, percent);
+    show("hours", hours, count);
+    show("all-hours", allHours, count);
+  }
+
+  function placeMarker(point) {
+    const [low, high] = data.accuracy;
+    const x = along(data.frame.x, point.load);
+    const y = along(data.frame.y, point.accuracy === null ? 0 : inside((point.accuracy - low) / (high - low)));
+    by("dot").setAttribute("cx", x);
+    by("dot").setAttribute("cy", y);
+    by("dot").classList.toggle("hollow", point.accuracy === null || point.accuracy < low);
+    by("guide").setAttribute("x1", x);
+    by("guide").setAttribute("x2", x);
+    by("guide").setAttribute("y1", y);
+  }
+
+  function placeThreshold(model, point) {
+    const [low, high] = model.histogram;
+    const share = point.threshold === null ? 1 : inside((point.threshold - low) / (high - low));
+    for (const line of all(`[data-model="${current}"] line.threshold`)) {
+      line.setAttribute("x1", along(data.strip, share));
+      line.setAttribute("x2", along(data.strip, share));
+    }
+  }
+
+  function update() {
+    const model = data.models[current];
+    const stop = Number(slider.value);
+    const point = at(model, stop);
+    kept[current] = stop;
+    slider.setAttribute("aria-valuetext", inWords(point));
+    showNumbers(point);
+    placeMarker(point);
+    placeThreshold(model, point);
+    for (const button of all(`.marks[data-model="${current}"] button`)) {
+      button.setAttribute("aria-current", String(Number(button.dataset.stop) === stop));
+    }
+  }
+
+  function choose(index) {
+    current = index;
+    for (const part of all("[data-model]")) part.hidden = Number(part.dataset.model) !== index;
+    for (const curve of all("[data-curve]")) {
+      const chosen = Number(curve.dataset.curve) === index;
+      curve.classList.toggle("chosen", chosen);
+      if (chosen) curve.parentNode.append(curve); // drawn last, so drawn on top
+    }
+    slider.max = data.models[index].accepted.length - 1;
+    slider.value = kept[index];
+    update();
+  }
+
+  // ---------------------------------------------------------------- what readers do
+
+  function nearestStop(load) {
+    const { accepted } = data.models[current];
+    const wanted = accepted[0] * (1 - load);
+    let best = 0;
+    accepted.forEach((value, stop) => {
+      if (Math.abs(value - wanted) < Math.abs(accepted[best] - wanted)) best = stop;
+    });
+    return best;
+  }
+
+  function follow(event) {
+    const box = by("coc").getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * by("coc").viewBox.baseVal.width;
+    const [start, end] = data.frame.x;
+    slider.value = nearestStop(inside((x - start) / (end - start)));
+    update();
+  }
+
+  function jump(event) {
+    const leap = { PageUp: 1, PageDown: -1 }[event.key];
+    if (!leap) return;
+    event.preventDefault();
+    slider.value = Number(slider.value) + leap * Math.max(1, Math.round(slider.max / 20));
+    update();
+  }
+
+  function turn() {
+    const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const theme = document.documentElement.dataset.theme || (isDark ? "dark" : "light");
+    setTheme(theme === "dark" ? "light" : "dark");
+  }
+
+  function setTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+    by("theme").setAttribute("aria-pressed", String(theme === "dark"));
+  }
+
+  slider.addEventListener("input", update);
+  slider.addEventListener("keydown", jump);
+  by("coc").addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "mouse") by("coc").setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  by("coc").addEventListener("pointermove", (event) => event.buttons && follow(event));
+  for (const button of all("[data-stop]")) {
+    button.addEventListener("click", () => {
+      slider.value = button.dataset.stop;
+      update();
+    });
+  }
+  for (const radio of all('input[name="model"]')) {
+    radio.addEventListener("change", () => choose(Number(radio.value)));
+  }
+  for (const input of Object.values(inputs)) input.addEventListener("input", update);
+  by("theme").addEventListener("click", turn);
+  by("theme").setAttribute(
+    "aria-pressed",
+    String(matchMedia("(prefers-color-scheme: dark)").matches),
+  );
+
+  document.documentElement.classList.add("has-script");
+  choose(0);
+})();

@@ -1,0 +1,212 @@
+"""`expertload evaluate` and `expertload decide`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import expertload
+from expertload.cli.app import app
+from expertload.evaluation import evaluate_predictions
+from expertload.operating_point import load_operating_point
+from tests.predictions.files import CLASSES, predictions, write
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        assert result.exit_code == code, result.output
+        if code == 1:
+            assert len(result.stderr.strip().splitlines()) == 1
+            assert "Traceback" not in result.output
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def table():
+    return predictions(2000)
+
+
+@pytest.fixture
+def file(tmp_path, table):
+    write(tmp_path / "model.csv", table)
+    return tmp_path / "model.csv"
+
+
+def evaluation_of(table, **options):
+    proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
+    return evaluate_predictions(
+        table["label"], proba, labels=CLASSES, groups=table["group"], **options
+    )
+
+
+def test_a_summary_for_people(run, file, table):
+    text = " ".join(run("evaluate", file, "--target-accuracy", 0.97).stdout.split())
+    found = evaluation_of(table, target_accuracy=0.97)
+    assert "label: label, probabilities: p_cat, p_dog, p_owl, group: group" in text
+    assert f"AUCOC {found.aucoc.estimate:.4f} {found.aucoc.low:.4f} to" in text
+    assert found.guarantee in text
+    assert found.is_certified
+    assert "load at 97 %" in text
+    for group in found.groups:
+        assert group.name in text
+
+
+def test_json_for_machines_and_nothing_else_on_standard_output(run, file, table):
+    result = run("evaluate", file, "--json", "--out", "r.html", "--confidence-level", 0.9)
+    printed = json.loads(result.stdout)
+    found = evaluation_of(table, confidence_level=0.9).to_dict()
+    (model,) = printed["models"]
+    assert model["name"] == "model"
+    assert model["file"] == "model.csv"
+    assert {key: model[key] for key in found} == json.loads(json.dumps(found))
+    assert printed["comparisons"] == []
+    assert "r.html" in result.stderr
+
+
+def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
+    other = predictions(2000, seed=1)
+    write(tmp_path / "other.parquet", other)
+    result = run("evaluate", file, "other.parquet", "--json")
+    (comparison,) = json.loads(result.stdout)["comparisons"]
+    expected = evaluation_of(other).compare(evaluation_of(table))
+    assert comparison["models"] == "other minus model"
+    assert comparison["difference"] == expected.difference
+    assert comparison["p_value"] == expected.p_value
+    text = run("evaluate", file, "other.parquet").stdout
+    assert f"{expected}" in text
+    write(tmp_path / "shuffled.csv", {k: v[::-1] for k, v in other.items()})
+    assert "same cases" in run("evaluate", file, "shuffled.csv", code=1).stderr
+
+
+def test_the_report_has_the_models_by_name(run, file, tmp_path):
+    run(
+        "evaluate",
+        file,
+        file,
+        "--name",
+        "old",
+        "--name",
+        "new <b>",
+        "--out",
+        "r.html",
+        "--title",
+        "T",
+    )
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "new &lt;b&gt;" in page
+    assert "<title>T</title>" in page
+    assert "model.csv (2)" in run("evaluate", "model.csv", "model.csv").stdout
+
+
+def test_evaluate_then_decide(run, file, table, tmp_path):
+    result = run("evaluate", file, "--target-accuracy", 0.97, "--save-policy", "policy.json")
+    assert "expertload decide policy.json" in result.stdout
+    policy = load_operating_point(tmp_path / "policy.json")
+    assert policy.origin.model_name == "model"
+    assert policy.is_certified
+    new = predictions(500, seed=3)
+    write(tmp_path / "new.jsonl", new)
+    result = run("decide", "policy.json", "new.jsonl", "--out", "d.csv", "--keep", "id")
+    proba = np.column_stack([new[f"p_{name}"] for name in CLASSES])
+    n_accepted = int(policy.decide(proba).accepted.sum())
+    assert f"500 cases: {n_accepted} decided automatically" in result.stderr
+    assert result.stdout == ""
+    to_screen = run("decide", "policy.json", "new.jsonl", "--keep", "id")
+    assert to_screen.stdout == (tmp_path / "d.csv").read_text()
+    assert to_screen.stdout.splitlines()[0] == "row,id,accepted,label,confidence"
+
+
+def test_nothing_certified_saves_no_policy_but_still_says_what_was_found(run, tmp_path):
+    write(tmp_path / "few.csv", predictions(40))
+    result = run("evaluate", "few.csv", "--save-policy", "policy.json", code=1)
+    assert "AUCOC" in result.stdout
+    assert "No policy was saved" in result.stderr
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_many_groups_show_the_worst(run, tmp_path, table):
+    write(tmp_path / "m.csv", {**table, "group": table["id"] % 40})
+    text = run("evaluate", "m.csv").stdout
+    assert "worst groups" in text
+    assert "and 35 more" in text
+
+
+def test_weights_and_grades(run, tmp_path):
+    rows = "\n".join(f"{i % 5 / 4},{i},{i % 3}" for i in range(50))
+    (tmp_path / "g.csv").write_text(f"correct,confidence,weight\n{rows}\n")
+    text = " ".join(run("evaluate", "g.csv").stdout.split())
+    assert "weight: weight" in text
+    assert "cannot be certified" in text
+    assert "calibration" not in text
+
+
+def test_a_database(run, tmp_path, table):
+    write(tmp_path / "cases.duckdb", table)
+    result = run("evaluate", "cases.duckdb", "--query", "FROM cases LIMIT 100", "--json")
+    assert json.loads(result.stdout)["models"][0]["n_cases"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["evaluate", "none.csv"], "There is no file"),
+        (["evaluate", "model.csv", "--label", "truth"], "There is no column 'truth'"),
+        (["evaluate", "model.csv", "--target-accuracy", "97"], "pass 0.97 for 97 %"),
+        (["evaluate", "model.csv", "--confidence-level", "95"], "confidence_level"),
+        (["evaluate", "model.csv", "--method", "magic"], "fixed_sequence"),
+        (["evaluate", "model.csv", "--out", "no/r.html"], "There is no folder no"),
+        (["evaluate", "model.csv", "--save-policy", "no/p.json"], "There is no folder no"),
+        (["evaluate", "model.csv", "--out", "."], "could not be written"),
+        (["evaluate", "model.csv", "--query", "SELECT 1"], "needs a DuckDB database"),
+        (["decide", "none.json", "model.csv"], "There is no policy none.json"),
+        (["decide", "model.csv", "model.csv"], "not valid JSON"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence_and_exit_code_one(run, file, tmp_path, arguments, says):
+    assert says in run(*arguments, code=1).stderr
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate"],
+        ["evaluate", "model.csv", "--target-accuracy", "high"],
+        ["evaluate", "model.csv", "model.csv", "--save-policy", "p.json"],
+        ["evaluate", "model.csv", "--name", "a", "--name", "b"],
+        ["evaluate", "model.csv", "--nonsense"],
+        ["decide", "policy.json"],
+    ],
+)
+def test_misuse_is_exit_code_two(run, file, arguments):
+    run(*arguments, code=2)
+
+
+def test_help_imports_nothing_heavy_and_shows_the_patterns():
+    code = (
+        "import sys; from typer.testing import CliRunner; from expertload.cli.app import app;"
+        "print(CliRunner().invoke(app, ['evaluate', '--help']).stdout);"
+        "print([m for m in ('duckdb', 'jinja2', 'torch', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(expertload.__file__).parents[1]), "COLUMNS": "200"},
+    )
+    assert "p_*, prob_* or proba_*" in done.stdout
+    assert done.stdout.rstrip().endswith("[]")

@@ -1,0 +1,187 @@
+"""One object that agrees with every function it stands for."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import expertload
+from expertload import metrics, operating_point, significance
+from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
+
+
+def predictions(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    y_true = np.random.default_rng(n).integers(0, 3, n)
+    logits = rng.normal(0, 1, (n, 3))
+    logits[np.arange(n), y_true] += 2
+    proba = np.exp(logits)
+    return y_true, proba / proba.sum(axis=1, keepdims=True)
+
+
+def test_numbers_are_those_of_the_functions():
+    y, proba = predictions()
+    found = evaluate_predictions(y, proba, target_accuracy=(0.9, 0.8), confidence_level=0.9)
+    assert found.accuracy.estimate == np.mean(proba.argmax(axis=1) == y)
+    assert found.aucoc == significance.aucoc_interval(y, proba, confidence_level=0.9)
+    for ours, theirs in zip(found.curve, expertload.coc_curve(y, proba), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    band = significance.coc_band(y, proba, confidence_level=0.9)
+    np.testing.assert_array_equal(found.band.low, band.low)
+    assert list(found.loads) == [0.8, 0.9, 0.95, 0.99]
+    for target, load in found.loads.items():
+        assert load == expertload.load_at_accuracy(y, proba, target_accuracy=target)
+    calibration = found.calibration
+    assert calibration.expected_error == metrics.expected_calibration_error(y, proba)
+    assert calibration.kolmogorov_smirnov_error == metrics.kolmogorov_smirnov_error(y, proba)
+    assert calibration.brier_loss == metrics.brier_loss(y, proba)
+    assert calibration.log_loss == metrics.log_loss(y, proba)
+    point = operating_point.certify(y, proba, target_accuracy=0.9, confidence_level=0.9)
+    assert found.operating_point == point
+    assert found.is_certified
+    assert "90 % sure" in found.guarantee
+
+
+def test_string_labels_and_own_confidence():
+    y, proba = predictions()
+    names = np.array(["cat", "dog", "owl"])
+    rank = proba.max(axis=1) ** 2 - 3
+    found = evaluate_predictions(names[y], proba, confidence=rank, labels=names)
+    assert found.aucoc == significance.aucoc_interval(y, proba)
+    assert found.calibration.expected_error == metrics.expected_calibration_error(y, proba)
+    assert found.operating_point.origin.ranked_by == "given_confidence"
+    assert found.operating_point.origin.labels == ("cat", "dog", "owl")
+    assert found.histogram.edges[0] == rank.min()
+
+
+def test_where_nothing_is_certified_the_point_is_described_and_said_to_promise_nothing():
+    y, proba = predictions(60)
+    found = evaluate_predictions(y, proba, target_accuracy=0.95)
+    assert not found.is_certified
+    assert found.operating_point == operating_point.choose(y, proba, target_accuracy=0.95)
+    assert "No threshold can be promised" in found.guarantee
+    assert "Nothing is certified" in found.conditions
+    hopeless = evaluate_from_correctness([0, 0, 0], [0.1, 0.2, 0.3])
+    assert "none does on these" in hopeless.guarantee
+    assert hopeless.to_dict()["operating_point"]["threshold"] is None
+
+
+def test_weighted_cases_are_described_but_not_certified():
+    y, proba = predictions()
+    weight = np.random.default_rng(1).random(len(y))
+    weight[:10] = 0
+    found = evaluate_predictions(y, proba, sample_weight=weight, groups=y)
+    assert found.is_weighted
+    assert found.certification is None
+    assert "cannot be certified" in found.conditions
+    assert found.n_cases == len(y) - 10
+    assert sum(group.n_cases for group in found.groups) == found.n_cases
+    kept = evaluate_predictions(y[10:], proba[10:], sample_weight=weight[10:])
+    assert found.aucoc.estimate == pytest.approx(kept.aucoc.estimate)
+    assert found.accuracy.low == pytest.approx(kept.accuracy.low)
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_extreme_targets_are_not_tested(target):
+    found = evaluate_from_correctness([1] * 99 + [0], range(100), target_accuracy=target)
+    assert found.certification is None
+    assert "No finite number" in found.conditions
+
+
+def test_groups_are_read_at_one_threshold_worst_first():
+    y, proba = predictions()
+    site = np.where(np.arange(len(y)) % 3 == 0, "A", "B").astype(object)
+    site[:5] = None
+    found = evaluate_predictions(y, proba, groups=site, target_accuracy=0.9)
+    assert {group.name for group in found.groups} == {"A", "B", "(missing)"}
+    rates = [group.accepted_accuracy.estimate for group in found.groups]
+    assert rates == sorted(rates)
+    for group in found.groups:
+        rows = np.array([(v or "(missing)") == group.name for v in site])
+        there = operating_point.at_threshold(
+            y[rows], proba[rows], threshold=found.operating_point.threshold
+        )
+        assert group.expert_load == there.expert_load
+        assert group.accepted_accuracy.estimate == there.accuracy
+        assert group.n_accepted == there.n_accepted
+        if len(np.unique(y[rows])) == 3:
+            assert group.aucoc == expertload.aucoc_score(y[rows], proba[rows])
+    assert next(g for g in found.groups if g.name == "(missing)").is_small
+
+
+def test_a_group_that_is_delegated_whole_comes_last():
+    found = evaluate_from_correctness(
+        [1] * 70 + [0] * 30, np.arange(100)[::-1], groups=["up"] * 70 + ["down"] * 30
+    )
+    assert [g.name for g in found.groups] == ["up", "down"]
+    assert found.groups[1].accepted_accuracy is None
+
+
+def test_groups_that_are_no_groups():
+    with pytest.raises(ParameterError, match="identifier"):
+        evaluate_from_correctness([1] * 2000, range(2000), groups=range(2000))
+    with pytest.raises(ShapeError, match="group for each of 3 cases"):
+        evaluate_from_correctness([1, 0, 1], [0.1, 0.2, 0.3], groups=["a"])
+
+
+def test_comparison_is_the_paired_test_and_needs_the_same_cases():
+    (y, a), (_, b) = predictions(seed=0), predictions(seed=1)
+    first, second = evaluate_predictions(y, a), evaluate_predictions(y, b)
+    assert first.compare(second) == significance.aucoc_paired_test(y, a, b)
+    with pytest.raises(ShapeError, match="labels that differ"):
+        first.compare(evaluate_predictions(y[::-1], b))
+    with pytest.raises(ShapeError, match="weights that differ"):
+        first.compare(evaluate_predictions(y, b, sample_weight=np.ones(len(y))))
+    with pytest.raises(ShapeError, match="one row a case"):
+        first.compare(evaluate_predictions(y[:9], b[:9]))
+
+
+@pytest.mark.parametrize("wrong", ["0.9", [], 95, [0.9, 95], None])
+def test_wrong_targets(wrong):
+    with pytest.raises(ParameterError, match="target_accuracy"):
+        evaluate_from_correctness([0, 1], [0.1, 0.2], target_accuracy=wrong)
+
+
+def test_one_case_is_too_few():
+    with pytest.raises(InsufficientDataError, match="at least 2"):
+        evaluate_from_correctness([1], [0.5])
+
+
+def test_text_and_json_say_the_same():
+    y, proba = predictions()
+    found = evaluate_predictions(y, proba, groups=y, target_accuracy=0.9)
+    numbers = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert numbers["aucoc"]["estimate"] == found.aucoc.estimate
+    assert numbers["operating_point"]["threshold"] == found.operating_point.threshold
+    assert [g["name"] for g in numbers["groups"]] == [g.name for g in found.groups]
+    text = str(found)
+    assert f"AUCOC {found.aucoc}" in text
+    assert found.guarantee in text
+    assert "load at 0.9" in text
+
+
+grades = st.lists(
+    st.tuples(st.sampled_from([0, 0.5, 1]), st.floats(-5, 5, width=32), st.sampled_from("ab")),
+    min_size=2,
+    max_size=40,
+)
+
+
+@given(grades)
+def test_any_cases_add_up(rows):
+    correct, confidence, group = zip(*rows, strict=True)
+    found = evaluate_from_correctness(correct, confidence, groups=group)
+    edges, right, wrong = found.histogram
+    assert right.sum() == pytest.approx(sum(correct))
+    assert right.sum() + wrong.sum() == pytest.approx(len(rows))
+    assert edges[0] <= min(confidence)
+    assert max(confidence) <= edges[-1]
+    assert sum(g.n_cases for g in found.groups) == len(rows)
+    accepted = sum(g.n_accepted for g in found.groups)
+    assert accepted == found.operating_point.n_accepted
+    json.dumps(found.to_dict(), allow_nan=False)

@@ -1,0 +1,167 @@
+"""Every kind of file gives the same arrays; columns are found, or named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.exceptions import DataNotFoundError, FileFormatError, LabelError
+from expertload.predictions import ColumnNames, Columns, read_predictions
+from tests.predictions.files import CLASSES, KINDS, predictions, write
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def make(text, name="predictions.csv", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_text(text, encoding=encoding)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_of_files_agree(tmp_path, kind):
+    table = predictions()
+    path = tmp_path / f"predictions.{kind}"
+    query = write(path, table)
+    found = read_predictions(path, query=query)
+    proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
+    np.testing.assert_array_equal(found.y_true, table["label"])
+    np.testing.assert_array_equal(found.y_proba, proba)
+    assert found.labels.tolist() == list(CLASSES)
+    assert found.groups.tolist() == table["group"].tolist()
+    assert found.columns == Columns(
+        label="label",
+        probabilities=("p_cat", "p_dog", "p_owl"),
+        classes=CLASSES,
+        group="group",
+    )
+    expected = evaluate_predictions(table["label"], proba, groups=table["group"], labels=CLASSES)
+    assert found.evaluate().to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize("label", ["y_true", "Label", "TARGET", "class"])
+@pytest.mark.parametrize("prefix", ["p_", "prob_", "Proba_"])
+def test_columns_by_convention(csv, label, prefix):
+    path = csv(f"{label},{prefix}a,{prefix}b,weight\na,0.9,0.1,1\nb,0.2,0.8,2\n")
+    found = read_predictions(path)
+    assert found.columns.label == label
+    assert found.columns.classes == ("a", "b")
+    assert found.weight.tolist() == [1, 2]
+
+
+def test_columns_by_name(csv):
+    path = csv(
+        "diagnosis,sick score,well score,site,w,label\n sick,0.9,0.1,x,1,0\nwell,0.2,0.8,y,3,1\n"
+    )
+    names = ColumnNames(label="diagnosis", probabilities="* score", group="site", weight="w")
+    found = read_predictions(path, names=names)
+    assert found.columns.classes == ("sick", "well")
+    assert found.groups.tolist() == ["x", "y"]
+    listed = ColumnNames(label="diagnosis", probabilities="well score, sick score")
+    assert read_predictions(path, names=listed).columns.probabilities == (
+        "well score",
+        "sick score",
+    )
+
+
+def test_confidence_and_correct(csv):
+    path = csv("confidence,correct\n0.9,true\n0.2,false\n0.5,true\n")
+    found = read_predictions(path)
+    expected = evaluate_from_correctness([1, 0, 1], [0.9, 0.2, 0.5])
+    assert found.evaluate().to_dict() == expected.to_dict()
+    graded = csv("dice,certainty\n0.5,-3\n0.25,12\n", "graded.csv")
+    names = ColumnNames(correct="dice", confidence="certainty")
+    assert read_predictions(graded, names=names).correct.tolist() == [0.5, 0.25]
+
+
+def test_own_confidence_beside_probabilities(csv):
+    path = csv("label,p_0,p_1,energy\n0,0.9,0.1,3\n1,0.6,0.4,1\n")
+    assert read_predictions(path).confidence is None
+    found = read_predictions(path, names=ColumnNames(confidence="energy"))
+    assert found.confidence.tolist() == [3, 1]
+    assert found.evaluate().curve.thresholds.tolist() == [1, 3]
+
+
+def test_one_column_is_the_probability_of_the_second_class(csv):
+    found = read_predictions(csv("label,p_sick\n0,0.1\n1,0.7\n"))
+    assert found.evaluate().accuracy.estimate == 1
+    named = read_predictions(csv("label,proba\nill,0.1\nwell,0.7\n", "named.csv"))
+    assert named.evaluate().accuracy.estimate == 1
+
+
+def test_columns_named_after_numbers_belong_to_those_labels(csv):
+    found = read_predictions(csv("label,p_10,p_2\n10,0.9,0.1\n2,0.3,0.7\n"))
+    assert found.labels.tolist() == [10, 2]
+    assert found.evaluate().accuracy.estimate == 1
+
+
+def test_numbers_from_zero_are_places_among_named_columns(csv):
+    found = read_predictions(csv("label,p_cat,p_dog\n0,0.9,0.1\n1,0.3,0.7\n"))
+    assert found.y_true.tolist() == ["cat", "dog"]
+    unknown = read_predictions(csv("label,p_cat,p_dog\n1,0.9,0.1\n2,0.3,0.7\n", "b.csv"))
+    with pytest.raises(LabelError, match="column numbers from 0 to 1"):
+        unknown.evaluate()
+
+
+def test_labels_that_name_no_column_are_refused_not_matched_by_order(csv):
+    found = read_predictions(csv("label,p_0,p_1\ncat,0.9,0.1\ndog,0.2,0.8\n"))
+    with pytest.raises(LabelError, match="names no column"):
+        found.evaluate()
+
+
+def test_matrix_in_an_npz(tmp_path):
+    table = predictions()
+    proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
+    y = np.searchsorted(CLASSES, table["label"])
+    path = tmp_path / "m.npz"
+    np.savez(path, y_true=y[:, None], y_proba=proba.astype(np.float32), features=np.ones((300, 7)))
+    found = read_predictions(path)
+    assert found.y_proba.dtype == np.float32
+    assert found.evaluate().aucoc == evaluate_predictions(y, proba.astype(np.float32)).aucoc
+    renamed = tmp_path / "r.npz"
+    np.savez(renamed, y_true=y, softmax=proba)
+    found = read_predictions(renamed, names=ColumnNames(probabilities="softmax_*"))
+    assert found.y_proba.tolist() == proba.tolist()
+
+
+def test_names_with_stars_and_brackets_mean_one_file(tmp_path):
+    for name in ("a[1].csv", "a*.csv", "a?.csv", "naïve 🩺 'x'.csv"):
+        (tmp_path / name).write_text(f"label,p_{len(name)},p_0\n0,0.1,0.9\n0,0.2,0.8\n")
+        (tmp_path / "a1.csv").write_text("unrelated\n1\n")
+        assert read_predictions(tmp_path / name).columns.classes[0] == str(len(name))
+
+
+def test_byte_order_mark_and_line_ends(csv):
+    text = "label,p_a,p_b\r\na,0.9,0.1\r\nb,0.2,0.8\r\n"
+    assert read_predictions(csv(text, encoding="utf-8-sig")).columns.label == "label"
+
+
+def test_only_what_is_needed_is_read(csv):
+    found = read_predictions(csv("label,p_a,p_b,comment\na,0.9,0.1,\nb,0.2,0.8,x\n"))
+    assert "comment" not in found.columns.all
+
+
+def test_a_query_is_read_only(tmp_path):
+    path = tmp_path / "cases.duckdb"
+    write(path, predictions())
+    found = read_predictions(path, query="SELECT * FROM cases WHERE id < 50 ORDER BY id;")
+    assert found.n_cases == 50
+    for query in ("DROP TABLE cases", "SELECT 1; DROP TABLE cases", "SELECT", "SELECT * FROM x"):
+        with pytest.raises(FileFormatError, match="could not be queried"):
+            read_predictions(path, query=query)
+    assert read_predictions(path, query="FROM cases").n_cases == 300
+    with pytest.raises(FileFormatError, match="--query"):
+        read_predictions(path)
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(DataNotFoundError, match="There is no file"):
+        read_predictions(tmp_path / "none.csv")
+    with pytest.raises(FileFormatError, match="folder"):
+        read_predictions(tmp_path)
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    with pytest.raises(FileFormatError, match="needs a DuckDB database"):
+        read_predictions(tmp_path / "x.csv", query="SELECT 1")

@@ -1,0 +1,143 @@
+"""The file itself: its size, what it promises the browser, and how it is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.exceptions import ParameterError
+from expertload.operating_point import at_threshold_from_correctness
+from expertload.report import _comparison, build_report
+from expertload.report._stops import N_STEPS, find_stops
+from tests.report.conftest import predictions
+
+
+def payload(path):
+    block = re.search(
+        r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text("utf-8")
+    )
+    return json.loads(block.group(1))
+
+
+def test_ten_models_of_twenty_thousand_cases_stay_below_two_megabytes(tmp_path):
+    models = {}
+    for seed in range(10):
+        y_true, proba, site = predictions(20_000, seed=seed, noise=0.2 * seed)
+        models[f"model {seed}"] = evaluate_predictions(y_true, proba, groups=site)
+    path = build_report(models, path=tmp_path / "report.html")
+    assert path.stat().st_size < 2_000_000
+    assert len(payload(path)["models"]) == 10
+
+
+def test_the_slider_offers_about_every_fifth_of_a_percent_and_the_marks():
+    y_true, proba, _ = predictions(20_000)
+    evaluation = evaluate_predictions(y_true, proba)
+    stops = find_stops(evaluation)
+    assert N_STEPS <= len(stops.threshold) <= N_STEPS + 10
+    assert np.diff(stops.load).max() == pytest.approx(1 / N_STEPS)
+    assert set(stops.threshold[:-1]) - set(evaluation.curve.thresholds) <= {
+        evaluation.operating_point.threshold
+    }
+    for load in evaluation.loads.values():
+        assert np.isclose(stops.load, load, rtol=0, atol=1e-15).any()
+
+
+def test_every_stop_on_the_page_holds_the_librarys_numbers(models, tmp_path):
+    evaluation = models["second"]
+    page = payload(build_report(evaluation, path=tmp_path / "r.html"))["models"][0]
+    band = evaluation.band
+    rows = zip(*(page[name] for name in ("threshold", "accepted", "errors")), strict=True)
+    for stop, (threshold, accepted, errors) in enumerate(rows):
+        point = at_threshold_from_correctness(
+            *evaluation.cases[:2], threshold=np.inf if threshold is None else threshold
+        )
+        assert (accepted, errors) == (point.n_accepted, point.n_errors)
+        if threshold is not None:
+            row = np.searchsorted(band.thresholds, threshold)
+            assert (page["low"][stop], page["high"][stop]) == (band.low[row], band.high[row])
+
+
+def test_all_thresholds_are_offered_where_they_are_few():
+    confidence = np.arange(100) / 100
+    stops = find_stops(evaluate_from_correctness(np.arange(100) % 3 > 0, confidence))
+    assert stops.threshold[:-1].tolist() == confidence.tolist()
+
+
+def test_the_policy_allows_two_hashes_and_no_connection(tmp_path, models):
+    text = build_report(models, path=tmp_path / "r.html").read_text("utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert policy.startswith("default-src &#39;none&#39;")
+    assert policy.count("sha256-") == 2
+    assert "unsafe" not in policy
+    assert "http" not in re.sub(r"http-equiv", "", text)
+
+
+def test_no_attribute_styles_nor_handlers(tmp_path, models):
+    text = build_report(models, path=tmp_path / "r.html").read_text("utf-8")
+    body = text[text.index("<body>") : text.index('<script type="application/json"')]
+    assert not re.search(r'\s(style|on\w+)="', body)
+
+
+def test_same_input_same_file(tmp_path, models):
+    when = datetime(2026, 5, 1, tzinfo=UTC)
+    a = build_report(models, path=tmp_path / "a.html", created=when).read_bytes()
+    assert a == build_report(models, path=tmp_path / "b.html", created=when).read_bytes()
+    assert b"1 May 2026" in a
+
+
+def test_a_name_that_is_no_text_is_written_all_the_same(tmp_path, models):
+    path = build_report({"odd \udcff name": models["first"]}, path=tmp_path / "r.html")
+    assert "odd ? name" in path.read_text("utf-8")
+
+
+def test_models_on_other_cases_are_not_tested_in_pairs(models, tmp_path):
+    y_true, proba, _ = predictions(300)
+    mixed = {**models, "elsewhere": evaluate_predictions(y_true, proba)}
+    found = _comparison.compare_with_first(list(mixed.values()))
+    assert [c is None for c in found] == [True, False, False, True]
+    assert "other cases" in build_report(mixed, path=tmp_path / "r.html").read_text("utf-8")
+
+
+def test_differences_are_the_librarys_with_holms_p_values(models):
+    first, second, third = models.values()
+    plain = [second.compare(first), third.compare(first)]
+    found = _comparison.compare_with_first([first, second, third])[1:]
+    assert [c.difference for c in found] == [c.difference for c in plain]
+    small, large = sorted(c.p_value for c in plain)
+    assert sorted(c.p_value for c in found) == [2 * small, max(2 * small, large)]
+
+
+def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):
+    path = tmp_path / "r.html"
+    path.write_text("old")
+    with pytest.raises(ParameterError):
+        build_report(models, path=path, expert_accuracy=97)
+    with pytest.raises(ParameterError, match="evaluate_predictions"):
+        build_report({"a": 3}, path=path)
+    with pytest.raises(ParameterError, match="at least one name"):
+        build_report({}, path=path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_more_groups_than_a_page_shows(tmp_path):
+    y_true, proba, _ = predictions(1200)
+    evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)
+    text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
+    assert "The 30 best groups are left out" in text
+    assert text.count("few cases") == 100
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+@pytest.mark.parametrize("kind", ["right", "wrong", "tied"])
+def test_extremes_make_a_page(tmp_path, n, kind):
+    confidence = np.full(n, 0.5) if kind == "tied" else np.linspace(0, 1, n)
+    correct = np.arange(n) % 2 if kind == "tied" else np.full(n, kind == "right")
+    evaluation = evaluate_from_correctness(correct, confidence, groups=["g"] * n)
+    data = payload(build_report(evaluation, path=tmp_path / "r.html"))
+    assert len(data["models"][0]["accepted"]) == (2 if kind == "tied" else n + 1)
