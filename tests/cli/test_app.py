@@ -63,7 +63,7 @@ def test_without_the_extra_the_command_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None\nfrom expertload.cli import main; main()"
     done = in_process(code=code)
     assert done.returncode == 1
-    assert "pip install 'expertload[lab]'" in done.stderr
+    assert "pip install 'expertload[report]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
