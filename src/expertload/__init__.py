@@ -1,9 +1,10 @@
 """Operate classifiers at high accuracy and low expert load.
 
-The curve and its area are here; the rest is in `expertload.operating_point`, `expertload.metrics`,
-`expertload.scores`, `expertload.significance`, `expertload.calibrators` and `expertload.display`.
-Losses and training metrics, which need torch, are in `expertload.losses` and
-`expertload.torch_metrics`.
+The curve and its area are here; around them are `expertload.operating_point`,
+`expertload.significance`, `expertload.metrics`, `expertload.scores`, `expertload.calibrators` and
+`expertload.display`. Imported by name, because they need more than numpy and scipy:
+`expertload.losses` and `expertload.torch_metrics`, `expertload.frames`, `expertload.report`,
+`expertload.delegating_classifier` and `expertload.lab`.
 """
 
 from expertload import (
