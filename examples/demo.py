@@ -119,8 +119,8 @@ def main() -> None:
     runs = train_all(console)
 
     console.print(
-        f"\nOn 500 test images, mean and spread over {len(SEEDS)} seeds, in per cent. load@95 is the "
-        "share of\nimages that experts must see for 95 % accuracy on the rest; ECE is after "
+        f"\nOn 500 test images, mean and spread over {len(SEEDS)} seeds, in per cent. load@95 is "
+        "the share of\nimages that experts must see for 95 % accuracy on the rest; ECE is after "
         "temperature scaling.\n"
     )
     console.print(table_of(runs))
