@@ -16,7 +16,7 @@ help:  ## show this help
 
 .venv/.demo: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing expertload and what the demo needs ..."
-	@$(PIP) -e '.[plot,sklearn]'
+	@$(PIP) -e '.[lab,report]'
 	@touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
@@ -24,7 +24,7 @@ help:  ## show this help
 	@$(PIP) -e '.[dev]'
 	@touch $@ .venv/.demo
 
-demo: .venv/.demo  ## train a classifier, read its COC curve, choose an operating point
+demo: .venv/.demo  ## train with and without AUCOC, compare, choose an operating point, report
 	@$(BIN)/python examples/demo.py
 
 test: .venv/.dev  ## run all tests, with branch coverage

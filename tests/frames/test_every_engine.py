@@ -193,9 +193,8 @@ def test_empty_frame_is_refused(frame_of):
         tally_frame(frame_of(empty))
 
 
+@pytest.mark.parametrize("backend", list(HANDS_OVER))  # eager frames are in this process already
 def test_only_the_table_leaves_the_engine(frame_of, backend, monkeypatch):
-    if backend not in HANDS_OVER:
-        pytest.skip("an eager frame is in this process already")
     n = 20_000
     frame = frame_of({"confidence": [(i % 8) / 8 for i in range(n)], "correct": [True] * n})
     module, owner, method = HANDS_OVER[backend]
