@@ -1,7 +1,7 @@
 """Two classifiers, their COC curves, and the point at which to run the better one.
 
 Handwritten digits are made hard enough to need experts: three of ten pixels of each scan are lost,
-others in every image. Draws the figure of the README: ``python examples/two_classifiers.py coc.png``.
+others in every image. Draws the README's figure: ``python examples/two_classifiers.py coc.png``.
 """
 
 from __future__ import annotations
