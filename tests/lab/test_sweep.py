@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.lab.conftest import environment, run_command
 
 from expertload.exceptions import ParameterError
+from expertload.lab import worker
 from expertload.lab.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.recipe import load_recipe
 from expertload.lab.run_folder import RunFolder, StorageError
@@ -361,6 +362,34 @@ def test_a_log_that_cannot_be_opened(tmp_path):
         ProcessLauncher(jobs=1).start(tmp_path / "nowhere")
 
 
+@pytest.fixture
+def worker_main(monkeypatch):
+    """The worker's main, in this process, whose standard input is nobody's pipe."""
+    monkeypatch.setattr(worker, "_end_with_parent", lambda: None)
+
+    def main(folder, **options):
+        monkeypatch.setattr(sys, "argv", ["worker", str(folder), json.dumps(options)])
+        worker.main()
+
+    return main
+
+
+def test_a_worker_ends_with_a_sentence(worker_main, recipe, tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="has no config.json"):
+        worker_main(tmp_path)
+    RunFolder(tmp_path / "run").create(recipe.run(recipe.candidates("ce")[0], 0))
+    with pytest.raises(SystemExit, match="abacus"):
+        worker_main(tmp_path / "run", accelerator="abacus")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "train", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        worker_main(tmp_path / "run")
+    assert ended.value.code == 130
+
+
 # ------------------------------------------------------------------ clusters
 
 
@@ -428,8 +457,6 @@ def test_a_sweep_takes_up_the_jobs_of_an_earlier_one(slurm, recipe, tmp_path):
 
 
 def test_a_job_that_runs_out_of_time_asks_for_another():
-    from expertload.lab.worker import Worker
-
-    again = Worker(accelerator="cpu").checkpoint("folder")
+    again = worker.Worker(accelerator="cpu").checkpoint("folder")
     assert again.function.options == {"accelerator": "cpu"}
     assert again.args == ("folder",)
