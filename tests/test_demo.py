@@ -31,7 +31,9 @@ def test_the_demo_ends_with_a_sentence_and_a_path(demo, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "ce+aucoc" in said
     assert "what chance allows" in said
-    picture = tmp_path / "out" / "coc.png"
-    assert said.strip().endswith(str(picture))
+    picture, report = tmp_path / "out" / "coc.png", tmp_path / "out" / "report.html"
+    assert str(picture) in said
+    assert said.strip().endswith(str(report))
     assert picture.stat().st_size > 10_000
+    assert report.read_text().count("ce+aucoc") > 1
     assert len(list((tmp_path / "out" / "runs").iterdir())) == 4
