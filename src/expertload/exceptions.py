@@ -20,6 +20,8 @@
     ├── FileWriteError (OSError)     a file that could not be written
     ├── DataNotFoundError (FileNotFoundError)  a data set that is not on this machine
     ├── DownloadError (OSError)      a download that could not be completed
+    ├── RunInUseError (OSError)      a run's folder that another process trains in
+    ├── TrainingDivergedError (ArithmeticError)  a loss that is no longer a number
     └── MissingExtraError (ImportError)
 
 All input errors are also ``ValueError``, so code that guards against those keeps working.
@@ -43,7 +45,9 @@ __all__ = [
     "NotFittedError",
     "ParameterError",
     "ProbabilityError",
+    "RunInUseError",
     "ShapeError",
+    "TrainingDivergedError",
     "WeightError",
 ]
 
@@ -118,6 +122,14 @@ class DataNotFoundError(ExpertLoadError, FileNotFoundError):
 
 class DownloadError(ExpertLoadError, OSError):
     """A download could not be completed; what has arrived is kept and taken up again."""
+
+
+class RunInUseError(ExpertLoadError, OSError):
+    """Another process is training in a run's folder."""
+
+
+class TrainingDivergedError(ExpertLoadError, ArithmeticError):
+    """The loss is no longer a number; the state before is kept."""
 
 
 class MissingExtraError(ExpertLoadError, ImportError):

@@ -8,14 +8,14 @@ import pytest
 import torch
 from tests.lab.conftest import tiny
 
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, FileWriteError
 from expertload.lab._checkpoint import (
     load_checkpoint,
     load_weights,
     save_checkpoint,
     save_weights,
 )
-from expertload.lab.run_folder import RunFolder, StorageError, environment
+from expertload.lab.run_folder import RunFolder, environment
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -91,7 +91,7 @@ def test_differences_are_named(tmp_path):
 def test_a_folder_that_cannot_be_locked(tmp_path):
     (tmp_path / "file").write_text("")
     folder = RunFolder(tmp_path / "file")
-    with pytest.raises(StorageError, match="Could not write to"), folder.held():
+    with pytest.raises(FileWriteError, match="Could not write to"), folder.held():
         pass
 
 

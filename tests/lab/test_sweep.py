@@ -15,11 +15,11 @@ import pytest
 from rich.console import Console
 from tests.lab.conftest import environment, run_command
 
-from expertload.exceptions import ParameterError
+from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab import worker
 from expertload.lab.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.recipe import load_recipe
-from expertload.lab.run_folder import RunFolder, StorageError
+from expertload.lab.run_folder import RunFolder
 from expertload.lab.sweep import Sweep, SweepReport
 from expertload.lab.sweep_display import LiveTable, LogLines, observing, print_report
 
@@ -225,7 +225,7 @@ def test_wrong_losses_are_refused_at_once(recipe, tmp_path):
 
 def test_a_folder_that_cannot_be_made(recipe, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="Could not make the folder"):
+    with pytest.raises(FileWriteError, match="Could not make the folder"):
         sweep_of(recipe, tmp_path / "file").run(FakeLauncher(SCORES), jobs=1, observer=log_lines())
 
 
@@ -358,7 +358,7 @@ def test_threads_are_shared_out():
 
 
 def test_a_log_that_cannot_be_opened(tmp_path):
-    with pytest.raises(StorageError, match="Could not write"):
+    with pytest.raises(FileWriteError, match="Could not write"):
         ProcessLauncher(jobs=1).start(tmp_path / "nowhere")
 
 

@@ -13,10 +13,16 @@ from tests.lab.conftest import tiny
 from torch import nn
 
 from expertload import aucoc_score
-from expertload.exceptions import FileFormatError, ParameterError
+from expertload.exceptions import (
+    FileFormatError,
+    FileWriteError,
+    ParameterError,
+    RunInUseError,
+    TrainingDivergedError,
+)
 from expertload.lab._checkpoint import load_weights
-from expertload.lab.run_folder import RunFolder, RunInUseError, StorageError
-from expertload.lab.train import TrainingDivergedError, train
+from expertload.lab.run_folder import RunFolder
+from expertload.lab.train import train
 from expertload.losses.build import LOSS_NAMES
 
 
@@ -190,7 +196,7 @@ def test_unknown_accelerators_are_refused_in_words(run_path):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(StorageError, match="Could not make the folder"):
+    with pytest.raises(FileWriteError, match="Could not make the folder"):
         train(tiny(), tmp_path / "file" / "run")
 
 
@@ -237,7 +243,7 @@ def test_a_full_disk_is_said_and_leaves_the_last_good_state(tmp_path):
     # Python ignores the signal, so that a write beyond the limit fails as on a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
-        with pytest.raises(StorageError, match=r"Could not write .*What was there before"):
+        with pytest.raises(FileWriteError, match=r"Could not write .*What was there before"):
             train(config, tmp_path / "full")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

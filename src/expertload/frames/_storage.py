@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from expertload._files import replaced_whole
 from expertload._typing import AnyArray, FloatArray
 from expertload.exceptions import FileFormatError
 
@@ -23,18 +22,11 @@ ARRAYS = ("confidence", "weight", "correct", "top")
 
 
 def write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> None:
-    """Write to a neighbour first, so that a full disk or a crash leaves no half of a table."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            header = np.array([VERSION, EXACT if bits is None else bits])
-            named: dict[str, Any] = dict(zip(ARRAYS, arrays, strict=True))
-            np.savez_compressed(file, format=np.array(FORMAT), header=header, **named)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write a table; a full disk or a crash leaves the old file or none, never half of one."""
+    header = np.array([VERSION, EXACT if bits is None else bits])
+    named: dict[str, Any] = dict(zip(ARRAYS, arrays, strict=True))
+    with replaced_whole(path) as draft, draft.open("xb") as file:
+        np.savez_compressed(file, format=np.array(FORMAT), header=header, **named)
 
 
 def read(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from expertload._validation import require_extra
-from expertload.lab.run_folder import StorageError, write_json
+from expertload.exceptions import FileWriteError
+from expertload.lab.run_folder import write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
 
@@ -92,7 +93,7 @@ class ProcessLauncher:
         try:
             log = self.log_of(folder).open("ab")
         except OSError as error:
-            raise StorageError(f"Could not write to {folder}: {error.strerror}.") from error
+            raise FileWriteError(f"Could not write to {folder}: {error.strerror}.") from error
         with log:
             process = subprocess.Popen(
                 [

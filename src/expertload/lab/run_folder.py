@@ -30,20 +30,12 @@ from pydantic import ValidationError
 from expertload._files import write_atomically
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import require_extra
-from expertload.exceptions import ExpertLoadError, FileFormatError
+from expertload.exceptions import FileFormatError, FileWriteError, RunInUseError
 from expertload.lab.recipe import RunConfig
 
-__all__ = ["RunFolder", "RunInUseError", "StorageError"]
+__all__ = ["RunFolder"]
 
 PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
-
-
-class RunInUseError(ExpertLoadError, OSError):
-    """Another process is training in this folder."""
-
-
-class StorageError(ExpertLoadError, OSError):
-    """A file could not be written; what was there before is still there."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -51,7 +43,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content)
     except OSError as error:
-        raise StorageError(
+        raise FileWriteError(
             f"Could not write {path}: {error.strerror or error}. What was there before is "
             "unchanged. Hint: free some space or choose another folder, then run the same "
             "command again; it goes on where it stopped."
@@ -63,7 +55,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"Could not make the folder {path}: {error.strerror}.") from error
+        raise FileWriteError(f"Could not make the folder {path}: {error.strerror}.") from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -114,7 +106,7 @@ class RunFolder:
                 "run the same command again."
             ) from None
         except OSError as error:
-            raise StorageError(
+            raise FileWriteError(
                 f"Could not write to {self.path}: {error.strerror or error}."
             ) from error
         try:

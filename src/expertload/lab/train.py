@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.exceptions import ExpertLoadError, FileFormatError, ParameterError
+from expertload.exceptions import FileFormatError, ParameterError, TrainingDivergedError
 from expertload.lab._checkpoint import (
     generator_state,
     load_checkpoint,
@@ -45,11 +45,7 @@ from expertload.metrics import expected_calibration_error
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-__all__ = ["TrainingDivergedError", "train"]
-
-
-class TrainingDivergedError(ExpertLoadError, ArithmeticError):
-    """The loss is no longer a number."""
+__all__ = ["train"]
 
 
 def train(

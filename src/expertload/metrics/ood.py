@@ -16,6 +16,7 @@ import numpy as np
 from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import Cases, check_fraction, check_option, check_outlier_cases
+from expertload.curve import COMPARISON_SLACK
 
 __all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
 
@@ -123,7 +124,7 @@ def fpr_at_tpr_error(
         return 0.0  # finding nothing flags nothing
     counts = _flagged(is_outlier, outlier_score, sample_weight, positive, caller)
     # Slack for sums of weights; the lowest threshold finds everything, so one always reaches.
-    reached = counts.true / counts.true[0] >= level - 1e-12
+    reached = counts.true / counts.true[0] >= level - COMPARISON_SLACK
     return float(counts.false[np.flatnonzero(reached)[-1]] / counts.false[0])
 
 

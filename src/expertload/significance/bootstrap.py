@@ -13,7 +13,7 @@ import numpy as np
 
 from expertload._area import delegated_mass
 from expertload._tally import from_the_top
-from expertload._typing import AnyArray, ArrayLike, FloatArray
+from expertload._typing import AnyArray, ArrayLike, FloatArray, Seed
 from expertload._validation import (
     Cases,
     as_array,
@@ -29,8 +29,6 @@ from expertload.curve import area_of_cases, aucoc_score
 from expertload.significance._results import Interval
 
 __all__ = ["bootstrap_interval", "bootstrap_interval_from_correctness"]
-
-Seed = int | np.random.Generator | None
 
 
 def bootstrap_interval(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expertload._typing import AnyArray, ArrayLike, BoolArray
+from expertload._typing import AnyArray, ArrayLike, BoolArray, Seed
 from expertload._validation import (
     Cases,
     as_array,
@@ -22,8 +22,6 @@ from expertload._validation import (
 from expertload.curve import COMPARISON_SLACK, area_of_cases, aucoc_score
 
 __all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
-
-Seed = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, kw_only=True)
