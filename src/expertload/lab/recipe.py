@@ -68,7 +68,10 @@ class LossConfig(_Section):
 
 
 class TrainingConfig(_Section):
-    """How to train."""
+    """How to train.
+
+    Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
+    """
 
     epochs: Count
     batch_size: Count
@@ -80,6 +83,7 @@ class TrainingConfig(_Section):
     milestones: tuple[Count, ...] = ()
     gamma: Fraction = 0.1
     clip_norm: Positive | None = 2.0
+    warm_up: Annotated[int, Field(ge=0)] = 0
     accumulate: Count = 1
     select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
@@ -112,7 +116,9 @@ class RunConfig(_Section):
     @property
     def fingerprint(self) -> str:
         """A short name for this configuration, equal for equal ones."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        # Without defaults, so that a setting of tomorrow does not rename the runs of today.
+        given = self.model_dump(mode="json", exclude_defaults=True)
+        text = json.dumps(given, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property

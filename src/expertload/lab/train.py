@@ -39,7 +39,7 @@ from expertload.lab.models import build_model
 from expertload.lab.progress import Reporter, SilentReporter
 from expertload.lab.recipe import RunConfig, TrainingConfig
 from expertload.lab.run_folder import RunFolder
-from expertload.losses import build_loss
+from expertload.losses import CombinedLoss, build_loss
 from expertload.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _train(
 ) -> dict[str, Any]:
     """Train a network from wherever the run stands."""
     model, optimiser = _prepare(model, config.training, fabric)
-    loss = GlobalBatchLoss(loss)
+    on_all_rows = GlobalBatchLoss(loss)
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
     state = _State(run, model, optimiser, fabric)
     state.resume()
@@ -140,8 +140,16 @@ def _train(
     while state.epoch < config.training.epochs:
         started = time.perf_counter()
         _set_learning_rate(optimiser, config.training, state.epoch)
+        _set_weight(loss, config, state.epoch)
         train_loss = _train_epoch(
-            model, loss, optimiser, loaders["train"], state.epoch, config.training, fabric, reporter
+            model,
+            on_all_rows,
+            optimiser,
+            loaders["train"],
+            state.epoch,
+            config.training,
+            fabric,
+            reporter,
         )
         logits, labels = predict(model, loaders["validation"], fabric)
         _refuse_divergence(train_loss, logits, state.epoch)
@@ -240,6 +248,13 @@ def _set_learning_rate(
         group["lr"] = training.learning_rate * training.gamma**passed
 
 
+def _set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
+    """Let the second part of a loss come in gradually; on its own, a loss has no weight."""
+    if isinstance(loss, CombinedLoss) and config.training.warm_up:
+        full = 1.0 if config.loss.weight is None else config.loss.weight
+        loss.weight = full * min(1.0, epoch / config.training.warm_up)
+
+
 # ------------------------------------------------------------------ making the parts
 
 
@@ -271,6 +286,9 @@ def _prepare(
     model: nn.Module, training: TrainingConfig, fabric: Fabric
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
     """Make the optimiser, and fit both to the devices."""
+    # Channels beside each other is what convolutions are fastest with: a fifth to a third of a
+    # step on CPUs, more on GPUs.
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if fabric.world_size > 1:
         model = synchronise_batch_norm(model)
     if training.compile:

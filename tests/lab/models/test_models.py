@@ -10,6 +10,8 @@ from expertload.lab.models import (
     build_model,
     features_of,
     model_names,
+    resnet8,
+    resnet14,
     resnet18,
     resnet20,
     resnet34,
@@ -27,6 +29,8 @@ def parameters(model):
 @pytest.mark.parametrize(
     ("build", "count"),
     [
+        (lambda: resnet8(10), 75_290),
+        (lambda: resnet14(10), 172_506),
         (lambda: resnet20(10), 269_722),
         (lambda: resnet18(10), 11_173_962),
         (lambda: resnet34(10), 21_282_122),

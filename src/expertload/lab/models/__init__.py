@@ -2,7 +2,14 @@
 
 from expertload.lab.models.classifier import Classifier
 from expertload.lab.models.registry import build_model, features_of, model_names
-from expertload.lab.models.resnet import resnet18, resnet20, resnet34, resnet50
+from expertload.lab.models.resnet import (
+    resnet8,
+    resnet14,
+    resnet18,
+    resnet20,
+    resnet34,
+    resnet50,
+)
 from expertload.lab.models.small_cnn import small_cnn
 from expertload.lab.models.wide_resnet import wide_resnet28_10
 
@@ -11,6 +18,8 @@ __all__ = [
     "build_model",
     "features_of",
     "model_names",
+    "resnet8",
+    "resnet14",
     "resnet18",
     "resnet20",
     "resnet34",

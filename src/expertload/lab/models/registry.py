@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from expertload._validation import check_count
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.lab.models.classifier import Classifier
-from expertload.lab.models.resnet import resnet18, resnet20, resnet34, resnet50
+from expertload.lab.models.resnet import (
+    resnet8,
+    resnet14,
+    resnet18,
+    resnet20,
+    resnet34,
+    resnet50,
+)
 from expertload.lab.models.small_cnn import small_cnn
 from expertload.lab.models.wide_resnet import wide_resnet28_10
 
@@ -19,6 +26,8 @@ __all__ = ["build_model", "features_of", "model_names"]
 
 _MODELS: dict[str, Callable[..., Classifier]] = {
     "small-cnn": small_cnn,
+    "resnet8": resnet8,
+    "resnet14": resnet14,
     "resnet20": resnet20,
     "resnet18": resnet18,
     "resnet34": resnet34,
@@ -34,7 +43,7 @@ def model_names() -> tuple[str, ...]:
     --------
     >>> from expertload.lab.models import model_names
     >>> len(model_names())
-    6
+    8
     """
     return tuple(_MODELS)
 

@@ -15,7 +15,7 @@ from expertload._validation import check_option
 from expertload.lab.models._blocks import BasicBlock, Bottleneck, GlobalPool, conv3x3, initialise
 from expertload.lab.models.classifier import Classifier
 
-__all__ = ["STEMS", "resnet18", "resnet20", "resnet34", "resnet50"]
+__all__ = ["STEMS", "resnet8", "resnet14", "resnet18", "resnet20", "resnet34", "resnet50"]
 
 STEMS = ("small", "medium", "large")
 
@@ -101,6 +101,44 @@ def resnet50(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> 
     return _resnet("resnet50", Bottleneck, (3, 4, 6, 3), num_classes, in_channels, stem)
 
 
+def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
+    """Three stages of 16, 32 and 64 channels, with shortcuts that have no parameters."""
+    layers: list[nn.Module] = [conv3x3(in_channels, 16), nn.BatchNorm2d(16), nn.ReLU(inplace=True)]
+    channels = 16
+    for width in (16, 32, 64):
+        for position in range(blocks):
+            stride = 2 if width > channels and not position else 1
+            layers.append(BasicBlock(channels, width, stride, padded=width != channels))
+            channels = width
+    network = Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+    initialise(network)
+    return network
+
+
+def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build the smallest of He et al.'s CIFAR family, one block a stage, three times the speed.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet8
+    >>> sum(p.numel() for p in resnet8(10).parameters())
+    75290
+    """
+    return _thin_resnet(1, num_classes, in_channels)
+
+
+def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build the ResNet-14 of He et al.'s CIFAR family, two blocks a stage.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet14
+    >>> sum(p.numel() for p in resnet14(10).parameters())
+    172506
+    """
+    return _thin_resnet(2, num_classes, in_channels)
+
+
 def resnet20(num_classes: int, *, in_channels: int = 3) -> Classifier:
     """Build the ResNet-20 of He et al.'s CIFAR experiments, which trains on a CPU.
 
@@ -112,13 +150,4 @@ def resnet20(num_classes: int, *, in_channels: int = 3) -> Classifier:
     >>> sum(p.numel() for p in resnet20(10).parameters())
     269722
     """
-    layers: list[nn.Module] = [conv3x3(in_channels, 16), nn.BatchNorm2d(16), nn.ReLU(inplace=True)]
-    channels = 16
-    for width in (16, 32, 64):
-        for position in range(3):
-            stride = 2 if width > channels and not position else 1
-            layers.append(BasicBlock(channels, width, stride, padded=width != channels))
-            channels = width
-    network = Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
-    initialise(network)
-    return network
+    return _thin_resnet(3, num_classes, in_channels)
