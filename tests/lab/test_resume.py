@@ -16,7 +16,16 @@ from tests.lab.conftest import environment, run_command, tiny
 from expertload.lab.run_folder import RunFolder
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
-CONFIG = tiny("ce+aucoc", weight=0.5, epochs=6, batch_size=64, milestones=(3,), select_by="ece")
+CONFIG = tiny(
+    "ce+aucoc",
+    weight=0.5,
+    options={"memory": 100},
+    epochs=6,
+    batch_size=64,
+    milestones=(3,),
+    warm_up=2,
+    select_by="ece",
+)
 
 
 def without_seconds(value):
@@ -78,13 +87,14 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
         """
         data.name = "digits"
         model = { name = "small-cnn", options = { width = 8 } }
-        losses."ce+aucoc" = { weight = 0.5 }
+        losses."ce+aucoc" = { weight = 0.5, memory = 100 }
         [training]
         epochs = 6
         batch_size = 64
         optimiser = "adam"
         learning_rate = 0.01
         milestones = [3]
+        warm_up = 2
         select_by = "ece"
         """
     )

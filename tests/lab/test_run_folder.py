@@ -32,12 +32,15 @@ def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
     save_checkpoint(
         tmp_path / "state",
         model=model.state_dict(),
+        loss={"past": torch.ones(2, 3)},
         optimiser=optimiser.state_dict(),
         generators=states,
         progress={"history": [1, 2]},
     )
     found = load_checkpoint(tmp_path / "state")
     assert found.progress == {"history": [1, 2]}
+    assert torch.equal(found.loss.pop("past"), torch.ones(2, 3))
+    assert not found.loss
     assert all(torch.equal(found.generators[rank], state) for rank, state in enumerate(states))
     other = make(torch.nn.Linear(3, 2).parameters(), lr=9.0, **options)
     other.load_state_dict(found.optimiser)

@@ -22,7 +22,8 @@ from expertload.exceptions import (
 )
 from expertload.lab._checkpoint import load_weights
 from expertload.lab.run_folder import RunFolder
-from expertload.lab.train import train
+from expertload.lab.train import set_weight, train
+from expertload.losses import build_loss
 from expertload.losses.build import LOSS_NAMES
 
 
@@ -286,3 +287,22 @@ def test_two_processes_cannot_train_in_one_folder(run_path, monkeypatch):
     with RunFolder(run_path).held(), pytest.raises(RunInUseError, match="Another process"):
         train(tiny(), run_path)
     train(tiny(), run_path)
+
+
+def test_the_second_loss_comes_in_gradually(run_path, tmp_path):
+    train(tiny("ce+aucoc", weight=2.0, epochs=5, warm_up=4), run_path)
+    train(tiny("ce+aucoc", weight=2.0, epochs=5), tmp_path / "at once")
+    train(tiny("ce", epochs=5, warm_up=4), tmp_path / "alone")
+    gradual, at_once, alone = map(history, (run_path, tmp_path / "at once", tmp_path / "alone"))
+    assert gradual[0]["train_loss"] == alone[0]["train_loss"]
+    assert gradual[0]["aucoc"] == alone[0]["aucoc"]
+    assert gradual[1]["aucoc"] != alone[1]["aucoc"]
+    assert gradual[1]["train_loss"] != at_once[1]["train_loss"]
+
+
+@pytest.mark.parametrize(("epoch", "weight"), [(0, 0.0), (1, 0.5), (3, 1.5), (4, 2.0), (9, 2.0)])
+def test_the_weight_of_an_epoch(epoch, weight):
+    config = tiny("ce+aucoc", weight=2.0, warm_up=4)
+    loss = build_loss("ce+aucoc", weight=2.0)
+    set_weight(loss, config, epoch)
+    assert loss.weight == weight

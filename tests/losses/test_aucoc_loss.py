@@ -47,6 +47,23 @@ def assert_same(ours, theirs, tolerance):
     np.testing.assert_allclose(ours[1], expected, atol=tolerance * max(1, np.abs(expected).max()))
 
 
+def test_gradient_through_one_path_alone():
+    """Written out: the top probability r passes on dA/dr, the true class's s passes on dA/ds."""
+    logits, target = batch()
+    proba = logits.softmax(1).numpy()
+    r, s = proba.max(1), proba[np.arange(len(proba)), target]
+    kernel = reference.Kernel(reference.scott(r))
+    area, by_value, by_confidence = reference.area_and_gradient(r, s, kernel)
+    eye = np.eye(proba.shape[1])
+    slopes = {
+        "ranking": (np.array(by_confidence) * r)[:, None] * (eye[proba.argmax(1)] - proba),
+        "correctness": (np.array(by_value) * s)[:, None] * (eye[target.numpy()] - proba),
+    }
+    for gradient, slope in slopes.items():
+        found = value_and_gradient(logits, target, method="exact", gradient=gradient)
+        assert_same(found, (-np.log(area), -slope / area), 1e-12)
+
+
 @pytest.mark.parametrize("method", ["auto", "exact", "fast"])
 @pytest.mark.parametrize("correctness", ["target_probability", "hard"])
 @pytest.mark.parametrize("boundary", ["none", "reflect"])
@@ -446,6 +463,9 @@ def test_bad_batches_are_named(loss, logits, target, error, words):
         ({"estimator": "histogram"}, "'estimator'"),
         ({"method": "quick"}, "'method'"),
         ({"estimator": "rank", "correctness": "hard"}, "nothing to learn"),
+        ({"estimator": "rank", "gradient": "ranking"}, "nothing to learn"),
+        ({"correctness": "hard", "gradient": "correctness"}, "nothing to learn"),
+        ({"gradient": "none"}, "'gradient'"),
     ],
 )
 def test_bad_options_are_named(options, words):

@@ -35,6 +35,7 @@ class Checkpoint(NamedTuple):
     """The state of a run; generators by process."""
 
     model: dict[str, Tensor]
+    loss: dict[str, Tensor]
     optimiser: dict[str, Any]
     generators: dict[int, Tensor]
     progress: dict[str, Any]
@@ -65,16 +66,19 @@ def save_checkpoint(
     path: Path,
     *,
     model: Mapping[str, Tensor],
+    loss: Mapping[str, Tensor],
     optimiser: Mapping[str, Any],
     generators: Sequence[Tensor],
     progress: Mapping[str, Any],
 ) -> None:
     """Write the state of a run.
 
-    `optimiser` is what an optimiser's ``state_dict`` returns, `generators` holds one state a
-    process, `progress` anything that fits in JSON.
+    `loss` is what a loss remembers, mostly nothing. `optimiser` is what an optimiser's
+    ``state_dict`` returns, `generators` holds one state a process, `progress` anything that fits
+    in JSON.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.items()}
+    tensors |= {f"loss/{name}": tensor for name, tensor in loss.items()}
     tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
     scalars: dict[str, Any] = {}
     for index, state in optimiser["state"].items():
@@ -104,12 +108,15 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
     """Put tensors and facts back where they came from."""
     model: dict[str, Tensor] = {}
+    loss: dict[str, Tensor] = {}
     generators: dict[int, Tensor] = {}
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition("/")
         if kind == "model":
             model[rest] = tensor
+        elif kind == "loss":
+            loss[rest] = tensor
         elif kind == "generator":
             generators[int(rest)] = tensor
         else:
@@ -120,7 +127,7 @@ def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Chec
         state.setdefault(int(index), {})[key] = value
     groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
     return Checkpoint(
-        model, {"state": state, "param_groups": groups}, generators, facts["progress"]
+        model, loss, {"state": state, "param_groups": groups}, generators, facts["progress"]
     )
 
 

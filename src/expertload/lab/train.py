@@ -132,7 +132,7 @@ def _train(
     model, optimiser = _prepare(model, config.training, fabric)
     on_all_rows = GlobalBatchLoss(loss)
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
-    state = _State(run, model, optimiser, fabric)
+    state = _State(run, model, loss, optimiser, fabric)
     state.resume()
     loaders = _loaders(config, dataset, fabric)
 
@@ -140,7 +140,7 @@ def _train(
     while state.epoch < config.training.epochs:
         started = time.perf_counter()
         _set_learning_rate(optimiser, config.training, state.epoch)
-        _set_weight(loss, config, state.epoch)
+        set_weight(loss, config, state.epoch)
         train_loss = _train_epoch(
             model,
             on_all_rows,
@@ -248,7 +248,7 @@ def _set_learning_rate(
         group["lr"] = training.learning_rate * training.gamma**passed
 
 
-def _set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
+def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
     """Let the second part of a loss come in gradually; on its own, a loss has no weight."""
     if isinstance(loss, CombinedLoss) and config.training.warm_up:
         full = 1.0 if config.loss.weight is None else config.loss.weight
@@ -343,9 +343,15 @@ class _State:
     """Where a run stands: next epoch, history, best epoch; saved whole at the end of each epoch."""
 
     def __init__(
-        self, run: RunFolder, model: nn.Module, optimiser: torch.optim.Optimizer, fabric: Fabric
+        self,
+        run: RunFolder,
+        model: nn.Module,
+        loss: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        fabric: Fabric,
     ) -> None:
-        self.run, self.model, self.optimiser, self.fabric = run, model, optimiser, fabric
+        self.run, self.model, self.loss = run, model, loss
+        self.optimiser, self.fabric = optimiser, fabric
         self.history: list[dict[str, Any]] = []
         self.best_epoch = -1
 
@@ -361,6 +367,7 @@ class _State:
         checkpoint = load_checkpoint(self.run.last)
         try:
             weights(self.model).load_state_dict(checkpoint.model)
+            self.loss.load_state_dict(checkpoint.loss)
             self.optimiser.load_state_dict(checkpoint.optimiser)
         except (RuntimeError, ValueError) as error:
             raise FileFormatError(
@@ -392,6 +399,7 @@ class _State:
         save_checkpoint(
             self.run.last,
             model=weights(self.model).state_dict(),
+            loss=self.loss.state_dict(),
             optimiser=self.optimiser.state_dict(),
             generators=generators,
             progress={

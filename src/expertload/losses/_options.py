@@ -22,6 +22,7 @@ class AreaOptions:
     estimator: str = "kde"
     method: str = "auto"
     sync_distributed: bool = False
+    gradient: str = "both"
 
     def describe(self) -> str:
         """Name the options that differ from the defaults."""
@@ -37,6 +38,7 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
         "boundary": ("none", "reflect"),
         "estimator": ("kde", "rank"),
         "method": METHODS,
+        "gradient": ("both", "correctness", "ranking"),
     }
     for name, allowed in choices.items():
         check_option(getattr(options, name), allowed, name, caller)
@@ -45,10 +47,19 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
     else:
         hint = "estimator='rank' is the limit of narrow kernels"
         check_minimum(options.bandwidth, NARROWEST, "bandwidth", caller, hint)
-    if options.estimator == "rank" and options.correctness == "hard":
+    _refuse_nothing_to_learn(options, caller)
+    return options
+
+
+def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
+    """Raise where neither confidence nor correctness passes a gradient on to the logits."""
+    through_ranking = options.estimator == "kde" and options.gradient != "correctness"
+    through_correctness = options.correctness != "hard" and options.gradient != "ranking"
+    if not (through_ranking or through_correctness):
+        names = ("estimator", "correctness", "gradient")
+        shown = [f"{name}={getattr(options, name)!r}" for name in names]
         raise incompatible_options_error(
-            "estimator='rank' and correctness='hard'",
+            ", ".join(shown[:-1]) + f" and {shown[-1]}",
             caller,
             "neither ranks nor hits change with the logits, so there is nothing to learn from",
         )
-    return options

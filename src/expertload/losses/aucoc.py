@@ -11,6 +11,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from expertload._validation import check_count, incompatible_options_error
 from expertload.losses._confidence_function import (
     LogConfidences,
     LossAndGradient,
@@ -19,6 +20,7 @@ from expertload.losses._confidence_function import (
 )
 from expertload.losses._estimate import Batch, estimate_areas
 from expertload.losses._kde.host import at_least, in_rows, namespace
+from expertload.losses._memory import Memory
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
@@ -39,6 +41,7 @@ def aucoc_loss(
     ignore_index: int | None = -100,
     check_finite: bool = False,
     sync_distributed: bool = False,
+    gradient: str = "both",
 ) -> Tensor:
     """Return the negative logarithm of the batch's area under the COC curve.
 
@@ -74,6 +77,9 @@ def aucoc_loss(
         numbers of samples. The value is then the same everywhere. The gradient is multiplied by the
         number of processes, so that its average over processes, which is what
         ``DistributedDataParallel`` takes, is the gradient on the whole batch.
+    gradient : {"both", "correctness", "ranking"}
+        What may be learned: to raise the probability of the true class, to order samples by
+        confidence, or both. The value is the same.
 
     Returns
     -------
@@ -96,7 +102,9 @@ def aucoc_loss(
     0.8388
     """
     options = checked_options(
-        AreaOptions(correctness, bandwidth, boundary, estimator, method, bool(sync_distributed)),
+        AreaOptions(
+            correctness, bandwidth, boundary, estimator, method, bool(sync_distributed), gradient
+        ),
         "aucoc_loss",
     )
     reading = Reading(ignore_index, check_finite, "aucoc_loss")
@@ -105,6 +113,16 @@ def aucoc_loss(
 
 class AUCOCLoss(nn.Module):
     """Negative logarithm of the area under the COC curve, as a module; see `aucoc_loss`.
+
+    Parameters
+    ----------
+    correctness, bandwidth, boundary, estimator, method, ignore_index, check_finite, \
+    sync_distributed, gradient
+        As in `aucoc_loss`.
+    memory : int, default=0
+        How many samples of earlier batches stand behind the curve, as they were then; while
+        training, the newest take the place of the oldest. Only this batch learns. They are part
+        of ``state_dict``.
 
     Examples
     --------
@@ -126,40 +144,69 @@ class AUCOCLoss(nn.Module):
         ignore_index: int | None = -100,
         check_finite: bool = False,
         sync_distributed: bool = False,
+        gradient: str = "both",
+        memory: int = 0,
     ) -> None:
         super().__init__()
         self.options = checked_options(
             AreaOptions(
-                correctness, bandwidth, boundary, estimator, method, bool(sync_distributed)
+                correctness,
+                bandwidth,
+                boundary,
+                estimator,
+                method,
+                bool(sync_distributed),
+                gradient,
             ),
             "AUCOCLoss",
         )
         self.ignore_index = ignore_index
         self.check_finite = check_finite
+        size = check_count(memory, "memory", "AUCOCLoss", minimum=0)
+        self.memory = Memory(size) if size else None
+        if size and sync_distributed:
+            raise incompatible_options_error(
+                "memory and sync_distributed", "AUCOCLoss", "a memory holds one process's samples"
+            )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
         reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss")
-        return confidence_loss(logits, target, reading, partial(_solve, options=self.options))
+        solve = partial(_solve, options=self.options, memory=self.memory, learns=self.training)
+        return confidence_loss(logits, target, reading, solve)
 
     def extra_repr(self) -> str:
         """Name the options that differ from the defaults."""
-        return self.options.describe()
+        size = f"memory={self.memory.past.shape[1]}" if self.memory else ""
+        return ", ".join(filter(None, (self.options.describe(), size)))
 
 
-def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
+def _solve(
+    logs: LogConfidences,
+    options: AreaOptions,
+    memory: Memory | None = None,
+    *,
+    learns: bool = False,
+) -> LossAndGradient:
     xp = namespace(logs.top)
     confidence = xp.exp(logs.top)
     hard = options.correctness == "hard"
     value = logs.correct() if hard else xp.exp(logs.target)
-    (area,), empty = estimate_areas(
-        Batch(confidence, (value,), logs.keep, logs.resolution), options
-    )
+    batch = Batch(confidence, (value,), logs.keep, logs.resolution)
+    if memory is None:
+        (area,), empty = estimate_areas(batch, options)
+    else:
+        (area,), empty = memory.estimate(batch, options)
+        if learns:
+            memory.add(batch)
     floored = at_least(area.area, SMALLEST_AREA)
     loss = -xp.log(floored)
     if empty is not False:
         loss = xp.where(empty, 0.0, loss)
-    by_log_target = xp.zeros_like(value) if hard else area.by_value * value
-    gradient = in_rows(area.by_confidence * confidence, by_log_target)
+    nothing = xp.zeros_like(value)
+    by_log_top = nothing if options.gradient == "correctness" else area.by_confidence * confidence
+    fixed = hard or options.gradient == "ranking"
+    by_log_target = nothing if fixed else area.by_value * value
+    gradient = in_rows(by_log_top, by_log_target)
     gradient /= -floored
     return LossAndGradient(loss, gradient)
