@@ -53,6 +53,12 @@ def table(
         typer.Option(help="Lines, with commas between.", show_default="all there are"),
     ] = None,
     number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = OutlierNumber.AUROC,
+    ensembles: Annotated[
+        bool,
+        typer.Option(
+            "--ensembles", help="Also a line for the mean probability of each loss's seeds."
+        ),
+    ] = False,
     save_rows: Annotated[
         Path | None,
         typer.Option(
@@ -67,10 +73,13 @@ def table(
     Mean and spread are over seeds; the best is bold and the second underlined. Where a loss was
     tried with several options, validation data chose which are shown.
     """
+    from expertload.lab.ensembles import collect_ensembles
     from expertload.lab.result_rows import collect, write_rows
     from expertload.lab.tables import make_table
 
     rows = collect(_find(runs))
+    if ensembles:
+        rows += collect_ensembles(_find(runs))
     text = make_table(
         rows,
         kind=kind.value,

@@ -39,12 +39,17 @@ class ResultRow:
         All other settings that are not at their default, as JSON.
     seed : int
     split : str
-        ``validation``, ``test``, ``test_calibrated``, or ``outliers:NAME`` with a data set's name.
+        ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name, or
+        ``training``.
     metric : str
-        A name of `expertload.lab.numbers`; for outliers ``SCORE/NUMBER``, as ``msp/auroc``.
+        A name of `expertload.lab.numbers`; for outliers ``SCORE/NUMBER``, as ``msp/auroc``; of the
+        training, ``seconds`` and ``best_epoch``.
     value : float
     versions : str
         Of Python and the packages that computed it.
+    n_runs : int, default=1
+        More than one is an ensemble, which answers with the mean of the probabilities of so many
+        runs; `seed` is then that of the first.
     """
 
     data: str
@@ -58,6 +63,7 @@ class ResultRow:
     metric: str
     value: float
     versions: str
+    n_runs: int = 1
 
 
 COLUMNS = tuple(field.name for field in fields(ResultRow))
@@ -117,6 +123,9 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
 
 def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
     results = run.folder.read_json("results.json")
+    for metric in ("seconds", "best_epoch"):
+        if metric in results:
+            yield "training", metric, float(results[metric])
     for split in SPLITS:
         for metric, value in results.get(split, {}).items():
             yield split, metric, float(value)
@@ -211,6 +220,7 @@ def _parse(record: dict[str, Any]) -> ResultRow:
     numbers = {
         "batch_size": int(record["batch_size"]),
         "seed": int(record["seed"]),
+        "n_runs": int(record["n_runs"]),
         "value": float(record["value"]),
     }
     return ResultRow(**{**record, **numbers})

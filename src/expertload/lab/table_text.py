@@ -53,11 +53,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A loss, the number of its seeds, and a cell a column."""
+    """A loss, the number of its seeds, and a cell a column; of each seed, or of all together."""
 
     label: str
     n_seeds: int
     cells: tuple[Cell, ...]
+    is_ensemble: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class Table:
 def marks_of(table: Table, column: int) -> list[Mark]:
     """Tell which lines of a column are best and second best, as they are printed.
 
+    Ensembles are ranked among themselves.
+
     Examples
     --------
     >>> from expertload.lab.numbers import find_number
@@ -82,11 +85,23 @@ def marks_of(table: Table, column: int) -> list[Mark]:
     ['', 'best', 'second']
     """
     number = table.columns[column][1]
-    means = [line.cells[column].mean for line in table.lines]
-    printed = [None if mean is None else round(mean, number.decimals) for mean in means]
-    ranked = sorted({p for p in printed if p is not None}, reverse=number.higher_is_better)
-    places = dict(zip(ranked, (Mark.BEST, Mark.SECOND), strict=False))
-    return [Mark.NONE if p is None else places.get(p, Mark.NONE) for p in printed]
+    printed = [
+        (line.is_ensemble, round(mean, number.decimals))
+        for line in table.lines
+        if (mean := line.cells[column].mean) is not None
+    ]
+    places: dict[tuple[bool, float], Mark] = {}
+    for kind in (False, True):
+        ranked = sorted({p for p in printed if p[0] is kind}, reverse=number.higher_is_better)
+        places |= dict(zip(ranked, (Mark.BEST, Mark.SECOND), strict=False))
+    return [_place(line, column, number, places) for line in table.lines]
+
+
+def _place(line: Line, column: int, number: Number, places: dict[tuple[bool, float], Mark]) -> Mark:
+    mean = line.cells[column].mean
+    if mean is None:
+        return Mark.NONE
+    return places.get((line.is_ensemble, round(mean, number.decimals)), Mark.NONE)
 
 
 def write_tables(

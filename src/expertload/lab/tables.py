@@ -56,12 +56,14 @@ def make_table(
     """Write the tables that rows of results amount to.
 
     The best of each column is bold and the second underlined, as they are printed: equal figures
-    share their mark. A loss without runs has a dash. Everything is in per cent.
+    share their mark, and ensembles are ranked among themselves. A loss without runs has a dash.
+    Everything is in per cent.
 
     Parameters
     ----------
     rows : iterable of ResultRow
-        From `expertload.lab.result_rows.collect`. Every combination of data, network and settings
+        From `expertload.lab.result_rows.collect`, and `expertload.lab.ensembles` if ensembles are
+        to have lines too. Every combination of data, network and settings
         makes a table of its own.
     kind : {"performance", "calibration", "ood"}, default="performance"
         AUCOC, accuracy and loads as they are; calibration after calibrating; outliers.
@@ -189,7 +191,7 @@ def _table(
     published: Published | None,
     losses: Sequence[str] | None,
 ) -> Table:
-    rows = list(rows)
+    rows, together = _apart(rows)
     measured = {row.metric for row in rows}
     columns = [column for column in columns if column.metric in measured]
     by_loss = grouped(rows, lambda r: r.loss)
@@ -202,8 +204,28 @@ def _table(
         printed = figures.get(loss, {})
         cells = tuple(_cell(own, column, printed.get(column.key)) for column in columns)
         lines.append(Line(_label(loss, own), len({row.seed for row in own}), cells))
+    lines += _ensemble_lines(together, columns)
     numbers = tuple((column.heading, column.number) for column in columns)
     return Table(caption, numbers, tuple(lines), published.source if published else None)
+
+
+def _apart(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
+    """Rows of single runs, and those of ensembles."""
+    every = list(rows)
+    return [row for row in every if row.n_runs == 1], [row for row in every if row.n_runs > 1]
+
+
+def _ensemble_lines(rows: Sequence[ResultRow], columns: Sequence[_Column]) -> list[Line]:
+    by_loss = grouped(rows, lambda r: r.loss)
+    return [
+        Line(
+            f"ensemble of {_label(loss, by_loss[loss])}",
+            by_loss[loss][0].n_runs,
+            tuple(_cell(by_loss[loss], column, None) for column in columns),
+            is_ensemble=True,
+        )
+        for loss in _order(by_loss)
+    ]
 
 
 def _cell(rows: Iterable[ResultRow], column: _Column, published: float | None) -> Cell:
