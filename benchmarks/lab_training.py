@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import nn
 from benchmarks.measure import best_times, row
 from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
-from expertload.lab.models import resnet20
+from expertload.lab.models import build_model
 from expertload.lab.progress import SilentReporter
 from expertload.lab.recipe import TrainingConfig
 from expertload.lab.train import _fabric, _prepare, _train_epoch
@@ -40,11 +41,19 @@ def make_loader() -> BatchLoader:
     )
 
 
-def epoch(loss: nn.Module, loader: BatchLoader) -> Callable[[], float]:
+class Cost(NamedTuple):
+    """Of one loss: the whole loop's speed, and what loop and loss add to a step of cross-entropy."""
+
+    images_per_second: float
+    loop_adds: float
+    loss_adds: float
+
+
+def epoch(loss: nn.Module, loader: BatchLoader, network: str) -> Callable[[], float]:
     """One epoch of the lab's loop on a network of its own."""
     torch.manual_seed(0)
     fabric = _fabric("32-true", "cpu", 1, 1)
-    model, optimiser = _prepare(resnet20(N_CLASSES), TRAINING, fabric)
+    model, optimiser = _prepare(build_model(network, num_classes=N_CLASSES), TRAINING, fabric)
     return partial(
         _train_epoch, model, loss, optimiser, loader, 0, TRAINING, fabric, SilentReporter()
     )
@@ -64,23 +73,37 @@ def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
     return run
 
 
-def main() -> None:
-    """Print the table."""
+def measure(network: str = "resnet20", repeats: int = 3) -> tuple[dict[str, Cost], float]:
+    """The cost of every loss, and the loader's share of a step."""
     torch.set_num_threads(min(2, torch.get_num_threads()))
     losses = {name: build_loss(name) for name in LOSS_NAMES}
     loader = make_loader()
-    loops = best_times(*(epoch(loss, loader) for loss in losses.values()), repeats=3)
+    epochs = [epoch(loss, loader, network) for loss in losses.values()]
+    loops = best_times(*epochs, repeats=repeats)
     alone = best_times(*(on_logits(loss) for loss in losses.values()), repeats=10)
     loading = best_times(lambda: list(loader.epoch(0)), repeats=10)[0]
     step = loops[0] / N_BATCHES
+    costs = {
+        name: Cost(
+            images_per_second=BATCH_SIZE * N_BATCHES / loop,
+            loop_adds=loop / loops[0] - 1,
+            loss_adds=(own - alone[0]) / 20 / step,
+        )
+        for name, loop, own in zip(losses, loops, alone, strict=True)
+    }
+    return costs, loading / loops[0]
+
+
+def main() -> None:
+    """Print the table."""
+    costs, loading = measure()
     print(f"{'':<14}{'images/s':>10}{'loop adds':>11}{'loss alone adds':>17}")
-    for name, loop, own in zip(losses, loops, alone, strict=True):
-        added = (own - alone[0]) / 20 / step
-        rate = BATCH_SIZE * N_BATCHES / loop
-        print(f"{name:<14}{rate:>10.0f}{loop / loops[0] - 1:>11.1%}{added:>17.2%}")
-    added = (alone[LOSS_NAMES.index("ce+aucoc")] - alone[0]) / 20 / step
-    row("ce+aucoc adds to a step of ce, ResNet-20", 100 * added, unit="%", at_most=3)
-    row("the loader's share of a step", 100 * loading / loops[0], unit="%", at_most=10)
+    for name, cost in costs.items():
+        rate, loop, loss = cost
+        print(f"{name:<14}{rate:>10.0f}{loop:>11.1%}{loss:>17.2%}")
+    added = 100 * costs["ce+aucoc"].loss_adds
+    row("ce+aucoc adds to a step of ce, ResNet-20", added, unit="%", at_most=3)
+    row("the loader's share of a step", 100 * loading, unit="%", at_most=10)
 
 
 if __name__ == "__main__":

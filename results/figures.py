@@ -1,0 +1,133 @@
+"""Figures of the evidence, drawn from the CSV beside this file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expertload.lab.candidates import choose_candidates, grouped
+from expertload.losses.build import LOSS_NAMES
+from results.gather import CURVES
+from results.pages import SUMMARY, by_seed, paired, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, BLUE, ORANGE, GREY = "#222222", "#0072b2", "#d55e00", "#b5b5b5"
+# The losses that are told apart; all others are grey.
+STYLES: dict[str, dict[str, Any]] = {
+    "ce": {"color": INK, "linewidth": 1.6, "linestyle": "--"},
+    "ce+aucoc": {"color": BLUE, "linewidth": 1.8},
+    "focal": {"color": ORANGE, "linewidth": 1.6, "linestyle": "--"},
+    "focal+aucoc": {"color": ORANGE, "linewidth": 1.8},
+}
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "legend.frameon": False,
+}
+
+
+def draw_figures(folder: Path) -> Iterator[Path]:
+    """Draw all figures into a folder."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(STYLE):
+        for name, draw in (("coc_curves", _draw_curves), ("differences", _draw_differences)):
+            figure = draw(plt)
+            path = folder / f"{name}.png"
+            # No version or date inside, so that the same numbers give the same file.
+            figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
+            plt.close(figure)
+            yield path
+
+
+def _axes(plt: Any, height: float) -> tuple[Any, dict[str, Axes]]:
+    names = [name for name in SUMMARY if rows_of(name)]
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(3.1 * len(names) + 0.6, height), squeeze=False
+    )
+    return figure, dict(zip(names, axes[0], strict=True))
+
+
+# ------------------------------------------------------------------ curves
+
+
+def _draw_curves(plt: Any) -> Any:
+    curves = _read_curves()
+    figure, every = _axes(plt, 3.3)
+    for name, axes in every.items():
+        own = curves.get(name, {})
+        for loss in sorted(own, key=lambda loss: loss in STYLES):
+            style = STYLES.get(loss, {"color": GREY, "linewidth": 0.8})
+            label = loss if loss in STYLES else "other losses"
+            axes.plot(*zip(*own[loss], strict=True), label=label, **style)
+        axes.set_title(SUMMARY[name][0])
+        axes.set_xlabel("expert load")
+        axes.set_xlim(0, 0.95)
+        axes.grid(color="#eeeeee", zorder=0)
+    first = next(iter(every.values()))
+    first.set_ylabel("accuracy of automatic decisions")
+    handles = dict(zip(*reversed(first.get_legend_handles_labels()), strict=True))
+    order = [name for name in (*STYLES, "other losses") if name in handles]
+    first.legend([handles[name] for name in order], order, loc="lower right", fontsize=8)
+    figure.tight_layout()
+    return figure
+
+
+def _read_curves() -> dict[str, dict[str, list[tuple[float, float]]]]:
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    with CURVES.open(newline="", encoding="utf-8") as stream:
+        for record in csv.DictReader(stream):
+            points = curves.setdefault(record["experiment"], {}).setdefault(record["loss"], [])
+            points.append((float(record["expert_load"]), float(record["accuracy"])))
+    return curves
+
+
+# ------------------------------------------------------------------ differences
+
+
+def _draw_differences(plt: Any) -> Any:
+    """Every loss against cross-entropy: a dot a seed, and the mean with its interval."""
+    figure, every = _axes(plt, 3.3)
+    losses = [
+        loss
+        for loss in LOSS_NAMES
+        if loss != "ce" and any(row.loss == loss for name in every for row in rows_of(name))
+    ]
+    for name, axes in every.items():
+        own = grouped(choose_candidates(rows_of(name)), lambda r: r.loss)
+        for height, loss in enumerate(reversed(losses)):
+            if loss in own:
+                _draw_difference(axes, height, loss, by_seed(own[loss]), by_seed(own["ce"]))
+        axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
+        axes.set_title(SUMMARY[name][0])
+        axes.set_xlabel("AUCOC against ce, points")
+        axes.set_ylim(-0.6, len(losses) - 0.4)
+        first = axes is next(iter(every.values()))
+        axes.set_yticks(range(len(losses)), reversed(losses) if first else [""] * len(losses))
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x", color="#eeeeee", zorder=0)
+    figure.tight_layout()
+    return figure
+
+
+def _draw_difference(
+    axes: Axes, height: int, loss: str, own: dict[int, float], ce: dict[int, float]
+) -> None:
+    color = BLUE if "aucoc" in loss else "#777777"
+    seeds = sorted(own.keys() & ce.keys())
+    points = [100 * (own[seed] - ce[seed]) for seed in seeds]
+    axes.plot(points, [height] * len(points), "o", color=color, alpha=0.35, markersize=3)
+    change = paired(own, ce)
+    if change.n > 2:  # the interval of two seeds is wider than any picture
+        axes.plot([100 * change.low, 100 * change.high], [height] * 2, color=color, linewidth=1.6)
+    axes.plot(100 * change.mean, height, "D", color=color, markersize=5)
