@@ -42,7 +42,7 @@ def make_loader() -> BatchLoader:
 
 
 class Cost(NamedTuple):
-    """Of one loss: the whole loop's speed, and what loop and loss add to a step of cross-entropy."""
+    """Of one loss: the loop's speed, and what loop and loss add to a step of cross-entropy."""
 
     images_per_second: float
     loop_adds: float

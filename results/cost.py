@@ -7,9 +7,7 @@ from pathlib import Path
 
 from benchmarks.lab_training import Cost, measure
 
-from results.gather import HERE
-
-COST = HERE / "training_cost.csv"
+from results.gather import COST
 
 
 def measure_cost(path: Path = COST) -> Path:

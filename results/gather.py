@@ -23,6 +23,7 @@ from expertload.lab.result_rows import ResultRow, collect, write_rows
 
 HERE = Path(__file__).resolve().parent
 COMPARISONS, CURVES = HERE / "comparisons.csv", HERE / "coc_curves.csv"
+COST = HERE / "training_cost.csv"
 LOADS = np.linspace(0, 0.95, 96)
 PERMUTATIONS = 2000
 

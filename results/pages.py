@@ -23,8 +23,7 @@ from expertload.lab.finished_run import describe_options
 from expertload.lab.result_rows import ResultRow, read_rows
 from expertload.lab.tables import make_table
 from expertload.losses.build import LOSS_NAMES
-from results.cost import COST
-from results.gather import HERE, best_baseline, read_comparisons
+from results.gather import COST, HERE, best_baseline, read_comparisons
 
 PAGES = ("README.md", "docs/reproduction.md")
 BLOCK = re.compile(
