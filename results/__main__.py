@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from results.anatomy import examine
 from results.cost import measure_cost
 from results.figures import draw_figures
 from results.gather import gather
@@ -19,12 +20,18 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     reader = commands.add_parser("gather", help="read finished runs into results/*.csv")
     reader.add_argument("runs", type=Path, help="folder with one folder of runs a recipe")
+    examiner = commands.add_parser("examine", help="see who the losses learn from, and write CSV")
+    examiner.add_argument("folders", type=Path, nargs="+", help="folders of runs of one recipe")
     commands.add_parser("cost", help="measure what each loss costs, on a machine that is idle")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
     arguments = parser.parse_args()
     if arguments.command == "gather":
         for name in gather(arguments.runs):
             print(f"read {name}")
+        return
+    if arguments.command == "examine":
+        for path in examine(arguments.folders):
+            print(f"wrote {path.relative_to(ROOT)}")
         return
     if arguments.command == "cost":
         print(f"wrote {measure_cost().relative_to(ROOT)}")

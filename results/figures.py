@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from expertload.lab.candidates import choose_candidates, grouped
 from expertload.losses.build import LOSS_NAMES
+from results.anatomy import LESSONS
 from results.gather import CURVES
 from results.pages import SUMMARY, by_seed, paired, rows_of
 
@@ -41,7 +42,12 @@ def draw_figures(folder: Path) -> Iterator[Path]:
     import matplotlib.pyplot as plt
 
     with plt.rc_context(STYLE):
-        for name, draw in (("coc_curves", _draw_curves), ("differences", _draw_differences)):
+        drawings = {
+            "coc_curves": _draw_curves,
+            "differences": _draw_differences,
+            "push_by_confidence": _draw_pushes,
+        }
+        for name, draw in drawings.items():
             figure = draw(plt)
             path = folder / f"{name}.png"
             # No version or date inside, so that the same numbers give the same file.
@@ -131,3 +137,34 @@ def _draw_difference(
     if change.n > 2:  # the interval of two seeds is wider than any picture
         axes.plot([100 * change.low, 100 * change.high], [height] * 2, color=color, linewidth=1.6)
     axes.plot(100 * change.mean, height, "D", color=color, markersize=5)
+
+
+# ------------------------------------------------------------------ who learns
+
+PUSHES: dict[str, dict[str, Any]] = {
+    "cross-entropy": {"color": INK, "linestyle": "--"},
+    "focal": {"color": ORANGE, "linestyle": "--"},
+    "AUCOC": {"color": BLUE, "linewidth": 2.0},
+    "AUCOC, reflected": {"color": "#009e73", "linewidth": 2.0},
+}
+
+
+def _draw_pushes(plt: Any) -> Any:
+    """How each loss moves the confidence of right and of wrong cases."""
+    with LESSONS.open(newline="", encoding="utf-8") as stream:
+        records = [r for r in csv.DictReader(stream) if r["experiment"] == "dermamnist-cpu"]
+    figure, both = plt.subplots(1, 2, figsize=(7.4, 3.1))
+    for axes, cases in zip(both, ("right", "wrong"), strict=True):
+        for loss, style in PUSHES.items():
+            own = [r for r in records if (r["loss"], r["cases"]) == (loss, cases)]
+            tenths = [int(r["tenth"]) for r in own]
+            axes.plot(tenths, [float(r["push"]) for r in own], label=loss, **style)
+        axes.axhline(0, color=INK, linewidth=0.8, zorder=0)
+        axes.set_title(f"cases that are {cases}")
+        axes.set_xlabel("tenth of confidence")
+        axes.set_xticks(range(1, 11))
+        axes.grid(color="#eeeeee", zorder=0)
+    both[0].set_ylabel("push on the predicted class\n(above zero: more confident)")
+    both[1].legend(fontsize=8)
+    figure.tight_layout()
+    return figure
