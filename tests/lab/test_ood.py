@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.lab.data.test_svhn_and_fashion import write_svhn
 from tests.lab.synthetic_runs import train_once
 
 from expertload.calibrators import TemperatureScaling
@@ -144,6 +145,14 @@ def test_images_of_another_kind_are_converted_and_it_is_said(trained_run, colour
     by_hand = convert_images(noise((120, 12, 10, 3)), (8, 8, 1))
     name = write_outliers(tmp_path / "converted.npz", by_hand)
     assert evaluate_outliers(trained_run, [name]).results[name] == evaluation.results[colour_noise]
+
+
+def test_svhn_from_files_in_its_official_format(trained_run, tmp_path):
+    written = write_svhn(tmp_path)
+    found = evaluate_outliers(trained_run, ["svhn"], data_dir=tmp_path).results["svhn"]
+    images = np.moveaxis(written["test"]["X"], -1, 0)
+    name = write_outliers(tmp_path / "the-same.npz", images)
+    assert found == evaluate_outliers(trained_run, [name]).results[name]
 
 
 def test_all_corruptions_are_averaged(trained_run, monkeypatch):
