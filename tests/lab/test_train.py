@@ -148,6 +148,13 @@ def test_gradients_are_clipped(even_data, tmp_path):
     assert step.norm().item() == pytest.approx(0.01, rel=1e-4)
 
 
+@pytest.mark.parametrize(("clip_norm", "share"), [(1e-6, 1.0), (1e6, 0.0), (None, 0.0)])
+def test_how_often_gradients_were_clipped(clip_norm, share, run_path):
+    results = train(tiny(epochs=1, clip_norm=clip_norm), run_path)
+    assert [record["clipped"] for record in history(run_path)] == [share]
+    assert results["clipped"] == share
+
+
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
 def test_precisions(precision, run_path):
     results = train(tiny("ce+aucoc", precision=precision), run_path)

@@ -43,7 +43,8 @@ class ResultRow:
         ``training``.
     metric : str
         A name of `expertload.lab.numbers`; for outliers ``SCORE/NUMBER``, as ``msp/auroc``; of the
-        training, ``seconds`` and ``best_epoch``.
+        training, ``seconds``, ``best_epoch`` and ``clipped``, the share of steps whose gradient was
+        cut to the longest allowed.
     value : float
     versions : str
         Of Python and the packages that computed it.
@@ -123,7 +124,7 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
 
 def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
     results = run.folder.read_json("results.json")
-    for metric in ("seconds", "best_epoch"):
+    for metric in ("seconds", "best_epoch", "clipped"):
         if metric in results:
             yield "training", metric, float(results[metric])
     for split in SPLITS:

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def _train(
         started = time.perf_counter()
         _set_learning_rate(optimiser, config.training, state.epoch)
         set_weight(loss, config, state.epoch)
-        train_loss = _train_epoch(
+        train_loss, clipped = _train_epoch(
             model,
             on_all_rows,
             optimiser,
@@ -157,6 +158,7 @@ def _train(
             "epoch": state.epoch,
             "learning_rate": optimiser.param_groups[0]["lr"],
             "train_loss": train_loss,
+            "clipped": clipped,
             **_validation_metrics(logits, labels),
             "seconds": round(time.perf_counter() - started, 3),
         }
@@ -179,10 +181,12 @@ def _train_epoch(
     training: TrainingConfig,
     fabric: Fabric,
     reporter: Reporter,
-) -> float:
-    """Go once through the training data; return the mean loss of its batches."""
+) -> tuple[float, float]:
+    """Go once through the training data; return mean loss, and share of steps that were clipped."""
     model.train()
     total = torch.zeros((), device=fabric.device)
+    clipped = torch.zeros((), device=fabric.device)
+    steps = 0
     for number, batch in enumerate(loader.epoch(epoch)):
         group_start = number - number % training.accumulate
         group = min(training.accumulate, len(loader) - group_start)
@@ -193,14 +197,17 @@ def _train_epoch(
             fabric.backward(value / group)
         total += value.detach()
         if is_last:
+            steps += 1
             if training.clip_norm is not None:
-                fabric.clip_gradients(
+                norm = fabric.clip_gradients(
                     model, optimiser, max_norm=training.clip_norm, error_if_nonfinite=False
                 )
+                if norm is not None:
+                    clipped += norm > training.clip_norm
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         reporter.step(epoch, number)
-    return float(total) / len(loader)
+    return float(total) / len(loader), float(clipped) / steps
 
 
 @torch.no_grad()
@@ -435,6 +442,7 @@ def _finish(
     results = {
         "best_epoch": state.best_epoch,
         "seconds": round(sum(record["seconds"] for record in state.history), 1),
+        "clipped": fmean(record["clipped"] for record in state.history),
         **evaluate_logits(validation, test, config.evaluation.target_accuracies),
     }
     if fabric.is_global_zero:
