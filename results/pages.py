@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean, median, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
@@ -23,6 +23,7 @@ from expertload.lab.finished_run import describe_options
 from expertload.lab.result_rows import ResultRow, read_rows
 from expertload.lab.tables import make_table
 from expertload.losses.build import LOSS_NAMES
+from results.anatomy import ESTIMATES
 from results.gather import COST, HERE, best_baseline, read_comparisons
 
 PAGES = ("README.md", "docs/reproduction.md")
@@ -237,7 +238,15 @@ def _ablations() -> str:
         for name, title in ABLATIONS.items()
         for options, own in _sorted_candidates(rows_of(name))
     ]
-    headings = ["variant", "options", "seeds", "validation AUCOC", "test AUCOC", "against ce"]
+    headings = [
+        "variant",
+        "options",
+        "seeds",
+        "validation AUCOC",
+        "test AUCOC",
+        "against ce",
+        "steps clipped",
+    ]
     return markdown(headings, lines) if lines else NOTHING
 
 
@@ -246,14 +255,19 @@ def _sorted_candidates(rows: Sequence[ResultRow]) -> list[tuple[str, list[Result
     candidates = grouped(own, lambda r: r.options)
     return sorted(
         candidates.items(),
-        key=lambda item: (json.loads(item[0]).get("gradient", ""), json.loads(item[0])["weight"]),
+        key=lambda item: _order(json.loads(item[0])),
     )
+
+
+def _order(options: dict[str, Any]) -> tuple[str, str, float]:
+    return options.get("gradient", ""), str(options.get("bandwidth", "")), options["weight"]
 
 
 def _candidate_line(options: str, rows: Sequence[ResultRow], ce: dict[int, float]) -> list[str]:
     given = json.loads(options)
-    shown = {key: given[key] for key in ("weight", "gradient") if key in given}
+    shown = {key: given[key] for key in ("weight", "gradient", "bandwidth") if key in given}
     validation = [r.value for r in rows if (r.split, r.metric) == ("validation", "aucoc")]
+    clipped = [r.value for r in rows if (r.split, r.metric) == ("training", "clipped")]
     test = by_seed(rows)
     return [
         describe_options("", shown).strip(" ()"),
@@ -261,6 +275,7 @@ def _candidate_line(options: str, rows: Sequence[ResultRow], ce: dict[int, float
         spread(validation),
         spread(list(test.values())),
         str(paired(test, ce)),
+        f"{fmean(clipped):.0%}" if clipped else "\N{EN DASH}",
     ]
 
 
@@ -340,6 +355,38 @@ def _compute() -> str:
     return markdown(["recipe", "runs", "core hours"], lines)
 
 
+# ------------------------------------------------------------------ what a batch shows
+
+
+def _area_of_batches() -> str:
+    """How far the area of a batch is from that of all cases, by estimator and batch size."""
+    if not ESTIMATES.exists():
+        return NOTHING
+    with ESTIMATES.open(newline="", encoding="utf-8") as stream:
+        records = list(csv.DictReader(stream))
+    sizes = sorted({int(record["batch_size"]) for record in records})
+    lines = []
+    for name, estimator in dict.fromkeys((r["experiment"], r["estimator"]) for r in records):
+        own = {
+            int(r["batch_size"]): r
+            for r in records
+            if (r["experiment"], r["estimator"]) == (name, estimator)
+        }
+        whole = next(iter(own.values()))["whole"]
+        lines.append(
+            [
+                f"{SUMMARY[name][0]}, {estimator}",
+                f"{100 * float(whole):.1f}",
+                *(_error(own[size]) if size in own else "\N{EN DASH}" for size in sizes),
+            ]
+        )
+    return markdown(["area of the batch", "all cases", *(f"n = {n}" for n in sizes)], lines)
+
+
+def _error(record: dict[str, str]) -> str:
+    return f"{100 * float(record['bias']):+.1f} ± {100 * float(record['spread']):.1f}"
+
+
 MAKERS: dict[str, Callable[..., str]] = {
     "summary": _summary,
     "performance": _lab_table("performance"),
@@ -351,4 +398,5 @@ MAKERS: dict[str, Callable[..., str]] = {
     "batch-sizes": _batch_sizes,
     "cost": _cost,
     "compute": _compute,
+    "area-of-batches": _area_of_batches,
 }
