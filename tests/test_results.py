@@ -9,6 +9,8 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
+import torch
+from results.anatomy import LOSSES, _estimates, _push, examine
 from results.figures import draw_figures
 from results.gather import HERE, best_baseline, gather, read_comparisons
 from results.pages import BLOCK, MAKERS, PAGES, SUMMARY, Difference, fill, paired
@@ -166,6 +168,50 @@ def test_seeds_that_only_one_side_has_do_not_count():
     assert str(paired({0: 0.51}, {0: 0.5})) == "+1.00"
     assert str(paired({0: 1.0}, {1: 1.0})) == "\N{EN DASH}"
     assert str(Difference(0.01, -0.01, 0.03, 3)) == "+1.00 (-1.00 to +3.00)"
+
+
+# ------------------------------------------------------------------ looking into the loss
+
+
+def random_cases(n=300, classes=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
+    return logits, torch.randint(0, classes, (n,), generator=generator)
+
+
+def test_the_push_of_cross_entropy_is_known():
+    logits, labels = random_cases()
+    confidence, guess = logits.softmax(1).max(1)
+    expected = (guess == labels).double() - confidence
+    torch.testing.assert_close(_push(LOSSES["cross-entropy"], logits, labels), expected)
+
+
+def test_right_cases_that_are_confident_are_pushed_down_unless_kernels_are_reflected():
+    """The claim of the page, on cases made for it: all right, confidences crowding below one."""
+    logits = torch.zeros(128, 3, dtype=torch.float64)
+    logits[:, 0] = torch.linspace(1, 8, 128)
+    labels = torch.zeros(128, dtype=torch.int64)
+    confident = slice(64, None)
+    assert (_push(LOSSES["AUCOC"], logits, labels)[confident] < 0).all()
+    assert (_push(LOSSES["AUCOC, reflected"], logits, labels)[confident] > 0).all()
+
+
+def test_the_area_of_all_cases_is_the_exact_one():
+    logits, labels = random_cases(n=32)
+    found = [one for one in _estimates([logits], labels) if one["estimator"] == "rank"]
+    assert [one["batch_size"] for one in found] == [32]  # larger batches than cases do not exist
+    assert found[0]["bias"] == pytest.approx(0, abs=1e-6)
+    assert found[0]["spread"] == pytest.approx(0, abs=1e-6)
+
+
+def test_examined_runs(gathered):
+    runs, into = gathered
+    lessons, estimates = (
+        list(csv.DictReader(path.read_text().splitlines())) for path in examine([runs], into)
+    )
+    shares = [float(r["share"]) for r in lessons if r["loss"] == "focal"]
+    assert sum(shares) == pytest.approx(1, abs=1e-4)
+    assert {r["experiment"] for r in lessons + estimates} == {"tiny"}
 
 
 def test_figures_are_drawn(tmp_path):
