@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     loss_adds: float
 
 
-def epoch(loss: nn.Module, loader: BatchLoader, network: str) -> Callable[[], float]:
+def epoch(loss: nn.Module, loader: BatchLoader, network: str) -> Callable[[], object]:
     """One epoch of the lab's loop on a network of its own."""
     torch.manual_seed(0)
     fabric = _fabric("32-true", "cpu", 1, 1)
@@ -73,9 +73,11 @@ def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
     return run
 
 
-def measure(network: str = "resnet20", repeats: int = 3) -> tuple[dict[str, Cost], float]:
+def measure(
+    network: str = "resnet20", *, threads: int = 2, repeats: int = 3
+) -> tuple[dict[str, Cost], float]:
     """The cost of every loss, and the loader's share of a step."""
-    torch.set_num_threads(min(2, torch.get_num_threads()))
+    torch.set_num_threads(min(threads, torch.get_num_threads()))
     losses = {name: build_loss(name) for name in LOSS_NAMES}
     loader = make_loader()
     epochs = [epoch(loss, loader, network) for loss in losses.values()]

@@ -77,6 +77,7 @@ def test_settings_that_are_none(setting):
         (GOOD + "colour = 'red'", "losses.colour"),
         ("colour = 'red'\n" + GOOD, "colour: Extra inputs"),
         (GOOD.replace("epochs = 3", "epochs = 3\nmilestones = [5, 2]"), "must ascend"),
+        (GOOD.replace("epochs = 3", "epochs = 3\nwarm_up = 4"), "must not exceed epochs"),
         (GOOD.replace("epochs = 3", "epochs = 3\nprecision = '8-true'"), "training.precision"),
     ],
 )

@@ -20,6 +20,7 @@ from expertload.exceptions import (
     RunInUseError,
     TrainingDivergedError,
 )
+from expertload.lab import train as training_module
 from expertload.lab._checkpoint import load_weights
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import set_weight, train
@@ -309,7 +310,33 @@ def test_the_second_loss_comes_in_gradually(run_path, tmp_path):
 
 @pytest.mark.parametrize(("epoch", "weight"), [(0, 0.0), (1, 0.5), (3, 1.5), (4, 2.0), (9, 2.0)])
 def test_the_weight_of_an_epoch(epoch, weight):
-    config = tiny("ce+aucoc", weight=2.0, warm_up=4)
+    config = tiny("ce+aucoc", weight=2.0, epochs=10, warm_up=4)
     loss = build_loss("ce+aucoc", weight=2.0)
     set_weight(loss, config, epoch)
     assert loss.weight == weight
+
+
+def test_moments_come_back_in_the_layout_of_their_weights(run_path, monkeypatch):
+    """Convolutions are kept with channels last, and a file knows nothing of layouts."""
+    layouts = []
+    lay_out = training_module._lay_out_like_parameters
+
+    def watch(optimiser):
+        lay_out(optimiser)
+        for parameter, state in optimiser.state.items():
+            layouts.extend((parameter.stride(), state[key].stride()) for key in ("exp_avg",))
+
+    monkeypatch.setattr(training_module, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(training_module, "_finish", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny(), run_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(training_module, "_lay_out_like_parameters", watch)
+    train(tiny(), run_path)
+    assert layouts
+    assert all(weight == moment for weight, moment in layouts)
+    assert any(stride[1] == 1 < stride[0] for stride, _ in layouts if len(stride) == 4)
+
+
+def _stop(*_):
+    raise KeyboardInterrupt

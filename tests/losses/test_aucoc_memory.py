@@ -56,7 +56,7 @@ def test_the_oldest_are_forgotten():
 def test_a_batch_larger_than_the_memory():
     loss = AUCOCLoss(memory=5)
     loss(*batch(50, 0))
-    assert int(loss.memory.filled) == 5
+    assert loss.memory.past.shape == (2, 5)
 
 
 def test_ignored_samples_are_neither_learned_from_nor_remembered():
@@ -76,16 +76,37 @@ def test_a_batch_that_is_all_ignored_learns_nothing():
     loss = AUCOCLoss(memory=50)
     logits, target = batch(20, 0)
     loss(logits, target)
-    before = loss.state_dict()["memory.past"].clone()
-    _, gradient = value_and_gradient(loss, logits, torch.full_like(target, -100))
+    before = loss.memory.past
+    value, gradient = value_and_gradient(loss, logits, torch.full_like(target, -100))
+    assert value == 0
     assert not gradient.any()
-    assert torch.equal(loss.state_dict()["memory.past"], before)
+    assert torch.equal(loss.memory.past, before)
+    assert loss(logits[:0], target[:0]) == 0
+
+
+def test_a_batch_that_is_no_number_is_forgotten():
+    loss, plain = AUCOCLoss(memory=50), AUCOCLoss(memory=50)
+    for one in (loss, plain):
+        one(*batch(20, 0))
+    logits, target = batch(20, 1)
+    assert loss(torch.full_like(logits, float("nan")), target).isnan()
+    assert loss(logits, target) == plain(logits, target)
 
 
 def test_evaluation_is_not_remembered():
     loss = AUCOCLoss(memory=50).eval()
     loss(*batch(20, 0))
-    assert int(loss.memory.filled) == 0
+    with torch.no_grad():
+        loss.train()(*batch(20, 0))
+    assert loss.memory.past.shape == (2, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_precision_for_the_network_leaves_the_past_alone(dtype):
+    loss, other = AUCOCLoss(memory=50), AUCOCLoss(memory=50)
+    for one in (loss, other):
+        one(*batch(20, 0))
+    assert loss.to(dtype)(*batch(20, 1)) == other(*batch(20, 1))
 
 
 def test_its_state_goes_on_in_another_process():
@@ -101,7 +122,7 @@ def test_without_a_memory_there_is_no_state():
 
 
 def test_by_name():
-    assert build_loss("ce+aucoc", memory=10).secondary.memory.past.shape == (2, 10)
+    assert build_loss("ce+aucoc", memory=10).secondary.memory.size == 10
     assert "memory=10" in repr(AUCOCLoss(memory=10))
 
 

@@ -91,6 +91,12 @@ class TrainingConfig(_Section):
     evaluation_batch_size: Count = 512
 
     @model_validator(mode="after")
+    def _warm_up_ends(self) -> TrainingConfig:
+        if self.warm_up > self.epochs:
+            raise ValueError(f"warm_up must not exceed epochs, got {self.warm_up} of {self.epochs}")
+        return self
+
+    @model_validator(mode="after")
     def _milestones_ascend(self) -> TrainingConfig:
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones must ascend, got {list(self.milestones)}")

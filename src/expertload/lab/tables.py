@@ -204,7 +204,7 @@ def _table(
         printed = figures.get(loss, {})
         cells = tuple(_cell(own, column, printed.get(column.key)) for column in columns)
         lines.append(Line(_label(loss, own), len({row.seed for row in own}), cells))
-    lines += _ensemble_lines(together, columns)
+    lines += _ensemble_lines(together, columns, losses)
     numbers = tuple((column.heading, column.number) for column in columns)
     return Table(caption, numbers, tuple(lines), published.source if published else None)
 
@@ -215,7 +215,9 @@ def _apart(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]
     return [row for row in every if row.n_runs == 1], [row for row in every if row.n_runs > 1]
 
 
-def _ensemble_lines(rows: Sequence[ResultRow], columns: Sequence[_Column]) -> list[Line]:
+def _ensemble_lines(
+    rows: Sequence[ResultRow], columns: Sequence[_Column], losses: Sequence[str] | None
+) -> list[Line]:
     by_loss = grouped(rows, lambda r: r.loss)
     return [
         Line(
@@ -224,7 +226,8 @@ def _ensemble_lines(rows: Sequence[ResultRow], columns: Sequence[_Column]) -> li
             tuple(_cell(by_loss[loss], column, None) for column in columns),
             is_ensemble=True,
         )
-        for loss in _order(by_loss)
+        for loss in losses or _order(by_loss)
+        if loss in by_loss
     ]
 
 

@@ -376,6 +376,7 @@ class _State:
             weights(self.model).load_state_dict(checkpoint.model)
             self.loss.load_state_dict(checkpoint.loss)
             self.optimiser.load_state_dict(checkpoint.optimiser)
+            _lay_out_like_parameters(self.optimiser)
         except (RuntimeError, ValueError) as error:
             raise FileFormatError(
                 f"{self.run.last} does not fit this network: {error}. Hint: was the network "
@@ -417,6 +418,16 @@ class _State:
             },
         )
         self.run.write_metrics(self.history)
+
+
+def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
+    """Give moments the memory layout of their weights, which a file does not keep."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"]:
+            state = optimiser.state[parameter]
+            for key, value in state.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def weights(model: nn.Module) -> nn.Module:

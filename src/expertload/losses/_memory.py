@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from expertload.losses._estimate import Batch, Estimate, estimate_areas
 from expertload.losses._kde.area import Area
-from expertload.losses._kde.host import Array, as_working, at_least, namespace
+from expertload.losses._kde.host import Array, as_working, at_least, namespace, on_host
 from expertload.losses._options import AreaOptions
 
 __all__ = ["Memory"]
@@ -28,22 +28,29 @@ class Memory(nn.Module):
         How many samples at most.
     """
 
-    past: Tensor
-    filled: Tensor
-
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.register_buffer("past", torch.zeros(2, size, dtype=torch.float64))
-        self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
+        self.size = size
+        # No buffer: neither a device nor half precision, nor the broadcast of data-parallel
+        # training, may change it.
+        self.past = torch.zeros(2, 0, dtype=torch.float64)
+
+    def get_extra_state(self) -> Tensor:
+        """Return what ``state_dict`` holds."""
+        return self.past
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over what ``state_dict`` held."""
+        self.past = state.detach().to("cpu", torch.float64)[:, : self.size]
 
     def estimate(self, batch: Batch, options: AreaOptions) -> Estimate:
         """Estimate the area of a batch and the past together; gradients are the batch's."""
         xp = namespace(batch.confidence)
         (value,) = batch.values
         confidence, correctness = self._recall(batch.confidence)
-        keep, counted = batch.keep, float(len(value))
+        keep, counted, empty = batch.keep, float(max(len(value), 1)), len(value) == 0
         if keep is not None:
-            counted = at_least(1.0 * keep.sum(), 1.0)
+            counted, empty = at_least(1.0 * keep.sum(), 1.0), keep.sum() == 0
             keep = xp.concatenate((keep, confidence >= 0))  # all of the past counts
         everything = Batch(
             xp.concatenate((batch.confidence, confidence)),
@@ -51,24 +58,20 @@ class Memory(nn.Module):
             keep,
             batch.resolution,
         )
-        (area,), empty = estimate_areas(everything, options)
+        (area,), _ = estimate_areas(everything, options)
         scale = 1 + len(confidence) / counted
         by_value, by_confidence = (part[: len(value)] * scale for part in area[1:])
         return Estimate((Area(area.area, by_value, by_confidence),), empty)
 
     def add(self, batch: Batch) -> None:
-        """Take in the samples of a batch that count, in the place of the oldest."""
+        """Take in the samples of a batch that count and are numbers, for the oldest there are."""
         (value,) = batch.values
         rows = torch.stack([torch.as_tensor(part) for part in (batch.confidence, value)])
+        kept = rows.isfinite().all(0)
         if batch.keep is not None:
-            rows = rows[:, torch.as_tensor(batch.keep)]
-        size = self.past.shape[1]
-        known = self.past[:, : int(self.filled)]
-        newest = torch.cat((rows.to(self.past), known), dim=1)[:, :size]
-        self.past[:, : newest.shape[1]] = newest
-        self.filled.fill_(newest.shape[1])
+            kept &= torch.as_tensor(batch.keep)
+        self.past = torch.cat((rows[:, kept].to(self.past), self.past), dim=1)[:, : self.size]
 
     def _recall(self, like: Array) -> Array:
-        """What is known, as an array of the kind of `like`."""
-        known = self.past[:, : int(self.filled)]
-        return as_working(known.to(getattr(like, "device", "cpu")))
+        """The past, as an array of the kind of `like`."""
+        return as_working(self.past) if on_host(like) else self.past.to(like)

@@ -61,5 +61,5 @@ def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
         raise incompatible_options_error(
             ", ".join(shown[:-1]) + f" and {shown[-1]}",
             caller,
-            "neither ranks nor hits change with the logits, so there is nothing to learn from",
+            "nothing that is let through changes with the logits: there is nothing to learn from",
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_count, incompatible_options_error
@@ -120,9 +121,9 @@ class AUCOCLoss(nn.Module):
     sync_distributed, gradient
         As in `aucoc_loss`.
     memory : int, default=0
-        How many samples of earlier batches stand behind the curve, as they were then; while
-        training, the newest take the place of the oldest. Only this batch learns. They are part
-        of ``state_dict``.
+        How many samples of earlier batches stand behind the curve, as they were then; only this
+        batch learns. Batches are remembered in training mode, where gradients are taken; they are
+        part of ``state_dict``.
 
     Examples
     --------
@@ -166,18 +167,21 @@ class AUCOCLoss(nn.Module):
         self.memory = Memory(size) if size else None
         if size and sync_distributed:
             raise incompatible_options_error(
-                "memory and sync_distributed", "AUCOCLoss", "a memory holds one process's samples"
+                "memory and sync_distributed",
+                "AUCOCLoss",
+                "a memory holds one process's samples; gather logits beforehand instead",
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
         reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss")
-        solve = partial(_solve, options=self.options, memory=self.memory, learns=self.training)
+        remember = self.training and torch.is_grad_enabled()
+        solve = partial(_solve, options=self.options, memory=self.memory, remember=remember)
         return confidence_loss(logits, target, reading, solve)
 
     def extra_repr(self) -> str:
         """Name the options that differ from the defaults."""
-        size = f"memory={self.memory.past.shape[1]}" if self.memory else ""
+        size = f"memory={self.memory.size}" if self.memory else ""
         return ", ".join(filter(None, (self.options.describe(), size)))
 
 
@@ -186,7 +190,7 @@ def _solve(
     options: AreaOptions,
     memory: Memory | None = None,
     *,
-    learns: bool = False,
+    remember: bool = False,
 ) -> LossAndGradient:
     xp = namespace(logs.top)
     confidence = xp.exp(logs.top)
@@ -197,7 +201,7 @@ def _solve(
         (area,), empty = estimate_areas(batch, options)
     else:
         (area,), empty = memory.estimate(batch, options)
-        if learns:
+        if remember:
             memory.add(batch)
     floored = at_least(area.area, SMALLEST_AREA)
     loss = -xp.log(floored)

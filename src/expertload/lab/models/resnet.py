@@ -116,7 +116,9 @@ def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
 
 
 def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build the smallest of He et al.'s CIFAR family, one block a stage, three times the speed.
+    """Build a network of He et al.'s CIFAR design with one block a stage.
+
+    It trains about three times as fast as ResNet-20.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
 
 
 def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build the ResNet-14 of He et al.'s CIFAR family, two blocks a stage.
+    """Build a network of He et al.'s CIFAR design with two blocks a stage.
 
     Examples
     --------
