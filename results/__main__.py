@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from expertload._files import write_atomically
 from results.anatomy import examine
 from results.cost import measure_cost
 from results.figures import draw_figures
@@ -38,7 +39,7 @@ def main() -> None:
         return
     for page in PAGES:
         path = ROOT / page
-        path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+        write_atomically(path, fill(path.read_text(encoding="utf-8")))
         print(f"filled {page}")
     for path in draw_figures(ROOT / "docs" / "images"):
         print(f"drew {path.relative_to(ROOT)}")

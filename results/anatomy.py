@@ -6,9 +6,9 @@ would each loss change, and how far is the area that a batch shows from that of 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +18,8 @@ from expertload import aucoc_score_from_correctness
 from expertload.lab.candidates import runs_of_loss
 from expertload.lab.finished_run import FinishedRun
 from expertload.losses import aucoc_loss, build_loss
-from results.gather import HERE
+from results.files import AREAS, HERE, PUSHES, Record, update_records
 
-LESSONS, ESTIMATES = HERE / "gradient_by_confidence.csv", HERE / "area_of_batches.csv"
 LOSSES = {
     "cross-entropy": build_loss("ce"),
     "focal": build_loss("focal"),
@@ -30,7 +29,7 @@ LOSSES = {
     "AUCOC, ranking path": build_loss("aucoc", gradient="ranking"),
     "AUCOC, reflected, ranking path": build_loss("aucoc", gradient="ranking", boundary="reflect"),
 }
-ESTIMATORS = {
+ESTIMATORS: dict[str, dict[str, Any]] = {
     "kde": {},
     "kde, reflected": {"boundary": "reflect"},
     "rank": {"estimator": "rank"},
@@ -39,22 +38,20 @@ BATCH_SIZES = (32, 64, 128, 512)
 N_BATCHES, BATCH, TENTHS = 400, 128, 10
 
 
-def examine(folders: Sequence[Path], into: Path = HERE) -> Iterator[Path]:
-    """Examine the runs of cross-entropy in folders of experiments; write two files of CSV."""
-    lessons: list[dict[str, object]] = []
-    estimates: list[dict[str, object]] = []
+def examine(folders: Sequence[Path], *, into: Path = HERE) -> list[Path]:
+    """Examine the runs of cross-entropy in folders of experiments; return the files written."""
+    pushes: list[Record] = []
+    areas: list[Record] = []
+    names = [folder.name for folder in folders]
     for folder in folders:
         runs = [FinishedRun(path) for path in runs_of_loss(folder, "ce")]
         logits = [torch.as_tensor(run.test[0], dtype=torch.float64) for run in runs]
         labels = torch.as_tensor(runs[0].test[1])
-        lessons += [{"experiment": folder.name, **one} for one in _lessons(logits, labels)]
-        estimates += [{"experiment": folder.name, **one} for one in _estimates(logits, labels)]
-    for name, records in ((LESSONS.name, lessons), (ESTIMATES.name, estimates)):
-        with (into / name).open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(records)
-        yield into / name
+        pushes += [{"experiment": folder.name, **one} for one in _pushes(logits, labels)]
+        areas += [{"experiment": folder.name, **one} for one in _areas(logits, labels)]
+    update_records(into / PUSHES.name, pushes, names)
+    update_records(into / AREAS.name, areas, names)
+    return [into / PUSHES.name, into / AREAS.name]
 
 
 def _batches(n_cases: int, size: int, count: int) -> Iterator[Tensor]:
@@ -66,7 +63,7 @@ def _batches(n_cases: int, size: int, count: int) -> Iterator[Tensor]:
 # ------------------------------------------------------------------ who learns
 
 
-def _lessons(networks: Sequence[Tensor], labels: Tensor) -> Iterator[dict[str, object]]:
+def _pushes(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
     """How each loss moves the logit of the predicted class, by tenth of confidence.
 
     A push is minus the gradient, times the batch size: above zero it makes the case more confident.
@@ -106,7 +103,7 @@ def _push(loss: torch.nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
 # ------------------------------------------------------------------ what a batch shows
 
 
-def _estimates(networks: Sequence[Tensor], labels: Tensor) -> Iterator[dict[str, object]]:
+def _areas(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
     """The area by each estimator on batches, beside that of all cases."""
     every = np.arange(len(labels))
     whole = [

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
-from benchmarks.lab_training import Cost, measure
+from benchmarks.lab_training import measure
 
-from results.gather import COST
+from results.files import COST, write_records
 
 
-def measure_cost(path: Path = COST) -> Path:
-    """Measure every loss with the network of the experiments, and write what was found."""
-    costs, _ = measure("resnet8", repeats=7)
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["loss", *Cost._fields])
-        writer.writerows(
-            [loss, *(f"{number:.6g}" for number in cost)] for loss, cost in costs.items()
-        )
+def measure_cost(*, path: Path = COST) -> Path:
+    """Measure every loss as the experiments were run, ResNet-8 on one thread; write the file."""
+    costs, _ = measure("resnet8", threads=1, repeats=7)
+    write_records(path, [{"loss": loss, **cost._asdict()} for loss, cost in costs.items()])
     return path

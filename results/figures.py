@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expertload.lab.candidates import choose_candidates, grouped
+from expertload._files import replaced_whole
 from expertload.losses.build import LOSS_NAMES
-from results.anatomy import LESSONS
-from results.gather import CURVES
-from results.pages import SUMMARY, by_seed, paired, rows_of
+from results.experiments import SUMMARY, by_seed, chosen_rows, paired, rows_of
+from results.files import CURVES, PUSHES, read_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +22,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "focal": {"color": ORANGE, "linewidth": 1.6, "linestyle": "--"},
     "focal+aucoc": {"color": ORANGE, "linewidth": 1.8},
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "font.size": 9,
@@ -51,7 +49,10 @@ def draw_figures(folder: Path) -> Iterator[Path]:
             figure = draw(plt)
             path = folder / f"{name}.png"
             # No version or date inside, so that the same numbers give the same file.
-            figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
+            with replaced_whole(path) as draft:
+                figure.savefig(
+                    draft, format="png", dpi=130, bbox_inches="tight", metadata={"Software": None}
+                )
             plt.close(figure)
             yield path
 
@@ -91,10 +92,9 @@ def _draw_curves(plt: Any) -> Any:
 
 def _read_curves() -> dict[str, dict[str, list[tuple[float, float]]]]:
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    with CURVES.open(newline="", encoding="utf-8") as stream:
-        for record in csv.DictReader(stream):
-            points = curves.setdefault(record["experiment"], {}).setdefault(record["loss"], [])
-            points.append((float(record["expert_load"]), float(record["accuracy"])))
+    for record in read_records(CURVES):
+        points = curves.setdefault(record["experiment"], {}).setdefault(record["loss"], [])
+        points.append((float(record["expert_load"]), float(record["accuracy"])))
     return curves
 
 
@@ -110,7 +110,7 @@ def _draw_differences(plt: Any) -> Any:
         if loss != "ce" and any(row.loss == loss for name in every for row in rows_of(name))
     ]
     for name, axes in every.items():
-        own = grouped(choose_candidates(rows_of(name)), lambda r: r.loss)
+        own = chosen_rows(name)
         for height, loss in enumerate(reversed(losses)):
             if loss in own:
                 _draw_difference(axes, height, loss, by_seed(own[loss]), by_seed(own["ce"]))
@@ -141,7 +141,7 @@ def _draw_difference(
 
 # ------------------------------------------------------------------ who learns
 
-PUSHES: dict[str, dict[str, Any]] = {
+PUSH_STYLES: dict[str, dict[str, Any]] = {
     "cross-entropy": {"color": INK, "linestyle": "--"},
     "focal": {"color": ORANGE, "linestyle": "--"},
     "AUCOC": {"color": BLUE, "linewidth": 2.0},
@@ -151,11 +151,10 @@ PUSHES: dict[str, dict[str, Any]] = {
 
 def _draw_pushes(plt: Any) -> Any:
     """How each loss moves the confidence of right and of wrong cases."""
-    with LESSONS.open(newline="", encoding="utf-8") as stream:
-        records = [r for r in csv.DictReader(stream) if r["experiment"] == "dermamnist-cpu"]
+    records = [r for r in read_records(PUSHES) if r["experiment"] == "dermamnist-cpu"]
     figure, both = plt.subplots(1, 2, figsize=(7.4, 3.1))
     for axes, cases in zip(both, ("right", "wrong"), strict=True):
-        for loss, style in PUSHES.items():
+        for loss, style in PUSH_STYLES.items():
             own = [r for r in records if (r["loss"], r["cases"]) == (loss, cases)]
             tenths = [int(r["tenth"]) for r in own]
             axes.plot(tenths, [float(r["push"]) for r in own], label=loss, **style)

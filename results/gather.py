@@ -6,8 +6,7 @@ keep, so they are computed here.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean
@@ -15,15 +14,21 @@ from statistics import fmean
 import numpy as np
 
 from expertload import coc_curve
+from expertload.curve import row_at_load
 from expertload.lab.candidates import choose_candidates, grouped, runs_of_loss
-from expertload.lab.compare import compare_runs
+from expertload.lab.compare import RunComparison, compare_runs
 from expertload.lab.ensembles import collect_ensembles
 from expertload.lab.finished_run import FinishedRun
 from expertload.lab.result_rows import ResultRow, collect, write_rows
+from results.files import (
+    COMPARISONS,
+    CURVES,
+    HERE,
+    Record,
+    read_records,
+    update_records,
+)
 
-HERE = Path(__file__).resolve().parent
-COMPARISONS, CURVES = HERE / "comparisons.csv", HERE / "coc_curves.csv"
-COST = HERE / "training_cost.csv"
 LOADS = np.linspace(0, 0.95, 96)
 PERMUTATIONS = 2000
 
@@ -33,6 +38,8 @@ class Compared:
     """One line of comparisons.csv: first minus second, of AUCOC as a share of one."""
 
     experiment: str
+    first_loss: str
+    second_loss: str
     first: str
     second: str
     role: str
@@ -51,10 +58,14 @@ class Compared:
     seed_differences: str
 
 
-def gather(runs: Path, into: Path = HERE) -> Iterator[str]:
-    """Read every folder in `runs` that has finished runs; yield their names."""
+def gather(runs: Path, *, into: Path = HERE) -> list[str]:
+    """Read every folder in `runs` that has finished runs; return their names.
+
+    What is known of other experiments stays.
+    """
     comparisons: list[Compared] = []
-    curves: list[dict[str, object]] = []
+    curves: list[Record] = []
+    names = []
     for folder in sorted(path for path in runs.iterdir() if path.is_dir()):
         rows = collect(folder)
         if not rows:
@@ -62,88 +73,106 @@ def gather(runs: Path, into: Path = HERE) -> Iterator[str]:
         write_rows(into / f"{folder.name}.csv", rows + collect_ensembles(folder))
         comparisons += _compare(folder, rows)
         curves += _curves(folder, rows)
-        yield folder.name
-    _write(into / COMPARISONS.name, [asdict(one) for one in comparisons])
-    _write(into / CURVES.name, curves)
-
-
-def _write(path: Path, records: list[dict[str, object]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(records[0]) if records else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
+        names.append(folder.name)
+    update_records(into / COMPARISONS.name, [asdict(one) for one in comparisons], names)
+    update_records(into / CURVES.name, curves, names)
+    return names
 
 
 def read_comparisons(path: Path = COMPARISONS) -> list[Compared]:
     """Read comparisons.csv."""
-    kinds = {
-        field.name: {"int": int, "float": float}.get(str(field.type), str)
-        for field in fields(Compared)
-    }
-    with path.open(newline="", encoding="utf-8") as stream:
-        return [
-            Compared(**{name: kinds[name](text) for name, text in record.items()})
-            for record in csv.DictReader(stream)
-        ]
+    kinds = {"int": int, "float": float, "str": str}
+    parse = {field.name: kinds[str(field.type)] for field in fields(Compared)}
+    return [
+        Compared(**{name: parse[name](text) for name, text in record.items()})
+        for record in read_records(path)
+    ]
 
 
 # ------------------------------------------------------------------ paired tests
 
 
-def best_baseline(rows: list[ResultRow]) -> str | None:
-    """The loss without AUCOC whose chosen options have the best mean validation AUCOC."""
+def best_baseline(rows: Sequence[ResultRow]) -> str | None:
+    """The loss without AUCOC whose chosen options have the best mean validation AUCOC.
+
+    Losses are compared over the seeds that all of them have.
+    """
     own = [r for r in choose_candidates(rows) if (r.split, r.metric) == ("validation", "aucoc")]
-    scores = {
-        loss: fmean(row.value for row in values)
+    by_loss = {
+        loss: {row.seed: row.value for row in values}
         for loss, values in grouped(own, lambda r: r.loss).items()
         if "aucoc" not in loss
     }
-    return max(scores, key=scores.__getitem__, default=None)
+    if not by_loss:
+        return None
+    shared = set.intersection(*(set(values) for values in by_loss.values()))
+    return max(by_loss, key=lambda loss: fmean(by_loss[loss][seed] for seed in shared))
 
 
-def _pairs(rows: list[ResultRow]) -> dict[tuple[str, str], str]:
+def _pairs(rows: Sequence[ResultRow]) -> dict[tuple[str, str], str]:
     """Which losses to compare, and why; each pair once."""
     losses = {row.loss for row in rows}
     best = best_baseline(rows)
-    wanted = {("ce+aucoc", "ce"): "primary", ("focal+aucoc", "focal"): "primary"}
+    pairs = {("ce+aucoc", "ce"): "primary", ("focal+aucoc", "focal"): "primary"}
     for loss in ("ce+aucoc", "focal+aucoc"):
         if best is not None:
-            wanted[loss, best] = "best baseline"
-    return {pair: why for pair, why in wanted.items() if losses.issuperset(pair)}
+            known = pairs.get((loss, best))
+            pairs[loss, best] = f"{known}, best baseline" if known else "best baseline"
+    return {pair: role for pair, role in pairs.items() if losses.issuperset(pair)}
 
 
-def _compare(folder: Path, rows: list[ResultRow]) -> Iterator[Compared]:
+def _compare(folder: Path, rows: Sequence[ResultRow]) -> Iterator[Compared]:
+    """Compare losses over the seeds that both have."""
     for (first, second), role in _pairs(rows).items():
-        sides = [runs_of_loss(folder, loss) for loss in (first, second)]
-        result = compare_runs(*sides, n_rounds=PERMUTATIONS)
-        closed, seeds = result.closed_form, result.by_seed
-        if closed is None or seeds is None:
-            continue
-        yield Compared(
-            experiment=folder.name,
-            first=result.names[0],
-            second=result.names[1],
-            role=role,
-            n_cases=result.n_cases,
-            n_seeds=len(seeds.seeds),
-            ensemble_first=result.values[0],
-            ensemble_second=result.values[1],
-            permutation_p=result.permutation.p_value,
-            closed_form_low=closed.low,
-            closed_form_high=closed.high,
-            closed_form_p=closed.p_value,
-            seeds_difference=seeds.mean.difference,
-            seeds_low=seeds.mean.low,
-            seeds_high=seeds.mean.high,
-            seeds_p=seeds.mean.p_value,
-            seed_differences=" ".join(f"{value:.6f}" for value in seeds.differences),
-        )
+        sides = [
+            {FinishedRun(path).config.seed: path for path in runs_of_loss(folder, loss)}
+            for loss in (first, second)
+        ]
+        shared = sorted(sides[0].keys() & sides[1].keys())
+        if len(shared) > 1:
+            yield _compared(
+                folder.name,
+                role,
+                (first, second),
+                compare_runs(
+                    *([side[seed] for seed in shared] for side in sides), n_rounds=PERMUTATIONS
+                ),
+            )
+
+
+def _compared(
+    experiment: str, role: str, losses: tuple[str, str], result: RunComparison
+) -> Compared:
+    if result.closed_form is None or result.by_seed is None:
+        raise ValueError(f"{experiment}: {losses} are not compared by AUCOC over several seeds.")
+    cases, seeds = result.closed_form, result.by_seed
+    return Compared(
+        experiment=experiment,
+        first_loss=losses[0],
+        second_loss=losses[1],
+        first=result.names[0],
+        second=result.names[1],
+        role=role,
+        n_cases=result.n_cases,
+        n_seeds=len(seeds.seeds),
+        ensemble_first=result.values[0],
+        ensemble_second=result.values[1],
+        permutation_p=result.permutation.p_value,
+        closed_form_low=cases.low,
+        closed_form_high=cases.high,
+        closed_form_p=cases.p_value,
+        seeds_difference=seeds.mean.difference,
+        seeds_low=seeds.mean.low,
+        seeds_high=seeds.mean.high,
+        seeds_p=seeds.mean.p_value,
+        seed_differences=" ".join(f"{value:.9f}" for value in seeds.differences),
+    )
 
 
 # ------------------------------------------------------------------ curves
 
 
-def _curves(folder: Path, rows: list[ResultRow]) -> Iterator[dict[str, object]]:
+def _curves(folder: Path, rows: Sequence[ResultRow]) -> Iterator[Record]:
     """Accuracy at each load, mean over the seeds of a loss."""
     for loss in dict.fromkeys(row.loss for row in rows):
         runs = [FinishedRun(path) for path in runs_of_loss(folder, loss)]
@@ -158,8 +187,6 @@ def _curves(folder: Path, rows: list[ResultRow]) -> Iterator[dict[str, object]]:
             }
 
 
-def _accuracy_at_loads(run: FinishedRun) -> np.ndarray:
-    """The accuracy of the last point of the curve that delegates no more than each load."""
+def _accuracy_at_loads(run: FinishedRun) -> list[float]:
     curve = coc_curve(run.test[1], run.test_proba)
-    position = np.searchsorted(curve.expert_load, LOADS + 1e-12, side="right") - 1
-    return curve.accuracy[position]
+    return [float(curve.accuracy[row_at_load(curve, load)]) for load in LOADS]

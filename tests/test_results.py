@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
 import pytest
 import torch
-from results.anatomy import LOSSES, _estimates, _push, examine
+from results.anatomy import LOSSES, _areas, _push, examine
+from results.experiments import SUMMARY, Difference, by_seed, chosen_rows, paired, tuning_seeds
 from results.figures import draw_figures
-from results.gather import HERE, best_baseline, gather, read_comparisons
-from results.pages import BLOCK, MAKERS, PAGES, SUMMARY, Difference, fill, paired
+from results.files import HERE
+from results.gather import best_baseline, gather, read_comparisons
+from results.pages import BLOCK, MAKERS, PAGES, fill, make
 from scipy.stats import ttest_rel
 
 from expertload import aucoc_score
 from expertload.lab.compare import compare_runs
 from expertload.lab.finished_run import FinishedRun
-from expertload.lab.result_rows import collect, read_rows
+from expertload.lab.result_rows import ResultRow, collect, read_rows, write_rows
+from expertload.losses.build import LOSS_NAMES
 from tests.lab.synthetic_runs import make_config, write_run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted(HERE.glob("*-cpu.csv"))
+PLAIN = ResultRow(
+    data="nowhere",
+    model="small-cnn",
+    loss="ce",
+    options="{}",
+    batch_size=64,
+    settings="{}",
+    seed=0,
+    split="test",
+    metric="aucoc",
+    value=0.5,
+    versions="torch 2",
+)
 
 
 # ------------------------------------------------------------------ what is published
@@ -52,34 +70,79 @@ def test_a_changed_figure_is_noticed():
     assert fill(forged) == text != forged
 
 
+def numbers_by_hand(name):
+    """(loss, options) to split to metric to seed to value, by nothing but the csv module."""
+    with (HERE / f"{name}.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    found = {}
+    for r in rows:
+        if r["n_runs"] == "1":
+            numbers = found.setdefault((r["loss"], r["options"]), {}).setdefault(r["split"], {})
+            numbers.setdefault(r["metric"], {})[int(r["seed"])] = float(r["value"])
+    ensembles = {
+        r["loss"]: float(r["value"])
+        for r in rows
+        if r["n_runs"] != "1" and (r["split"], r["metric"]) == ("test", "aucoc")
+    }
+    return found, ensembles
+
+
+def chosen_by_hand(found, loss):
+    """The test numbers of the options with the best mean validation AUCOC over shared seeds."""
+    scores = {k: v["validation"]["aucoc"] for k, v in found.items() if k[0] == loss}
+    shared = set.intersection(*(set(v) for v in scores.values()))
+    return found[max(scores, key=lambda k: fmean(scores[k][s] for s in shared))]
+
+
+def mean_and_spread(values, decimals=2):
+    return f"{100 * fmean(values):.{decimals}f} ± {100 * stdev(values):.{decimals}f}"
+
+
 @pytest.mark.parametrize("name", SUMMARY)
 def test_the_summary_by_hand(name):
-    """The README's line of an experiment, from the CSV by nothing but the csv module."""
-    path = HERE / f"{name}.csv"
-    if not path.exists():
-        pytest.skip(f"{name} has not been run")
-    with path.open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    single = [r for r in rows if r["n_runs"] == "1"]
-    validation, test = ({} for _ in range(2))
-    for r in single:
-        for split, found in (("validation", validation), ("test", test)):
-            if (r["split"], r["metric"]) == (split, "aucoc"):
-                found.setdefault((r["loss"], r["options"]), {})[int(r["seed"])] = float(r["value"])
-    candidates = {k: v for k, v in validation.items() if k[0] == "ce+aucoc"}
-    shared = set.intersection(*(set(v) for v in candidates.values()))
-    chosen = max(candidates, key=lambda k: fmean(candidates[k][s] for s in shared))
-    ce, aucoc = list(test["ce", "{}"].values()), list(test[chosen].values())
+    """Every cell of the README's line of an experiment."""
+    title, load = SUMMARY[name]
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
+    if not (HERE / f"{name}.csv").exists():
+        assert not lines
+        return
+    found, ensembles = numbers_by_hand(name)
+    ce, aucoc = (chosen_by_hand(found, loss)["test"] for loss in ("ce", "ce+aucoc"))
+    cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    assert cells[1] == str(len(ce["aucoc"]))
+    assert cells[2] == mean_and_spread(ce["aucoc"].values())
+    assert cells[3] == mean_and_spread(aucoc["aucoc"].values())
+    test = ttest_rel(*([side["aucoc"][s] for s in sorted(ce["aucoc"])] for side in (aucoc, ce)))
+    low, high = test.confidence_interval(0.95)
+    change = fmean(aucoc["aucoc"].values()) - fmean(ce["aucoc"].values())
+    assert cells[4] == f"{100 * change:+.2f} ({100 * low:+.2f} to {100 * high:+.2f})"
+    others = {k[0] for k in found} - {"ce", "ce+aucoc", "focal+aucoc"}
+    if others:
+        scores = {
+            loss: fmean(chosen_by_hand(found, loss)["validation"]["aucoc"].values())
+            for loss in others
+        }
+        best = max(scores, key=scores.get)
+        values = chosen_by_hand(found, best)["test"]["aucoc"].values()
+        assert cells[5] == f"{mean_and_spread(values)} ({best})"
+    assert cells[6] == f"{100 * ensembles['ce']:.2f}"
+    assert cells[7] == f"{mean_and_spread(ce[load].values(), 1)} at {load[5:]} %"
+    assert cells[8] == mean_and_spread(aucoc[load].values(), 1)
 
-    line = next(
-        line
-        for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-        if line.startswith(f"| {SUMMARY[name][0]} |")
-    )
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1] == str(len(ce))
-    assert cells[2] == f"{100 * fmean(ce):.2f} ± {100 * stdev(ce):.2f}"
-    assert cells[3] == f"{100 * fmean(aucoc):.2f} ± {100 * stdev(aucoc):.2f}"
+
+def test_paired_comparisons_are_those_of_the_rows():
+    """Two files, one truth: differences by seed from predictions, and from the numbers of runs."""
+    for one in read_comparisons():
+        found, ensembles = numbers_by_hand(one.experiment)
+        first, second = (
+            chosen_by_hand(found, loss)["test"]["aucoc"]
+            for loss in (one.first_loss, one.second_loss)
+        )
+        seeds = sorted(first.keys() & second.keys())
+        written = [float(word) for word in one.seed_differences.split()]
+        assert written == pytest.approx([first[s] - second[s] for s in seeds], abs=1e-8)
+        assert one.ensemble_first == pytest.approx(ensembles[one.first_loss], abs=1e-12)
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
@@ -96,19 +159,18 @@ def test_rows_say_where_they_come_from(path):
 def test_there_are_as_many_seeds_as_promised():
     seeds = {"retinamnist-cpu": 10, "dermamnist-cpu": 3, "cifar100-cpu": 2}
     for name, n in seeds.items():
-        rows = read_rows(HERE / f"{name}.csv")
-        for loss in {row.loss for row in rows}:
-            assert len({row.seed for row in rows if row.loss == loss}) >= n
-    assert {r.loss for r in read_rows(HERE / "retinamnist-cpu.csv")} == {
-        r.loss for r in read_rows(HERE / "dermamnist-cpu.csv")
-    }
+        for loss, rows in chosen_rows(name).items():
+            assert len(by_seed(rows)) >= n, (name, loss)
+    for name in ("retinamnist-cpu", "dermamnist-cpu"):
+        assert set(chosen_rows(name)) == set(LOSS_NAMES)
 
 
 # ------------------------------------------------------------------ how it is made
 
 
-@pytest.fixture
-def gathered(tmp_path):
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("evidence")
     runs, into = tmp_path / "runs", tmp_path / "csv"
     into.mkdir()
     for seed in range(3):
@@ -116,7 +178,7 @@ def gathered(tmp_path):
         write_run(runs / "tiny", make_config("focal", seed=seed), skill=2.0)
         write_run(runs / "tiny", make_config("ce+aucoc", weight=1.0, seed=seed), skill=1.5)
     (runs / "empty").mkdir()
-    assert list(gather(runs, into)) == ["tiny"]
+    assert gather(runs, into=into) == ["tiny"]
     return runs / "tiny", into
 
 
@@ -133,6 +195,61 @@ def test_gathered_comparisons_are_those_of_the_lab(gathered):
     assert one.seeds_difference == expected.by_seed.mean.difference
     differences = [float(word) for word in one.seed_differences.split()]
     assert differences == pytest.approx(expected.by_seed.differences, abs=1e-6)
+
+
+def test_what_is_known_of_other_experiments_stays(gathered, tmp_path):
+    _, into = gathered
+    copy = tmp_path / "csv"
+    shutil.copytree(into, copy)
+    for seed in range(2):
+        write_run(tmp_path / "runs" / "more", make_config("ce", seed=seed))
+    write_run(tmp_path / "runs" / "more", make_config("ce+aucoc", weight=1.0, seed=0))
+    write_run(tmp_path / "runs" / "more", make_config("ce+aucoc", weight=1.0, seed=1))
+    write_run(tmp_path / "runs" / "more", make_config("ce+aucoc", weight=1.0, seed=2))
+    assert gather(tmp_path / "runs", into=copy) == ["more"]
+    before, after = (read_comparisons(place / "comparisons.csv") for place in (into, copy))
+    new = [one for one in after if one not in before]
+    assert len(after) == len(before) + 1
+    assert [(one.experiment, one.role) for one in new] == [("more", "primary, best baseline")]
+    assert new[0].n_seeds == 2  # those that both losses have
+
+
+def test_tables_of_gathered_results(gathered, monkeypatch):
+    """Tables that no other test computes by hand, from results small enough to look at."""
+    _, into = gathered
+    shutil.copy(into / "tiny.csv", into / "a-cpu.csv")
+    shutil.copy(into / "tiny.csv", into / "b-cpu.csv")
+    monkeypatch.setattr("results.files.HERE", into)
+    rows = read_rows(into / "tiny.csv")
+    lines = [line.split(" | ") for line in make("compute").splitlines()]
+    assert [line[1:] for line in lines[2:4]] == [["9", "0.01 |"], ["0", "0.00 |"]]  # counted once
+    found = make("differences tiny").splitlines()
+    focal, ce = (by_seed([r for r in rows if r.loss == loss]) for loss in ("focal", "ce"))
+    change = paired(focal, ce)
+    assert found[2].startswith(f"| focal | {change} |")
+    assert make("differences unheard-of") == "*Not run.*\n"
+
+
+def test_seeds_that_chose_the_options_are_told_apart():
+    def rows(options, seeds):
+        return [replace(PLAIN, loss="ce+aucoc", options=options, seed=seed) for seed in seeds]
+
+    assert tuning_seeds(rows("a", range(5))) == set()
+    assert tuning_seeds(rows("a", range(5)) + rows("b", [0, 1])) == {0, 1}
+
+
+def test_an_ablation_trained_otherwise_is_refused(gathered, monkeypatch):
+    _, into = gathered
+    base = [replace(PLAIN, seed=seed) for seed in range(2)]
+    other = [replace(row, loss="ce+aucoc", options='{"weight": 1.0}') for row in base]
+    write_rows(into / "retinamnist-cpu.csv", base)
+    monkeypatch.setattr("results.files.HERE", into)
+    write_rows(into / "retinamnist-rank-cpu.csv", other)
+    assert "| rank estimator | weight 1 | 2 |" in make("ablations")
+    changed = [replace(row, settings='{"training.epochs": 9}') for row in other]
+    write_rows(into / "retinamnist-rank-cpu.csv", changed)
+    with pytest.raises(ValueError, match="was not trained as retinamnist-cpu"):
+        make("ablations")
 
 
 def test_gathered_rows_hold_runs_and_ensembles(gathered):
@@ -198,7 +315,7 @@ def test_right_cases_that_are_confident_are_pushed_down_unless_kernels_are_refle
 
 def test_the_area_of_all_cases_is_the_exact_one():
     logits, labels = random_cases(n=32)
-    found = [one for one in _estimates([logits], labels) if one["estimator"] == "rank"]
+    found = [one for one in _areas([logits], labels) if one["estimator"] == "rank"]
     assert [one["batch_size"] for one in found] == [32]  # larger batches than cases do not exist
     assert found[0]["bias"] == pytest.approx(0, abs=1e-6)
     assert found[0]["spread"] == pytest.approx(0, abs=1e-6)
@@ -207,7 +324,7 @@ def test_the_area_of_all_cases_is_the_exact_one():
 def test_examined_runs(gathered):
     runs, into = gathered
     lessons, estimates = (
-        list(csv.DictReader(path.read_text().splitlines())) for path in examine([runs], into)
+        list(csv.DictReader(path.read_text().splitlines())) for path in examine([runs], into=into)
     )
     shares = [float(r["share"]) for r in lessons if r["loss"] == "focal"]
     assert sum(shares) == pytest.approx(1, abs=1e-4)

@@ -146,9 +146,9 @@ def test_runs_that_agree_in_everything(tmp_path):
 
 
 def test_a_difference_without_spread_is_certain():
-    from expertload.lab.compare import _t_test
+    from expertload.lab.compare import mean_difference
 
-    assert _t_test([0.25, 0.25, 0.25], 0.95).p_value == 0.0
+    assert mean_difference([0.25, 0.25, 0.25]).p_value == 0.0
 
 
 # ------------------------------------------------------------------ refusals

@@ -30,7 +30,7 @@ from expertload.significance import (
     permutation_test,
 )
 
-__all__ = ["RunComparison", "SeedComparison", "compare_runs"]
+__all__ = ["RunComparison", "SeedComparison", "compare_runs", "mean_difference"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +214,26 @@ def _by_seed(
         metric(labels, first[seed].test_proba) - metric(labels, second[seed].test_proba)
         for seed in seeds
     )
-    return SeedComparison(seeds=seeds, differences=differences, mean=_t_test(differences, level))
+    return SeedComparison(
+        seeds=seeds,
+        differences=differences,
+        mean=mean_difference(differences, confidence_level=level),
+    )
 
 
-def _t_test(differences: Sequence[float], level: float) -> Comparison:
+def mean_difference(differences: Sequence[float], *, confidence_level: float = 0.95) -> Comparison:
+    """Compute the mean of paired differences, with interval and p-value by Student's t.
+
+    Examples
+    --------
+    >>> from expertload.lab.compare import mean_difference
+    >>> print(mean_difference([0.01, 0.02, 0.03]))
+    difference 0.0200 (95 % interval -0.0048 to 0.0448), p = 0.074
+    """
     n = len(differences)
     mean = float(np.mean(differences))
     error = float(np.std(differences, ddof=1)) / math.sqrt(n)
-    reach = float(student.ppf((1 + level) / 2, n - 1)) * error
+    reach = float(student.ppf((1 + confidence_level) / 2, n - 1)) * error
     if error == 0:
         p_value = 1.0 if mean == 0 else 0.0
     else:
@@ -231,7 +243,7 @@ def _t_test(differences: Sequence[float], level: float) -> Comparison:
         p_value=p_value,
         low=mean - reach,
         high=mean + reach,
-        confidence_level=level,
+        confidence_level=confidence_level,
         standard_error=error,
     )
 
