@@ -13,7 +13,14 @@ from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import train
 
 # Batch norm is synchronised; in double precision what is left is the order of summation.
-CONFIG = tiny("ce+aucoc", weight=1.0, epochs=2, batch_size=128, precision="64-true")
+CONFIG = tiny(
+    "ce+aucoc",
+    weight=1.0,
+    options={"memory": 200},
+    epochs=2,
+    batch_size=128,
+    precision="64-true",
+)
 
 
 @pytest.fixture(scope="module")
