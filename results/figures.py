@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from expertload._files import replaced_whole
 from expertload.losses.build import LOSS_NAMES
@@ -110,10 +113,12 @@ def _draw_differences(plt: Any) -> Any:
         if loss != "ce" and any(row.loss == loss for name in every for row in rows_of(name))
     ]
     for name, axes in every.items():
-        own = chosen_rows(name)
+        own = {loss: by_seed(rows) for loss, rows in chosen_rows(name).items()}
+        reach = _reach(own)
         for height, loss in enumerate(reversed(losses)):
             if loss in own:
-                _draw_difference(axes, height, loss, by_seed(own[loss]), by_seed(own["ce"]))
+                _draw_difference(axes, height, loss, own[loss], own["ce"], reach)
+        axes.set_xlim(-reach, reach)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
         axes.set_title(SUMMARY[name][0])
         axes.set_xlabel("AUCOC against ce, points")
@@ -126,13 +131,30 @@ def _draw_differences(plt: Any) -> Any:
     return figure
 
 
+def _points(own: dict[int, float], ce: dict[int, float]) -> list[float]:
+    return [100 * (own[seed] - ce[seed]) for seed in sorted(own.keys() & ce.keys())]
+
+
+def _reach(own: dict[str, dict[int, float]]) -> float:
+    """How far the picture goes: nearly all seeds, so that a single failed run does not rule it."""
+    points = [abs(point) for values in own.values() for point in _points(values, own["ce"])]
+    return 1.25 * float(np.quantile(points, 0.95))
+
+
 def _draw_difference(
-    axes: Axes, height: int, loss: str, own: dict[int, float], ce: dict[int, float]
+    axes: Axes,
+    height: int,
+    loss: str,
+    own: dict[int, float],
+    ce: dict[int, float],
+    reach: float,
 ) -> None:
     color = BLUE if "aucoc" in loss else "#777777"
-    seeds = sorted(own.keys() & ce.keys())
-    points = [100 * (own[seed] - ce[seed]) for seed in seeds]
-    axes.plot(points, [height] * len(points), "o", color=color, alpha=0.35, markersize=3)
+    for point in _points(own, ce):
+        beyond = abs(point) > reach
+        marker = ("<" if point < 0 else ">") if beyond else "o"
+        place = 0.98 * math.copysign(reach, point) if beyond else point
+        axes.plot(place, height, marker, color=color, alpha=0.35, markersize=5 if beyond else 3)
     change = paired(own, ce)
     if change.n > 2:  # the interval of two seeds is wider than any picture
         axes.plot([100 * change.low, 100 * change.high], [height] * 2, color=color, linewidth=1.6)
