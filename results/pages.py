@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from expertload.lab.result_rows import ResultRow, read_rows
-from expertload.lab.tables import make_table
+from expertload.lab.tables import Kind, make_table
 from results import files
 from results.ablations import ablations, batch_sizes
 from results.comparisons import differences, paired_tests, summary
@@ -38,9 +38,11 @@ def make(what: str) -> str:
     return MAKERS[kind](*arguments)
 
 
-def _lab_table(kind: str) -> Callable[[str], str]:
-    def of_experiment(name: str) -> str:
-        return make_table(rows_of(name), kind=kind) or NOTHING  # type: ignore[arg-type]
+def _lab_table(kind: Kind) -> Callable[..., str]:
+    """The lab's table of an experiment, of some losses or all."""
+
+    def of_experiment(name: str, *losses: str) -> str:
+        return make_table(rows_of(name), kind=kind, losses=losses or None) or NOTHING
 
     return of_experiment
 

@@ -51,8 +51,8 @@ def find_published(data: str, model: str, *, batch_size: int | None = None) -> P
     Parameters
     ----------
     data, model : str
-        As in a recipe. Where the paper has no figures with this network, but with one other, it
-        is those, and `source` says so.
+        As in a recipe. Where the paper has no figures with this network, it is those of its main
+        table, and `source` says so.
     batch_size : int, optional
         Where the paper has figures for this batch size in particular, it is those.
 
@@ -71,8 +71,9 @@ def find_published(data: str, model: str, *, batch_size: int | None = None) -> P
         return Published(f"{network}, batch size {batch_size}", figures[varied])
     if f"{data}/{network}" in figures:
         return Published(network, figures[f"{data}/{network}"])
+    # The main tables come before those of the appendix.
     others = [name for name in figures if name.startswith(f"{data}/") and name.count("/") == 1]
-    if len(others) != 1:
+    if not others:
         return None
     return Published(others[0].partition("/")[2], figures[others[0]])
 
