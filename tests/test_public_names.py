@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 
 import pytest
 
@@ -17,11 +18,16 @@ def public_modules():
             yield info.name
 
 
+def in_order(name):
+    """Numbers count as numbers: resnet8 comes before resnet14."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
 @pytest.mark.parametrize("name", ["expertload", *public_modules()])
 def test_all_is_sorted_and_exists(name):
     module = importlib.import_module(name)
     names = module.__all__
-    assert names == sorted(names)
+    assert names == sorted(names, key=in_order)
     assert len(set(names)) == len(names)
     for public in names:
         assert hasattr(module, public)
