@@ -23,25 +23,12 @@ from scipy.stats import ttest_rel
 from expertload import aucoc_score
 from expertload.lab.compare import compare_runs
 from expertload.lab.finished_run import FinishedRun
-from expertload.lab.result_rows import ResultRow, collect, read_rows, write_rows
+from expertload.lab.result_rows import collect, read_rows, write_rows
 from expertload.losses.build import LOSS_NAMES
-from tests.lab.synthetic_runs import make_config, write_run
+from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted(HERE.glob("*-cpu.csv"))
-PLAIN = ResultRow(
-    data="nowhere",
-    model="small-cnn",
-    loss="ce",
-    options="{}",
-    batch_size=64,
-    settings="{}",
-    seed=0,
-    split="test",
-    metric="aucoc",
-    value=0.5,
-    versions="torch 2",
-)
 
 
 # ------------------------------------------------------------------ what is published
@@ -231,7 +218,7 @@ def test_tables_of_gathered_results(gathered, monkeypatch):
 
 def test_seeds_that_chose_the_options_are_told_apart():
     def rows(options, seeds):
-        return [replace(PLAIN, loss="ce+aucoc", options=options, seed=seed) for seed in seeds]
+        return [replace(PLAIN_ROW, loss="ce+aucoc", options=options, seed=seed) for seed in seeds]
 
     assert tuning_seeds(rows("a", range(5))) == set()
     assert tuning_seeds(rows("a", range(5)) + rows("b", [0, 1])) == {0, 1}
@@ -239,7 +226,7 @@ def test_seeds_that_chose_the_options_are_told_apart():
 
 def test_an_ablation_trained_otherwise_is_refused(gathered, monkeypatch):
     _, into = gathered
-    base = [replace(PLAIN, seed=seed) for seed in range(2)]
+    base = [replace(PLAIN_ROW, seed=seed) for seed in range(2)]
     other = [replace(row, loss="ce+aucoc", options='{"weight": 1.0}') for row in base]
     write_rows(into / "retinamnist-cpu.csv", base)
     monkeypatch.setattr("results.files.HERE", into)

@@ -8,8 +8,23 @@ import numpy as np
 
 from expertload.lab.evaluate import evaluate_logits
 from expertload.lab.recipe import RunConfig
+from expertload.lab.result_rows import ResultRow
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import train
+
+PLAIN_ROW = ResultRow(
+    data="nowhere",
+    model="small-cnn",
+    loss="ce",
+    options="{}",
+    batch_size=64,
+    settings="{}",
+    seed=0,
+    split="test",
+    metric="aucoc",
+    value=0.5,
+    versions="torch 2",
+)
 
 
 def make_config(loss="ce", *, seed=0, weight=None, options=None, data=None, model=None, **training):

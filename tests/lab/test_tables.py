@@ -10,7 +10,7 @@ from statistics import mean, stdev
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.lab.synthetic_runs import make_config, write_run
+from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.candidates import choose_candidates
@@ -22,23 +22,9 @@ from expertload.lab.table_text import DASH, Cell, Line, Table, marks_of, write_t
 from expertload.lab.tables import build_tables, collect, make_table
 from expertload.losses.build import LOSS_NAMES
 
-PLAIN = ResultRow(
-    data="nowhere",
-    model="small-cnn",
-    loss="ce",
-    options="{}",
-    batch_size=64,
-    settings="{}",
-    seed=0,
-    split="test",
-    metric="aucoc",
-    value=0.5,
-    versions="torch 2",
-)
-
 
 def row(**changes):
-    return replace(PLAIN, **changes)
+    return replace(PLAIN_ROW, **changes)
 
 
 def grid(markdown):
@@ -143,7 +129,7 @@ def test_the_file_can_be_read_by_anyone(tmp_path):
     ["", "a,b\n1,2\n", "HEAD\nd,m,l,{},many,{},0,test,aucoc,0.5,v\n", "HEAD\nd,m\n"],
 )
 def test_files_of_another_kind_are_refused(tmp_path, content):
-    head = ",".join(vars(PLAIN))
+    head = ",".join(vars(PLAIN_ROW))
     (tmp_path / "rows.csv").write_text(content.replace("HEAD", head))
     with pytest.raises(FileFormatError, match="is not a file of results"):
         read_rows(tmp_path / "rows.csv")
