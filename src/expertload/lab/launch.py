@@ -69,6 +69,13 @@ class _Process:
             self.process.stdin.close()
 
 
+def _cores() -> int:
+    """How many cores this process may use, which may be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class ProcessLauncher:
     """Trains each run in a process of its own, the processor cores shared out between them.
 
@@ -84,12 +91,14 @@ class ProcessLauncher:
 
     def __init__(self, *, jobs: int, **options: Any) -> None:
         processes = jobs * int(options.get("devices", 1))
-        self.threads = max(1, (os.cpu_count() or 1) // processes)
+        self.threads = max(1, _cores() // processes)
         self.options = options
 
     def start(self, folder: Path) -> Job:
         """Start a worker, which ends with this process however that ends."""
         threads = {f"{library}_NUM_THREADS": str(self.threads) for library in ("OMP", "MKL")}
+        # Whoever has set a number of threads knows what else the machine is doing.
+        threads |= {name: os.environ[name] for name in threads if name in os.environ}
         try:
             log = self.log_of(folder).open("ab")
         except OSError as error:
