@@ -351,10 +351,17 @@ def test_workers_can_be_stopped(recipe, tmp_path):
 
 
 def test_threads_are_shared_out():
-    cores = os.cpu_count()
+    cores = len(os.sched_getaffinity(0))
     assert ProcessLauncher(jobs=1).threads == cores
     assert ProcessLauncher(jobs=cores).threads == 1
     assert ProcessLauncher(jobs=4 * cores, devices=2).threads == 1
+
+
+def test_threads_that_were_asked_for_are_kept(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    environment = ProcessLauncher(jobs=10_000).environment()
+    assert (environment["OMP_NUM_THREADS"], environment["MKL_NUM_THREADS"]) == ("7", "1")
 
 
 def test_a_log_that_cannot_be_opened(tmp_path):

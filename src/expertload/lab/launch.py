@@ -96,9 +96,6 @@ class ProcessLauncher:
 
     def start(self, folder: Path) -> Job:
         """Start a worker, which ends with this process however that ends."""
-        threads = {f"{library}_NUM_THREADS": str(self.threads) for library in ("OMP", "MKL")}
-        # Whoever has set a number of threads knows what else the machine is doing.
-        threads |= {name: os.environ[name] for name in threads if name in os.environ}
         try:
             log = self.log_of(folder).open("ab")
         except OSError as error:
@@ -112,9 +109,15 @@ class ProcessLauncher:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **threads, "PYTHONUNBUFFERED": "1"},
+                env=self.environment(),
             )
         return _Process(process)
+
+    def environment(self) -> dict[str, str]:
+        """Return a worker's environment: this one, and how many threads it may have."""
+        threads = {f"{library}_NUM_THREADS": str(self.threads) for library in ("OMP", "MKL")}
+        # Whoever has set a number of threads knows what else the machine is doing.
+        return {**threads, **os.environ, "PYTHONUNBUFFERED": "1"}
 
     def log_of(self, folder: Path) -> Path:
         """The log is in the run's folder."""
