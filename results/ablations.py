@@ -13,23 +13,29 @@ from expertload.lab.result_rows import ResultRow
 from results.experiments import by_seed, chosen_rows, numbers_of, paired, rows_of
 from results.markdown import DASH, spread, table
 
-BASE = "retinamnist-cpu"
+# By the experiment whose cross-entropy they are compared with: recipe and what it varies.
 VARIANTS = {
-    "retinamnist-weights-cpu": "the paper's loss",
-    "retinamnist-reflection-cpu": "reflected kernels",
-    "retinamnist-rank-cpu": "rank estimator",
-    "retinamnist-gradient-cpu": "gradient through one path",
-    "retinamnist-memory-cpu": "memory of past confidences",
-    "retinamnist-warm-up-cpu": "warm-up",
+    "retinamnist-cpu": {
+        "retinamnist-weights-cpu": "the paper's loss",
+        "retinamnist-reflection-cpu": "reflected kernels",
+        "retinamnist-rank-cpu": "rank estimator",
+        "retinamnist-gradient-cpu": "gradient through one path",
+        "retinamnist-memory-cpu": "memory of past confidences",
+        "retinamnist-warm-up-cpu": "warm-up",
+    },
+    "dermamnist-cpu": {
+        "dermamnist-cpu": "the paper's loss",
+        "dermamnist-reflection-cpu": "reflected kernels",
+    },
 }
 BATCH_SIZES = ("dermamnist-batch-size-32-cpu", "dermamnist-batch-size-64-cpu", "dermamnist-cpu")
 
 
-def ablations() -> str:
+def ablations(base: str) -> str:
     """Every variant and weight of AUCOC against cross-entropy, over the seeds that both have."""
-    ce = [row for row in rows_of(BASE) if row.loss == "ce"]
+    ce = [row for row in rows_of(base) if row.loss == "ce"]
     lines = []
-    for name, title in VARIANTS.items():
+    for name, title in VARIANTS[base].items():
         own = [row for row in rows_of(name) if row.loss == "ce+aucoc"]
         candidates = grouped(own, lambda row: row.options)
         for options in sorted(candidates, key=_order):
@@ -55,7 +61,7 @@ def _order(options: str) -> tuple[str, str, float]:
 def _check_same_training(name: str, ce: ResultRow, other: ResultRow) -> None:
     """Raise unless two runs differ in nothing but their loss and its warm-up."""
     if _training(ce) != _training(other):
-        raise ValueError(f"{name} was not trained as {BASE}: {other.settings} and {ce.settings}.")
+        raise ValueError(f"{name} was trained otherwise: {other.settings}, not {ce.settings}.")
 
 
 def _training(row: ResultRow) -> tuple[str, str, int, dict[str, Any]]:

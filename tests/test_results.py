@@ -231,11 +231,11 @@ def test_an_ablation_trained_otherwise_is_refused(gathered, monkeypatch):
     write_rows(into / "retinamnist-cpu.csv", base)
     monkeypatch.setattr("results.files.HERE", into)
     write_rows(into / "retinamnist-rank-cpu.csv", other)
-    assert "| rank estimator | weight 1 | 2 |" in make("ablations")
+    assert "| rank estimator | weight 1 | 2 |" in make("ablations retinamnist-cpu")
     changed = [replace(row, settings='{"training.epochs": 9}') for row in other]
     write_rows(into / "retinamnist-rank-cpu.csv", changed)
-    with pytest.raises(ValueError, match="was not trained as retinamnist-cpu"):
-        make("ablations")
+    with pytest.raises(ValueError, match="retinamnist-rank-cpu was trained otherwise"):
+        make("ablations retinamnist-cpu")
 
 
 def test_gathered_rows_hold_runs_and_ensembles(gathered):

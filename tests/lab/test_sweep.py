@@ -358,10 +358,17 @@ def test_threads_are_shared_out():
 
 
 def test_threads_that_were_asked_for_are_kept(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    def threads():
+        environment = ProcessLauncher(jobs=10_000).environment()
+        return environment["OMP_NUM_THREADS"], environment["MKL_NUM_THREADS"]
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    environment = ProcessLauncher(jobs=10_000).environment()
-    assert (environment["OMP_NUM_THREADS"], environment["MKL_NUM_THREADS"]) == ("7", "1")
+    assert threads() == ("1", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert threads() == ("7", "7")
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")
+    assert threads() == ("7", "3")
 
 
 def test_a_log_that_cannot_be_opened(tmp_path):

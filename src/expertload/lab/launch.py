@@ -115,9 +115,10 @@ class ProcessLauncher:
 
     def environment(self) -> dict[str, str]:
         """Return a worker's environment: this one, and how many threads it may have."""
-        threads = {f"{library}_NUM_THREADS": str(self.threads) for library in ("OMP", "MKL")}
         # Whoever has set a number of threads knows what else the machine is doing.
-        return {**threads, **os.environ, "PYTHONUNBUFFERED": "1"}
+        threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
+        both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        return {**both, **os.environ, "PYTHONUNBUFFERED": "1"}
 
     def log_of(self, folder: Path) -> Path:
         """The log is in the run's folder."""
