@@ -107,13 +107,13 @@ def _read_curves() -> dict[str, dict[str, list[tuple[float, float]]]]:
 def _draw_differences(plt: Any) -> Any:
     """Every loss against cross-entropy: a dot a seed, and the mean with its interval."""
     figure, every = _axes(plt, 3.3)
-    losses = [
-        loss
-        for loss in LOSS_NAMES
-        if loss != "ce" and any(row.loss == loss for name in every for row in rows_of(name))
-    ]
+    found = {
+        name: {loss: by_seed(rows) for loss, rows in chosen_rows(name).items()} for name in every
+    }
+    trained = set().union(*found.values()) - {"ce"}
+    losses = [loss for loss in LOSS_NAMES if loss in trained]
     for name, axes in every.items():
-        own = {loss: by_seed(rows) for loss, rows in chosen_rows(name).items()}
+        own = found[name]
         reach = _reach(own)
         for height, loss in enumerate(reversed(losses)):
             if loss in own:

@@ -15,6 +15,7 @@ import numpy as np
 
 from expertload import coc_curve
 from expertload.curve import row_at_load
+from expertload.exceptions import FileFormatError
 from expertload.lab.candidates import choose_candidates, grouped, runs_of_loss
 from expertload.lab.compare import RunComparison, compare_runs
 from expertload.lab.ensembles import collect_ensembles
@@ -66,7 +67,7 @@ def gather(runs: Path, *, into: Path = HERE) -> list[str]:
     comparisons: list[Compared] = []
     curves: list[Record] = []
     names = []
-    for folder in sorted(path for path in runs.iterdir() if path.is_dir()):
+    for folder in _experiments(runs):
         rows = collect(folder)
         if not rows:
             continue
@@ -77,6 +78,18 @@ def gather(runs: Path, *, into: Path = HERE) -> list[str]:
     update_records(into / COMPARISONS.name, [asdict(one) for one in comparisons], names)
     update_records(into / CURVES.name, curves, names)
     return names
+
+
+def _experiments(runs: Path) -> list[Path]:
+    """The folders of experiments in a folder, which must not be a folder of runs itself."""
+    if not runs.is_dir():
+        raise FileFormatError(f"There is no folder of runs at {runs}.")
+    folders = sorted(path for path in runs.iterdir() if path.is_dir())
+    if any((folder / "config.json").exists() for folder in folders):
+        raise FileFormatError(
+            f"{runs} holds runs, not experiments. Hint: name the folder above it, {runs.parent}."
+        )
+    return folders
 
 
 def read_comparisons(path: Path = COMPARISONS) -> list[Compared]:

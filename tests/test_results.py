@@ -21,6 +21,7 @@ from results.pages import BLOCK, MAKERS, PAGES, fill, make
 from scipy.stats import ttest_rel
 
 from expertload import aucoc_score
+from expertload.exceptions import FileFormatError
 from expertload.lab.compare import compare_runs
 from expertload.lab.finished_run import FinishedRun
 from expertload.lab.result_rows import collect, read_rows, write_rows
@@ -215,6 +216,14 @@ def test_tables_of_gathered_results(gathered, monkeypatch):
     change = paired(focal, ce)
     assert found[2].startswith(f"| focal | {change} |")
     assert make("differences unheard-of") == "*Not run.*\n"
+
+
+@pytest.mark.parametrize(("place", "words"), [("runs", "holds runs"), ("nowhere", "no folder")])
+def test_a_wrong_folder_is_said_in_words_and_nothing_is_written(gathered, tmp_path, place, words):
+    folder = gathered[0] if place == "runs" else tmp_path / place
+    with pytest.raises(FileFormatError, match=words):
+        gather(folder, into=tmp_path)
+    assert not list(tmp_path.glob("*.csv"))
 
 
 def test_seeds_that_chose_the_options_are_told_apart():

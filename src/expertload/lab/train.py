@@ -293,8 +293,8 @@ def _prepare(
     model: nn.Module, training: TrainingConfig, fabric: Fabric
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
     """Make the optimiser, and fit both to the devices."""
-    # Channels beside each other is what convolutions are fastest with: a fifth to a third of a
-    # step on CPUs, more on GPUs.
+    # Channels beside each other is what convolutions are fastest with: it saves a sixth to a
+    # quarter of a ResNet-20's step on a CPU.
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if fabric.world_size > 1:
         model = synchronise_batch_norm(model)
