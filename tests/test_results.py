@@ -61,17 +61,17 @@ def test_a_changed_figure_is_noticed():
 def numbers_by_hand(name):
     """(loss, options) to split to metric to seed to value, by nothing but the csv module."""
     with (HERE / f"{name}.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
+        lines = list(csv.DictReader(stream))
     found = {}
-    for r in rows:
-        if r["n_runs"] == "1":
-            numbers = found.setdefault((r["loss"], r["options"]), {}).setdefault(r["split"], {})
-            numbers.setdefault(r["metric"], {})[int(r["seed"])] = float(r["value"])
-    ensembles = {
-        r["loss"]: float(r["value"])
-        for r in rows
-        if r["n_runs"] != "1" and (r["split"], r["metric"]) == ("test", "aucoc")
-    }
+    for line in lines:
+        if line["n_runs"] == "1":
+            splits = found.setdefault((line["loss"], line["options"]), {})
+            for column in line:
+                if "/" in column and line[column]:
+                    split, metric = column.split("/", 1)
+                    numbers = splits.setdefault(split, {}).setdefault(metric, {})
+                    numbers[int(line["seed"])] = float(line[column])
+    ensembles = {line["loss"]: float(line["test/aucoc"]) for line in lines if line["n_runs"] != "1"}
     return found, ensembles
 
 

@@ -103,7 +103,7 @@ ROWS = st.builds(
     batch_size=st.integers(1, 10**6),
     settings=TEXT,
     seed=st.integers(0, 2**40),
-    split=TEXT,
+    split=TEXT.map(lambda text: text.replace("/", "|")),
     metric=TEXT,
     value=st.floats(allow_nan=False),
     versions=TEXT,
@@ -111,26 +111,67 @@ ROWS = st.builds(
 
 
 @settings(max_examples=25)
-@given(st.lists(ROWS, max_size=8))
-def test_rows_survive_a_file(tmp_path_factory, rows):
+@given(
+    st.lists(ROWS, max_size=8),
+    st.lists(st.tuples(st.sampled_from(["test", "validation"]), TEXT), unique=True, max_size=4),
+)
+def test_rows_survive_a_file(tmp_path_factory, rows, others):
+    """Also where runs have several numbers, not the same ones, and where a run is there twice."""
+    more = [
+        replace(row, split=split, metric=metric) for row in rows[::2] for split, metric in others
+    ]
+    rows = rows + more + rows[:1]
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     write_rows(path, rows)
-    assert read_rows(path) == rows
+    assert sorted(read_rows(path), key=repr) == sorted(rows, key=repr)
 
 
 def test_the_file_can_be_read_by_anyone(tmp_path):
-    write_rows(tmp_path / "rows.csv", [row(value=0.25, seed=7)])
-    (record,) = csv.DictReader(io.StringIO((tmp_path / "rows.csv").read_text()))
-    assert (record["value"], record["seed"], record["versions"]) == ("0.25", "7", "torch 2")
+    """A line is a run, a column a number, and what a run lacks is empty."""
+    rows = [
+        row(value=0.25, seed=7),
+        row(value=0.5, seed=7, metric="ece"),
+        row(value=0.75, seed=8, split="outliers:fashion-mnist", metric="msp/auroc"),
+    ]
+    write_rows(tmp_path / "rows.csv", rows)
+    first, second = csv.DictReader(io.StringIO((tmp_path / "rows.csv").read_text()))
+    assert (first["test/aucoc"], first["seed"], first["versions"]) == ("0.25", "7", "torch 2")
+    assert (first["test/ece"], second["test/ece"]) == ("0.5", "")
+    assert second["outliers:fashion-mnist/msp/auroc"] == "0.75"
+    assert read_rows(tmp_path / "rows.csv") == rows
+
+
+def test_runs_that_nothing_tells_apart_have_a_line_each(tmp_path):
+    """The same settings in two folders: no number of either is lost."""
+    rows = [row(value=v, metric=m) for v, m in ((1, "aucoc"), (2, "ece"), (3, "aucoc"), (4, "ece"))]
+    write_rows(tmp_path / "rows.csv", rows)
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 3
+    assert read_rows(tmp_path / "rows.csv") == rows
+
+
+def test_a_split_with_a_slash_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no slash"):
+        write_rows(tmp_path / "rows.csv", [row(split="a/b")])
+    assert not list(tmp_path.iterdir())
+
+
+HEAD = "data,model,loss,options,batch_size,settings,seed,versions,n_runs"
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "a,b\n1,2\n", "HEAD\nd,m,l,{},many,{},0,test,aucoc,0.5,v\n", "HEAD\nd,m\n"],
+    [
+        "",
+        "a,b\n1,2\n",
+        f"{HEAD},aucoc\n",
+        f"{HEAD},test/aucoc\nd,m,l,{{}},many,{{}},0,v,1,0.5\n",
+        f"{HEAD},test/aucoc\nd,m,l,{{}},64,{{}},0,v,1,high\n",
+        f"{HEAD},test/aucoc\nd,m\n",
+        f"{HEAD},test/aucoc\nd,m,l,{{}},64,{{}},0,v,1,0.5,0.6\n",
+    ],
 )
 def test_files_of_another_kind_are_refused(tmp_path, content):
-    head = ",".join(vars(PLAIN_ROW))
-    (tmp_path / "rows.csv").write_text(content.replace("HEAD", head))
+    (tmp_path / "rows.csv").write_text(content)
     with pytest.raises(FileFormatError, match="is not a file of results"):
         read_rows(tmp_path / "rows.csv")
 

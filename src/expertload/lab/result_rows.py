@@ -1,7 +1,7 @@
 """Results as rows, one number each, with all that is needed to know where it came from.
 
-The long format is what goes into ``results/`` as CSV and what tables are made from: anyone can
-check a cell against its rows, and rows of several machines can simply be put together.
+Tables are made from them, and rows of several machines can simply be put together. As CSV a line is
+a run and a column is a number, so that anyone can check the cell of a table in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,10 @@ class ResultRow:
     n_runs: int = 1
 
 
-COLUMNS = tuple(field.name for field in fields(ResultRow))
+# What all numbers of a run have in common.
+FACTS = tuple(
+    field.name for field in fields(ResultRow) if field.name not in ("split", "metric", "value")
+)
 
 
 def collect(folder: str | Path) -> list[ResultRow]:
@@ -169,7 +172,9 @@ def _versions(environment: dict[str, Any]) -> str:
 
 
 def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
-    """Write rows as CSV, whole or not at all.
+    """Write rows as CSV, whole or not at all: a line for each run, a column for each number.
+
+    Columns are named ``SPLIT/METRIC``, as ``test/aucoc``; what a run does not have is left empty.
 
     Examples
     --------
@@ -181,15 +186,33 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
     ...     read_rows(Path(place) / "none.csv")
     []
     """
+    lines: list[dict[str, Any]] = []
+    open_lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    columns = dict.fromkeys(FACTS)
+    for row in rows:
+        facts = tuple(getattr(row, name) for name in FACTS)
+        column = _column(row)
+        # A second value of a number is of another run, though nothing tells the two apart.
+        if facts not in open_lines or column in open_lines[facts]:
+            open_lines[facts] = dict(zip(FACTS, facts, strict=True))
+            lines.append(open_lines[facts])
+        open_lines[facts][column] = row.value
+        columns[column] = None
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+    writer.writerows(lines)
     write_whole(Path(path), text.getvalue().encode())
 
 
+def _column(row: ResultRow) -> str:
+    if "/" in row.split:
+        raise ValueError(f"The name of a split must have no slash, got {row.split!r}.")
+    return f"{row.split}/{row.metric}"
+
+
 def read_rows(path: str | Path) -> list[ResultRow]:
-    """Read what `write_rows` wrote.
+    """Read what `write_rows` wrote: run by run, the numbers of each in the order of the columns.
 
     Examples
     --------
@@ -208,20 +231,23 @@ def read_rows(path: str | Path) -> list[ResultRow]:
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream, strict=True)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise ValueError(f"its columns must be {', '.join(COLUMNS)}")
-            return [_parse(record) for record in reader]
+            columns = tuple(reader.fieldnames or ())
+            if columns[: len(FACTS)] != FACTS or not all("/" in c for c in columns[len(FACTS) :]):
+                raise ValueError(f"its columns must be {', '.join(FACTS)}, then SPLIT/METRIC")
+            return [row for line in reader for row in _parse(line)]
     except FileNotFoundError:
         raise FileFormatError(f"There are no results at {path}.") from None
     except (ValueError, TypeError, csv.Error) as error:
         raise FileFormatError(f"{path} is not a file of results: {error}.") from error
 
 
-def _parse(record: dict[str, Any]) -> ResultRow:
-    numbers = {
-        "batch_size": int(record["batch_size"]),
-        "seed": int(record["seed"]),
-        "n_runs": int(record["n_runs"]),
-        "value": float(record["value"]),
-    }
-    return ResultRow(**{**record, **numbers})
+def _parse(line: dict[str, str]) -> Iterator[ResultRow]:
+    if None in line or None in line.values():
+        raise ValueError("a line must be as long as its head")
+    facts: dict[str, Any] = {name: line.pop(name) for name in FACTS}
+    for name in ("batch_size", "seed", "n_runs"):
+        facts[name] = int(facts[name])
+    for column, text in line.items():
+        if text:
+            split, metric = column.split("/", 1)
+            yield ResultRow(**facts, split=split, metric=metric, value=float(text))
