@@ -10,7 +10,6 @@ G_ij = (Q_ij - P_ij) / 2 times i's share, and that by z follows from S, a matrix
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
 
 from expertload._typing import FloatArray, IntArray
 from expertload.calibrators._kernel import choose_bandwidth
@@ -43,6 +42,8 @@ def learn_axes(
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         loss, gradient = loss_and_gradient(flat.reshape(start.shape), x, y, w)
         return loss, gradient.ravel()
+
+    from scipy.optimize import minimize  # a third of a second, and few need it
 
     found = minimize(
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from expertload._tally import Tally
 from expertload._typing import FloatArray
@@ -84,6 +83,8 @@ class IsotonicCalibration(OneVsRest):
 
 def _fit_curve(cases: Tally) -> tuple[FloatArray, FloatArray]:
     """Return the fitted curve's corners; points inside a level stretch are left out."""
+    from scipy.optimize import isotonic_regression  # a third of a second, and few need it
+
     fitted = isotonic_regression(cases.grade, weights=cases.weight).x
     values = np.clip(fitted, 0.0, 1.0)
     corner = np.ones(len(values), dtype=bool)

@@ -14,10 +14,9 @@ straight piece the integrand is a polynomial that three Gauss points integrate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
@@ -25,6 +24,9 @@ from expertload._validation import Cases, check_count
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import SMALLEST_PROBABILITY, normalise_rows, softmax
 from expertload.calibrators._storage import Learned
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
 
 __all__ = ["SplineCalibration"]
 
@@ -103,7 +105,7 @@ class SplineCalibration(Calibrator):
         proba, top = softmax(inputs), inputs.argmax(axis=1)
         score = proba[np.arange(len(proba)), top]
         share = np.interp(score, self.scores_, self.shares_)
-        spline = CubicSpline(_knots(self.n_knots), self.heights_, bc_type="natural")
+        spline = _natural_spline(self.heights_)
         new = score + spline(share, 1)
         return _replace_top(proba, top, new)
 
@@ -119,6 +121,13 @@ def _knots(n_knots: int) -> FloatArray:
     return np.linspace(0.0, 1.0, n_knots)
 
 
+def _natural_spline(heights: FloatArray) -> CubicSpline:
+    """Return the spline through heights at the knots."""
+    from scipy.interpolate import CubicSpline  # a third of a second, and few need it
+
+    return CubicSpline(_knots(len(heights)), heights, bc_type="natural")
+
+
 def _running_error(cases: Tally) -> FloatArray:
     """Return the sum of "right minus score" at the ends of the groups, over the total weight."""
     steps = (cases.correct - cases.weight * cases.confidence) / cases.total
@@ -128,7 +137,7 @@ def _running_error(cases: Tally) -> FloatArray:
 def _least_squares(ends: FloatArray, error: FloatArray, n_knots: int) -> FloatArray:
     """Return the heights of the natural spline nearest to the curve through (ends, error)."""
     knots = _knots(n_knots)
-    basis = CubicSpline(knots, np.eye(n_knots), bc_type="natural")
+    basis = _natural_spline(np.eye(n_knots))
     points, weight = _gauss_points(np.union1d(ends, knots))
     values = basis(points)
     moments = values.T @ (weight * np.interp(points, ends, error))

@@ -23,7 +23,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._area import delegated_mass
 from expertload._tally import from_the_top, tally
@@ -42,14 +42,14 @@ class Linearised(NamedTuple):
 
     def quantile(self, confidence_level: float) -> float:
         """How many standard errors a two-sided interval reaches to each side."""
-        return float(student.ppf((1 + confidence_level) / 2, self.degrees_of_freedom))
+        return float(stdtrit(self.degrees_of_freedom, (1 + confidence_level) / 2))
 
     def p_value(self) -> float:
         """Two-sided p-value of the hypothesis that the statistic's true value is zero."""
         if self.standard_error == 0:
             return 1.0 if self.value == 0 else 0.0
         ratio = abs(self.value) / self.standard_error
-        return float(2 * student.sf(ratio, self.degrees_of_freedom))
+        return float(2 * stdtr(self.degrees_of_freedom, -ratio))
 
 
 def aucoc_influence(cases: Cases) -> tuple[float, FloatArray]:
