@@ -26,6 +26,7 @@ VARIANTS = {
     "dermamnist-cpu": {
         "dermamnist-cpu": "the paper's loss",
         "dermamnist-reflection-cpu": "reflected kernels",
+        "dermamnist-gradient-cpu": "gradient through one path",
     },
 }
 BATCH_SIZES = ("dermamnist-batch-size-32-cpu", "dermamnist-batch-size-64-cpu", "dermamnist-cpu")
@@ -40,14 +41,14 @@ def ablations(base: str) -> str:
         candidates = grouped(own, lambda row: row.options)
         for options in sorted(candidates, key=_order):
             _check_same_training(name, ce[0], candidates[options][0])
-            lines.append([title, *_variant(options, candidates[options], by_seed(ce))])
+            lines.append([title, *_variant(options, candidates[options], ce)])
     headings = [
         "variant",
         "options",
         "seeds",
-        "validation AUCOC",
         "test AUCOC",
-        "against ce",
+        "validation, against ce",
+        "test, against ce",
         "steps clipped",
     ]
     return table(headings, lines)
@@ -70,7 +71,7 @@ def _training(row: ResultRow) -> tuple[str, str, int, dict[str, Any]]:
     return row.data, row.model, row.batch_size, settings
 
 
-def _variant(options: str, rows: Sequence[ResultRow], ce: dict[int, float]) -> list[str]:
+def _variant(options: str, rows: Sequence[ResultRow], ce: Sequence[ResultRow]) -> list[str]:
     given = json.loads(options)
     shown = {
         key: given[key] for key in ("weight", "gradient", "bandwidth", "memory") if key in given
@@ -79,12 +80,13 @@ def _variant(options: str, rows: Sequence[ResultRow], ce: dict[int, float]) -> l
         shown["epochs"] = warm_up
     clipped = numbers_of(rows, "training", "clipped")
     test = by_seed(rows)
+    validation = paired(*(by_seed(side, split="validation") for side in (rows, ce)))
     return [
         describe_options("", shown).strip(" ()"),
         str(len(test)),
-        spread(numbers_of(rows, "validation", "aucoc")),
         spread(list(test.values())),
-        str(paired(test, ce)),
+        f"{100 * validation.mean:+.2f}",
+        str(paired(test, by_seed(ce))),
         f"{fmean(clipped):.0%}" if clipped else DASH,
     ]
 

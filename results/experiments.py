@@ -37,9 +37,11 @@ def numbers_of(rows: Sequence[ResultRow], split: str, metric: str) -> list[float
     return [r.value for r in rows if (r.split, r.metric, r.n_runs) == (split, metric, 1)]
 
 
-def by_seed(rows: Sequence[ResultRow], metric: str = "aucoc") -> dict[int, float]:
-    """A number of the test split by seed, ensembles left out."""
-    return {r.seed: r.value for r in rows if (r.split, r.metric, r.n_runs) == ("test", metric, 1)}
+def by_seed(
+    rows: Sequence[ResultRow], metric: str = "aucoc", *, split: str = "test"
+) -> dict[int, float]:
+    """A number by seed, ensembles left out."""
+    return {r.seed: r.value for r in rows if (r.split, r.metric, r.n_runs) == (split, metric, 1)}
 
 
 def tuning_seeds(rows: Sequence[ResultRow]) -> set[int]:
