@@ -210,6 +210,24 @@ def test_candidates_are_compared_over_the_seeds_they_share():
     assert {r.options for r in choose_candidates(rows)} == {'{"weight": 5}'}
 
 
+def test_a_candidate_that_failed_with_a_seed_is_left_out():
+    # As in a sweep that tunes with two seeds: the best by the first has none of the second.
+    rows = candidate('{"weight": 1}', [0.7, 0.7, 0.7], [0.1, 0.1, 0.1])
+    rows += candidate('{"weight": 3}', [0.6, 0.6], [0.2, 0.2])
+    rows += candidate('{"weight": 5}', [0.9], [0.3])
+    assert {r.options for r in choose_candidates(rows)} == {'{"weight": 1}'}
+
+
+@pytest.mark.parametrize(("metric", "best"), [("accuracy", 5), ("ece", 1)])
+def test_candidates_are_chosen_by_what_checkpoints_were(metric, best):
+    rows = [
+        replace(r, metric=metric, settings=json.dumps({"training.select_by": metric}))
+        for weight, score in ((1, 0.1), (5, 0.2))
+        for r in candidate(f'{{"weight": {weight}}}', [score], [0.5])
+    ]
+    assert {r.options for r in choose_candidates(rows)} == {f'{{"weight": {best}}}'}
+
+
 def test_candidates_without_a_common_seed_are_compared_by_their_own():
     rows = candidate('{"weight": 1}', [0.7], [0.1])
     rows += [replace(r, seed=9) for r in candidate('{"weight": 5}', [0.8], [0.2])]

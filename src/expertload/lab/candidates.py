@@ -1,16 +1,20 @@
-"""Which options of a loss stand for it: those with the best mean validation AUCOC.
+"""Which options of a loss stand for it: those with the best mean on validation data.
 
-The test split has no say in the choice, so its numbers stay honest.
+The test split has no say in the choice, so its numbers stay honest. Sweeps choose by the same
+number, over the seeds they tune with: see `expertload.lab.choice`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import TypeVar
 
 from expertload.exceptions import ParameterError
+from expertload.lab.numbers import find_number
 from expertload.lab.result_rows import ResultRow, finished_runs, rows_of
 
 __all__ = ["choose_candidates", "grouped", "runs_of_loss"]
@@ -19,13 +23,16 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Keep, of every loss, the rows of the options with the best mean validation AUCOC.
+    """Keep, of every loss, the rows of the options with the best mean validation score.
+
+    The score is what checkpoints were selected by, AUCOC unless the recipe says otherwise.
 
     Parameters
     ----------
     rows : iterable of ResultRow
-        Of one experiment. Options are compared over the seeds that all of them have, or over
-        their own seeds where they have none in common.
+        Of one experiment. Options are compared over the seeds that more than one of them has;
+        those that lack one of these are left out, as a sweep leaves out what failed. Where that
+        leaves none, each is compared over its own seeds.
 
     Returns
     -------
@@ -42,29 +49,45 @@ def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
         candidates = grouped(own, lambda r: r.options)
         best = next(iter(candidates))
         if len(candidates) > 1:
-            scores = _validation_scores(loss, candidates)
+            scores = _mean_scores(_validation_scores(loss, candidates))
             best = max(sorted(scores), key=lambda options: scores[options])
         kept += candidates[best]
     return kept
 
 
-def _validation_scores(loss: str, candidates: dict[str, list[ResultRow]]) -> dict[str, float]:
+def _validation_scores(
+    loss: str, candidates: Mapping[str, list[ResultRow]]
+) -> dict[str, dict[int, float]]:
+    """Scores by options and seed, more is better."""
+    first = next(iter(candidates.values()))[0]
+    metric = json.loads(first.settings).get("training.select_by", "aucoc")
+    number = find_number(metric)
+    sign = 1 if number.higher_is_better else -1
     by_seed = {
-        options: {r.seed: r.value for r in rows if (r.split, r.metric) == ("validation", "aucoc")}
+        options: {
+            r.seed: sign * r.value for r in rows if (r.split, r.metric) == ("validation", metric)
+        }
         for options, rows in candidates.items()
     }
     for options, values in by_seed.items():
         if not values:
             raise ParameterError(
-                f"The options {options} of {loss!r} have no validation AUCOC, so the choice among "
-                f"{len(candidates)} candidates cannot be made. Hint: collect the rows again from "
-                "the runs, or keep one candidate."
+                f"The options {options} of {loss!r} have no validation {number.heading}, "
+                f"so the choice among {len(candidates)} candidates cannot be made. Hint: collect "
+                "the rows again from the runs, or keep one candidate."
             )
-    shared = set.intersection(*(set(values) for values in by_seed.values()))
-    return {
-        options: fmean(value for seed, value in values.items() if not shared or seed in shared)
+    return by_seed
+
+
+def _mean_scores(by_seed: Mapping[str, dict[int, float]]) -> dict[str, float]:
+    counts = Counter(seed for values in by_seed.values() for seed in values)
+    shared = {seed for seed, count in counts.items() if count > 1}
+    complete = {
+        options: fmean(values[seed] for seed in shared)
         for options, values in by_seed.items()
+        if shared and shared <= values.keys()
     }
+    return complete or {options: fmean(values.values()) for options, values in by_seed.items()}
 
 
 def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expertload.lab.numbers import find_number
 from expertload.lab.recipe import LossConfig, Recipe
 from expertload.lab.run_folder import RunFolder, write_json
 
@@ -67,7 +68,7 @@ def choose(
         (candidate, {seed: _score(folder_of(candidate, seed), metric) for seed in seeds})
         for candidate in candidates
     )
-    direction = -1 if metric == "ece" else 1
+    direction = 1 if find_number(metric).higher_is_better else -1
     complete = [(c, direction * _mean(s)) for c, s in scores if not math.isnan(_mean(s))]
     if not complete:
         return None
