@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 import expertload as el
 from expertload import metrics
@@ -70,6 +71,42 @@ def test_from_correctness_is_the_same_road():
     ) == sig.permutation_test(y_true, a, b, n_rounds=100, random_state=0)
 
 
+def correctness_and_confidence(y_true, *models):
+    return [side for p in models for side in ((p > 0.5) == y_true, np.maximum(p, 1 - p))]
+
+
+def test_many_rounds_of_ranks_approach_the_exact_p_value():
+    y_true, a, b = two_models(9, seed=4)
+    correct_a, confidence_a, correct_b, confidence_b = correctness_and_confidence(y_true, a, b)
+    first = np.column_stack([correct_a, rankdata(confidence_a)])
+    second = np.column_stack([correct_b, rankdata(confidence_b)])
+
+    def area(_, rows):
+        return el.aucoc_score_from_correctness(rows[:, 0], rows[:, 1])
+
+    swaps = [np.array(s)[:, None] for s in product([False, True], repeat=9)]
+    differences = [
+        area(None, np.where(s, second, first)) - area(None, np.where(s, first, second))
+        for s in swaps
+    ]
+    exact = np.mean(np.abs(differences) >= abs(differences[0]) - 1e-12)
+    result = sig.permutation_test(y_true, a, b, n_rounds=4000, random_state=0, exchange="ranks")
+    assert 0.02 < exact < 0.98
+    assert result.p_value == pytest.approx(exact, abs=3 * np.sqrt(exact * (1 - exact) / 4000))
+
+
+def test_ranks_know_nothing_of_the_scale_of_confidences():
+    y_true, a, b = two_models()
+    c, r, d, s = correctness_and_confidence(y_true, a, b)
+    options = {"n_rounds": 200, "random_state": 0}
+    by_rank = sig.permutation_test_from_correctness(c, r, d, s, **options, exchange="ranks")
+    again = sig.permutation_test_from_correctness(c, r, d, s**9, **options, exchange="ranks")
+    assert by_rank == again
+    as_they_are = sig.permutation_test_from_correctness(c, r, d, s, **options)
+    scaled = sig.permutation_test_from_correctness(c, r, d, s**9, **options)
+    assert as_they_are.p_value != scaled.p_value
+
+
 def test_identical_models_and_clear_differences():
     y_true, good, _ = two_models()
     assert sig.permutation_test(y_true, good, good, n_rounds=50).p_value == 1.0
@@ -79,7 +116,8 @@ def test_identical_models_and_clear_differences():
 
 
 @pytest.mark.simulation
-def test_keeps_its_level():
+@pytest.mark.parametrize("exchange", ["predictions", "ranks"])
+def test_keeps_its_level(exchange):
     """Under exchangeable models the p-value is at most alpha in at most a share alpha of cases."""
     rng = np.random.default_rng(6)
     rounds, p_values = 400, []
@@ -88,8 +126,34 @@ def test_keeps_its_level():
         y_true = (rng.random(100) < 0.5).astype(int)
         shift = np.where(rng.random((2, 100)) < 0.5 + 0.5 * difficulty, 0.4, -0.4) * difficulty
         a, b = 0.5 + np.where(y_true, shift, -shift)
-        result = sig.permutation_test(y_true, a, b, n_rounds=99, random_state=rng)
+        result = sig.permutation_test(
+            y_true, a, b, n_rounds=99, random_state=rng, exchange=exchange
+        )
         p_values.append(result.p_value)
+    for level in (0.05, 0.2):
+        error = np.sqrt(level * (1 - level) / rounds)
+        assert abs((np.array(p_values) <= level).mean() - level) < 3 * error
+
+
+@pytest.mark.simulation
+def test_ranks_keep_their_level_between_models_of_different_scale():
+    """Equal AUCOC, but the second is far less confident."""
+    rng = np.random.default_rng(7)
+    rounds, p_values = 400, []
+    for _ in range(rounds):
+        confidence = rng.random((2, 100))
+        correct = rng.random((2, 100)) < 0.5 + 0.5 * confidence
+        p_values.append(
+            sig.permutation_test_from_correctness(
+                correct[0],
+                confidence[0],
+                correct[1],
+                confidence[1] ** 9,
+                n_rounds=99,
+                random_state=rng,
+                exchange="ranks",
+            ).p_value
+        )
     for level in (0.05, 0.2):
         error = np.sqrt(level * (1 - level) / rounds)
         assert abs((np.array(p_values) <= level).mean() - level) < 3 * error
@@ -99,6 +163,10 @@ def test_refusals():
     y_true, a, b = two_models(20)
     with pytest.raises(ParameterError, match="'n_rounds'"):
         sig.permutation_test(y_true, a, b, n_rounds=0)
+    with pytest.raises(ParameterError, match="'exchange'"):
+        sig.permutation_test(y_true, a, b, exchange="labels")
+    with pytest.raises(ParameterError, match="exclude each other"):
+        sig.permutation_test(y_true, a, b, exchange="ranks", metric=metrics.brier_loss)
     with pytest.raises(ShapeError, match="same shape"):
         sig.permutation_test(y_true, a, np.column_stack([1 - b, b]), metric=metrics.brier_loss)
     with pytest.raises(ShapeError, match="rows"):

@@ -71,7 +71,8 @@ class RunComparison:
     values : tuple of float
         The number of each side.
     permutation : PermutationResult
-        The paper's test.
+        The paper's test. For AUCOC it exchanges ranks, so that a model that is merely more
+        confident is not taken for another.
     closed_form : Comparison or None
         The paired test of AUCOC; None for other numbers.
     by_seed : SeedComparison or None
@@ -172,7 +173,12 @@ def compare_runs(
         confidence_level=level,
         values=(metric(labels, proba[0]), metric(labels, proba[1])),
         permutation=permutation_test(
-            labels, *proba, metric=metric, n_rounds=n_rounds, random_state=random_state
+            labels,
+            *proba,
+            metric=metric,
+            n_rounds=n_rounds,
+            random_state=random_state,
+            exchange="ranks" if metric is aucoc_score else "predictions",
         ),
         closed_form=closed_form,
         by_seed=_by_seed(sides, metric, level),

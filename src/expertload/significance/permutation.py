@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expertload._typing import AnyArray, ArrayLike, BoolArray, Seed
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Seed
 from expertload._validation import (
     Cases,
     as_array,
@@ -15,13 +15,17 @@ from expertload._validation import (
     check_correctness_cases,
     check_count,
     check_metric_value,
+    check_option,
     check_same_length,
     check_same_shape,
+    incompatible_options_error,
     random_generator,
 )
 from expertload.curve import COMPARISON_SLACK, area_of_cases, aucoc_score
 
 __all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
+
+EXCHANGES = ("predictions", "ranks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,7 @@ def permutation_test(
     metric: Callable[[AnyArray, AnyArray], float] = aucoc_score,
     n_rounds: int = 1000,
     random_state: Seed = None,
+    exchange: str = "predictions",
 ) -> PermutationResult:
     """Test whether two models differ in a metric on the same cases.
 
@@ -73,6 +78,12 @@ def permutation_test(
         Number of rounds; the paper ran 1000.
     random_state : int, Generator or None, default=None
         Seed, for a result that can be repeated.
+    exchange : {"predictions", "ranks"}, default="predictions"
+        What the models exchange. Predictions, as in the paper, are exchangeable only between models
+        that are alike in every way: where one is merely more confident throughout, mixing the two
+        scales blurs the curves, and differences in AUCOC are missed. Ranks, for AUCOC alone,
+        compare each case with its own model's confidences first, as Venkatraman and Begg (1996) do
+        for ROC curves.
 
     Returns
     -------
@@ -93,10 +104,15 @@ def permutation_test(
     caller = "permutation_test"
     check_count(n_rounds, "n_rounds", caller)
     rng = random_generator(random_state, caller)
+    check_option(exchange, EXCHANGES, "exchange", caller)
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, None, caller)
         b = check_cases(y_true, y_proba_b, None, None, None, caller)
-        return _test(_aucoc_difference(a, b), len(a.correct), n_rounds, rng)
+        return _test(_aucoc_difference(a, b, exchange), len(a.correct), n_rounds, rng)
+    if exchange == "ranks":
+        raise incompatible_options_error(
+            "exchange='ranks' and metric", caller, "ranks are all that AUCOC needs, but no other"
+        )
     y = as_array(y_true, "y_true", caller)
     proba_a = as_array(y_proba_a, "y_proba_a", caller)
     proba_b = as_array(y_proba_b, "y_proba_b", caller)
@@ -120,6 +136,7 @@ def permutation_test_from_correctness(
     *,
     n_rounds: int = 1000,
     random_state: Seed = None,
+    exchange: str = "predictions",
 ) -> PermutationResult:
     """Test whether two models differ in AUCOC, from correctness and confidence.
 
@@ -127,7 +144,7 @@ def permutation_test_from_correctness(
     ----------
     correct_a, confidence_a, correct_b, confidence_b
         Each model's correctness and confidence on the same cases, in the same order.
-    n_rounds, random_state
+    n_rounds, random_state, exchange
         As in `permutation_test`.
 
     Returns
@@ -151,11 +168,14 @@ def permutation_test_from_correctness(
     b = check_correctness_cases(correct_b, confidence_b, None, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
     rng = random_generator(random_state, caller)
-    return _test(_aucoc_difference(a, b), len(a.correct), n_rounds, rng)
+    check_option(exchange, EXCHANGES, "exchange", caller)
+    return _test(_aucoc_difference(a, b, exchange), len(a.correct), n_rounds, rng)
 
 
-def _aucoc_difference(a: Cases, b: Cases) -> Callable[[BoolArray], float]:
+def _aucoc_difference(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], float]:
     """The difference in AUCOC after exchanging the cases marked, which needs no probabilities."""
+    if exchange == "ranks":
+        a, b = (cases._replace(confidence=_ranks(cases.confidence)) for cases in (a, b))
 
     def area(swap: BoolArray, own: Cases, other: Cases) -> float:
         mixed = Cases(
@@ -166,6 +186,14 @@ def _aucoc_difference(a: Cases, b: Cases) -> Callable[[BoolArray], float]:
         return area_of_cases(mixed, "exact", "permutation_test")
 
     return lambda swap: area(swap, a, b) - area(swap, b, a)
+
+
+def _ranks(confidence: FloatArray) -> FloatArray:
+    """Ranks, the mean of its places for each of a group of equals."""
+    ranked = np.sort(confidence)
+    ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]
+    ranks: FloatArray = (ends[0] + ends[1]) / 2
+    return ranks
 
 
 def _test(
