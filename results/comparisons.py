@@ -29,7 +29,7 @@ def summary() -> str:
         "ce",
         "ce+aucoc",
         "change (95 % interval)",
-        "best other loss",
+        "best other loss on validation data",
         "ensemble of ce",
         "load, ce",
         "load, ce+aucoc",
@@ -125,12 +125,13 @@ def _without_tuning(one: Compared) -> Difference:
 
     A seed whose validation split happened to like an option may have a test split that does.
     """
-    rows, own = rows_of(one.experiment), chosen_rows(one.experiment)
-    losses = (one.first_loss, one.second_loss)
-    tuned = set().union(*(tuning_seeds([r for r in rows if r.loss == loss]) for loss in losses))
+    sides = ((one.experiment, one.first_loss), (one.second_experiment, one.second_loss))
+    tuned = set().union(
+        *(tuning_seeds([r for r in rows_of(name) if r.loss == loss]) for name, loss in sides)
+    )
     first, second = (
-        {seed: value for seed, value in by_seed(own[loss]).items() if seed not in tuned}
-        for loss in losses
+        {s: value for s, value in by_seed(chosen_rows(name)[loss]).items() if s not in tuned}
+        for name, loss in sides
     )
     return paired(first, second)
 

@@ -24,7 +24,8 @@ from expertload import aucoc_score
 from expertload.exceptions import FileFormatError
 from expertload.lab.compare import compare_runs
 from expertload.lab.finished_run import FinishedRun
-from expertload.lab.result_rows import collect, read_rows, write_rows
+from expertload.lab.recipe import load_recipe
+from expertload.lab.result_rows import collect, facts_of, read_rows, write_rows
 from expertload.losses.build import LOSS_NAMES
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
@@ -122,14 +123,14 @@ def test_the_summary_by_hand(name):
 def test_paired_comparisons_are_those_of_the_rows():
     """Two files, one truth: differences by seed from predictions, and from the numbers of runs."""
     for one in read_comparisons():
-        found, ensembles = numbers_by_hand(one.experiment)
+        sides = ((one.experiment, one.first_loss), (one.second_experiment, one.second_loss))
         first, second = (
-            chosen_by_hand(found, loss)["test"]["aucoc"]
-            for loss in (one.first_loss, one.second_loss)
+            chosen_by_hand(numbers_by_hand(name)[0], loss)["test"]["aucoc"] for name, loss in sides
         )
         seeds = sorted(first.keys() & second.keys())
         written = [float(word) for word in one.seed_differences.split()]
         assert written == pytest.approx([first[s] - second[s] for s in seeds], abs=1e-8)
+        ensembles = numbers_by_hand(one.experiment)[1]
         assert one.ensemble_first == pytest.approx(ensembles[one.first_loss], abs=1e-12)
 
 
@@ -142,6 +143,18 @@ def test_rows_say_where_they_come_from(path):
         assert "torch" in row.versions
         assert "expertload" in row.versions
     assert (ROOT / "experiments" / f"{path.stem}.toml").exists()
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_are_of_the_recipe_that_is_there(path):
+    """Data, network, training and the options tried: a recipe that changed needs new runs."""
+    recipe = load_recipe(ROOT / "experiments" / f"{path.stem}.toml")
+    planned = [
+        facts_of(recipe.run(c, 0)) for loss in recipe.losses for c in recipe.candidates(loss)
+    ]
+    for row in read_rows(path):
+        facts = {name: getattr(row, name) for name in planned[0]}
+        assert {**facts, "seed": 0} in planned
 
 
 def test_there_are_as_many_seeds_as_promised():

@@ -118,7 +118,7 @@ def finished_runs(folder: str | Path) -> list[FinishedRun]:
 def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
     """Read the rows of one run."""
     facts = {
-        **_describe(run.config),
+        **facts_of(run.config),
         "versions": _versions(run.folder.read_json("environment.json")),
     }
     for split, metric, value in _numbers_of(run):
@@ -140,7 +140,8 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
                     yield f"outliers:{name}", f"{score}/{number}", float(value)
 
 
-def _describe(config: RunConfig) -> dict[str, Any]:
+def facts_of(config: RunConfig) -> dict[str, Any]:
+    """What the rows of a run say about it: which data, network, loss, settings and seed."""
     options = dict(config.loss.options)
     if config.loss.weight is not None:
         options = {"weight": config.loss.weight, **options}
