@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from expertload._files import replaced_whole
 from expertload.losses.build import LOSS_NAMES
+from results import files
 from results.experiments import SUMMARY, by_seed, chosen_rows, paired, rows_of
 from results.files import CURVES, PUSHES, read_records
 
@@ -42,22 +44,32 @@ def draw_figures(folder: Path) -> Iterator[Path]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    drawings = {
+        "coc_curves": _draw_curves,
+        "differences": _draw_differences,
+        "push_by_confidence": _draw_pushes,
+    }
     with plt.rc_context(STYLE):
-        drawings = {
-            "coc_curves": _draw_curves,
-            "differences": _draw_differences,
-            "push_by_confidence": _draw_pushes,
-        }
         for name, draw in drawings.items():
             figure = draw(plt)
             path = folder / f"{name}.png"
             # No version or date inside, so that the same numbers give the same file.
+            inside = {"Software": None, "Source": fingerprint(name)}
             with replaced_whole(path) as draft:
-                figure.savefig(
-                    draft, format="png", dpi=130, bbox_inches="tight", metadata={"Software": None}
-                )
+                figure.savefig(draft, format="png", dpi=130, bbox_inches="tight", metadata=inside)
             plt.close(figure)
             yield path
+
+
+def fingerprint(figure: str) -> str:
+    """Tell the numbers that a figure shows: a picture with another one is out of date."""
+    of_experiments = [files.HERE / f"{name}.csv" for name in SUMMARY]
+    sources = {
+        "coc_curves": [CURVES],
+        "differences": [path for path in of_experiments if path.exists()],
+        "push_by_confidence": [PUSHES],
+    }[figure]
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def _axes(plt: Any, height: float) -> tuple[Any, dict[str, Axes]]:

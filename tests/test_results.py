@@ -12,9 +12,10 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from results.anatomy import LOSSES, _areas, _push, examine
 from results.experiments import SUMMARY, Difference, by_seed, chosen_rows, paired, tuning_seeds
-from results.figures import draw_figures
+from results.figures import draw_figures, fingerprint
 from results.files import HERE
 from results.gather import best_baseline, gather, read_comparisons
 from results.pages import BLOCK, MAKERS, PAGES, fill, make
@@ -132,6 +133,12 @@ def test_paired_comparisons_are_those_of_the_rows():
         assert written == pytest.approx([first[s] - second[s] for s in seeds], abs=1e-8)
         ensembles = numbers_by_hand(one.experiment)[1]
         assert one.ensemble_first == pytest.approx(ensembles[one.first_loss], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["coc_curves", "differences", "push_by_confidence"])
+def test_figures_are_drawn_from_the_csv_that_is_there(name):
+    with Image.open(ROOT / "docs" / "images" / f"{name}.png") as picture:
+        assert picture.info["Source"] == fingerprint(name)
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
