@@ -49,6 +49,12 @@ def test_runs_have_names_of_their_own(write):
     assert runs[0].run_name == next(recipe.runs(["ce"], [0])).run_name
 
 
+def test_names_of_runs_outlive_new_settings(write):
+    recipe = load_recipe(write(GOOD))
+    names = [next(recipe.runs([loss], [0])).run_name for loss in ("ce", "ce+sece")]
+    assert names == ["ce-seed0-1ecfad3359", "ce+sece-w1-seed0-e37b988794"]
+
+
 def test_settings_are_changed_in_the_words_of_toml(write):
     settings = ["training.epochs=7", "model.name=resnet20", 'losses."ce+sece".weight=[3.0]']
     recipe = load_recipe(write(GOOD), settings=settings)

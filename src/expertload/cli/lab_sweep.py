@@ -80,12 +80,12 @@ def sweep(
     tuning = _numbers(tuning_seeds) if tuning_seeds else None
     folder = out or Path("runs") / loaded.name
 
-    from expertload.lab.data import load_dataset
+    from expertload.lab.run_data import load_run_data
     from expertload.lab.sweep import Sweep
     from expertload.lab.sweep_display import observing, print_report
 
     # Missing data is better said once and now than in the log of every run.
-    load_dataset(loaded.data.name, data_dir=data_dir, seed=loaded.data.split_seed)
+    load_run_data(loaded.data, data_dir=data_dir)
     grid = Sweep(loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning)
     options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
     options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}

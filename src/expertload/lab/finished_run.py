@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab._checkpoint import load_weights
-from expertload.lab.data import Dataset, Normalisation, Split, load_dataset
+from expertload.lab.data import Dataset, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.recipe import LossConfig, RunConfig
+from expertload.lab.run_data import load_run_data
 from expertload.lab.run_folder import RunFolder
 
 __all__ = ["FinishedRun", "apply_network", "describe_loss", "describe_options"]
@@ -80,9 +81,7 @@ class FinishedRun:
 
     def load_data(self, data_dir: str | Path | None = None) -> Dataset:
         """Load the data it was trained on, and make sure that they are the same."""
-        data = load_dataset(
-            self.config.data.name, data_dir=data_dir, seed=self.config.data.split_seed
-        )
+        data = load_run_data(self.config.data, data_dir=data_dir)
         if not np.array_equal(data.test.labels, self.test[1]):
             raise FileFormatError(
                 f"The test labels of {data.name} are not those that the run in "

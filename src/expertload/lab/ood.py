@@ -175,6 +175,7 @@ class _Examiner:
         self.data: Dataset = run.load_data(data_dir)
         self.network: nn.Module = run.load_network(self.data).to(device)
         self.seed = run.config.data.split_seed
+        self.image_size = run.config.data.image_size
         self.inlier_scores = self._scores(self._thinned(self.data.test))
 
     def examine(self, name: str) -> tuple[Numbers, str]:
@@ -190,7 +191,9 @@ class _Examiner:
         return mean, parts[0][1]
 
     def _examine_one(self, name: str) -> tuple[Numbers, str]:
-        others = load_dataset(name, data_dir=self.data_dir, seed=self.seed)
+        # A folder's images are cut to size as those of the run were, so that only they differ.
+        size = self.image_size if name.startswith("folder:") else None
+        others = load_dataset(name, data_dir=self.data_dir, seed=self.seed, image_size=size)
         if np.array_equal(others.test.images, self.data.test.images):
             raise ParameterError(
                 f"The test images of {name!r} are the ones the run was tested on, so they cannot "

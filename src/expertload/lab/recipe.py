@@ -45,10 +45,14 @@ class _Section(BaseModel):
 
 
 class DataConfig(_Section):
-    """Which data, and how the splits that are ours to draw are drawn."""
+    """Which data, how the splits that are ours to draw are drawn, and the size of the images.
+
+    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side.
+    """
 
     name: str
     split_seed: int = 0
+    image_size: Count | None = None
     augment: bool = True
 
 

@@ -33,12 +33,13 @@ from expertload.lab._checkpoint import (
 )
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab._global_batch_norm import synchronise_batch_norm
-from expertload.lab.data import Augmentation, Dataset, Split, load_dataset
+from expertload.lab.data import Augmentation, Dataset, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
 from expertload.lab.models import build_model
 from expertload.lab.progress import Reporter, SilentReporter
 from expertload.lab.recipe import RunConfig, TrainingConfig
+from expertload.lab.run_data import load_run_data
 from expertload.lab.run_folder import RunFolder
 from expertload.losses import CombinedLoss, build_loss
 from expertload.metrics import expected_calibration_error
@@ -103,7 +104,7 @@ def train(
         (reporter or SilentReporter()).done(results)
         return results
     # All that can be wrong with a configuration shows here, before other processes are started.
-    dataset = load_dataset(config.data.name, data_dir=data_dir, seed=config.data.split_seed)
+    dataset = load_run_data(config.data, data_dir=data_dir)
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
     model = build_model(

@@ -16,9 +16,13 @@ from expertload._validation import require_extra
 from expertload.lab.data._catalogue import damaged
 from expertload.lab.data.dataset import ImageArray
 
-__all__ = ["decode_images"]
+__all__ = ["SIZE_HINT", "decode_images"]
 
 THREADS = 4
+SIZE_HINT = (
+    "name a size to bring all images to, for instance data.image_size=64 in a recipe or with "
+    "--set, image_size=64 in load_dataset"
+)
 
 
 def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArray:
@@ -42,7 +46,7 @@ def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArr
                 paths[position],
                 f"is {image.shape[1]} x {image.shape[0]}, unlike {paths[0].name} "
                 f"({first.shape[1]} x {first.shape[0]})",
-                "name a size to bring all images to (image_size=64, for instance)",
+                SIZE_HINT,
             )
         images[position] = image
 

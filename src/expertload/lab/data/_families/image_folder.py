@@ -12,7 +12,7 @@ import numpy as np
 
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data._catalogue import Entry, Request, damaged
-from expertload.lab.data._families.image_files import decode_images
+from expertload.lab.data._families.image_files import SIZE_HINT, decode_images
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
 
@@ -77,7 +77,7 @@ def load(request: Request) -> Dataset:
         raise damaged(root, f"has {len(classes)} class folder(s), and two are needed", LAYOUT)
     splits = (_read_given_splits if given else _split_whole)(root, classes, request)
     if len({split.images.shape[1:] for split in splits}) > 1:
-        raise damaged(root, "has splits of different sizes", "name an image_size")
+        raise damaged(root, "has splits of different sizes", SIZE_HINT)
     return Dataset(
         request.name,
         tuple(classes),

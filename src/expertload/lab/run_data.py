@@ -1,0 +1,31 @@
+"""The data of a run: what its settings say, loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from expertload.lab.data import Dataset, load_dataset
+from expertload.lab.recipe import DataConfig
+
+__all__ = ["load_run_data"]
+
+
+def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:
+    """Load the data that a run is trained on.
+
+    Parameters
+    ----------
+    config : DataConfig
+    data_dir : path, optional
+        Where data files are at hand; the cache by default.
+
+    Examples
+    --------
+    >>> from expertload.lab.recipe import DataConfig
+    >>> from expertload.lab.run_data import load_run_data
+    >>> load_run_data(DataConfig(name="digits"))
+    Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
+    """
+    return load_dataset(
+        config.name, data_dir=data_dir, seed=config.split_seed, image_size=config.image_size
+    )

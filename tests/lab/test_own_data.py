@@ -1,0 +1,61 @@
+"""A user's own images: of any size, in a folder or a file, from the recipe to the outliers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.lab.conftest import run_command, tiny
+
+from expertload.exceptions import DataDamagedError, ParameterError
+from expertload.lab.finished_run import FinishedRun
+from expertload.lab.ood import evaluate_outliers
+from expertload.lab.recipe import DataConfig
+from expertload.lab.run_data import load_run_data
+from expertload.lab.train import train
+
+pytestmark = pytest.mark.filterwarnings("ignore:TemperatureScaling")  # hardly trained
+
+
+def write_images(root, *, seed=0, n=20):
+    """Noise in two classes, every image of a size of its own."""
+    rng = np.random.default_rng(seed)
+    for name in ("cat", "dog"):
+        (root / name).mkdir(parents=True)
+        for number in range(n):
+            pixels = rng.integers(0, 256, (9 + number % 3, 12 - number % 2, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number}.png")
+    return f"folder:{root}"
+
+
+def own(name, **settings):
+    config = tiny(batch_size=8, epochs=1)
+    return config.model_copy(update={"data": DataConfig(name=name, **settings)})
+
+
+def test_images_of_mixed_sizes_are_trained_on_at_the_size_that_is_named(tmp_path, run_path):
+    name = write_images(tmp_path / "images")
+    with pytest.raises(DataDamagedError, match=r"data\.image_size=64"):
+        train(own(name), run_path)
+    train(own(name, image_size=8), run_path)
+    run = FinishedRun(run_path)
+    assert run.load_data().image_shape == (8, 8, 3)
+    others = write_images(tmp_path / "others", seed=1)
+    found = evaluate_outliers(run_path, [others], epsilon=0.0)
+    assert 0 <= found.results[others]["msp"]["auroc"] <= 1
+
+
+def test_the_hint_of_the_message_is_a_setting_of_the_recipe(tmp_path):
+    name = write_images(tmp_path / "images")
+    arguments = ["lab", "train", "digits", "--set", f"data.name={name}", "--out", tmp_path / "out"]
+    arguments += ["--set", "training.epochs=2", "--set", "training.milestones=[]"]
+    refused = run_command(*arguments)
+    assert refused.returncode == 1
+    assert "--set" in refused.stderr
+    done = run_command(*arguments, "--set", "data.image_size=8")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_size_is_refused_where_images_have_theirs():
+    with pytest.raises(ParameterError, match="'folder:PATH' alone. Got 16 with 'digits'"):
+        load_run_data(DataConfig(name="digits", image_size=16))
