@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image
+from pydantic import ValidationError
 from tests.lab.conftest import run_command, tiny
 
 from expertload.exceptions import DataDamagedError, ParameterError
+from expertload.lab.data import Augmentation
 from expertload.lab.finished_run import FinishedRun
 from expertload.lab.ood import evaluate_outliers
 from expertload.lab.recipe import DataConfig
@@ -54,6 +56,45 @@ def test_the_hint_of_the_message_is_a_setting_of_the_recipe(tmp_path):
     assert "--set" in refused.stderr
     done = run_command(*arguments, "--set", "data.image_size=8")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("augment", "expected"),
+    [
+        (True, Augmentation()),  # nothing is customary for images that we do not know
+        (False, Augmentation()),
+        ({"padding": 2}, Augmentation(padding=2)),
+        ({"padding": 4, "flip": True}, Augmentation(padding=4, flip=True)),
+    ],
+)
+def test_own_images_are_changed_as_the_recipe_says(augment, expected, tmp_path):
+    name = write_images(tmp_path / "images")
+    assert load_run_data(own(name, image_size=8, augment=augment).data).augmentation == expected
+
+
+def test_a_choice_takes_the_place_of_what_is_customary(tmp_path):
+    customary, none, chosen = (
+        load_run_data(DataConfig(name="digits", augment=augment)).augmentation
+        for augment in (True, False, {"flip": True})
+    )
+    assert (customary, none) == (Augmentation(padding=1), Augmentation())
+    assert chosen == Augmentation(flip=True)
+
+
+def test_training_sees_the_changed_images(tmp_path):
+    name = write_images(tmp_path / "images")
+    logits = []
+    for place, augment in (("plain", True), ("changed", {"padding": 2, "flip": True})):
+        train(own(name, image_size=8, augment=augment), tmp_path / place)
+        logits.append(FinishedRun(tmp_path / place).test[0])
+    assert not np.allclose(*logits, atol=1e-3)
+
+
+def test_an_augmentation_that_does_not_exist_is_refused():
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        DataConfig(name="digits", augment={"rotate": True})
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        DataConfig(name="digits", augment={"padding": -1})
 
 
 def test_a_size_is_refused_where_images_have_theirs():

@@ -22,6 +22,7 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.settings import change, merge
 
 __all__ = [
+    "AugmentationConfig",
     "DataConfig",
     "EvaluationConfig",
     "LossConfig",
@@ -44,16 +45,25 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class DataConfig(_Section):
-    """Which data, how the splits that are ours to draw are drawn, and the size of the images.
+class AugmentationConfig(_Section):
+    """Random changes to training images: crops out of a black frame so wide, and mirror images."""
 
-    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side.
+    padding: Annotated[int, Field(ge=0)] = 0
+    flip: bool = False
+
+
+class DataConfig(_Section):
+    """Which data, how the splits that are ours to draw are drawn, and what is done to images.
+
+    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side. `augment` is
+    whether to change training images as is customary for the data (nothing is for your own), or
+    how.
     """
 
     name: str
     split_seed: int = 0
     image_size: Count | None = None
-    augment: bool = True
+    augment: bool | AugmentationConfig = True
 
 
 class ModelConfig(_Section):

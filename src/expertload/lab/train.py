@@ -33,7 +33,7 @@ from expertload.lab._checkpoint import (
 )
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab._global_batch_norm import synchronise_batch_norm
-from expertload.lab.data import Augmentation, Dataset, Split
+from expertload.lab.data import Dataset, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
 from expertload.lab.models import build_model
@@ -337,7 +337,7 @@ def _loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, B
             training.batch_size,
             shuffle=True,
             seed=config.seed,
-            augmentation=dataset.augmentation if config.data.augment else Augmentation(),
+            augmentation=dataset.augmentation,
         ),
         "validation": loader(dataset.validation, training.evaluation_batch_size),
         "test": loader(dataset.test, training.evaluation_batch_size),
