@@ -1,9 +1,9 @@
 """Batches of tensors straight from arrays of bytes, the same ones every time.
 
 A batch is determined by (seed, epoch, number) alone: no state is carried from batch to batch, so
-a run that was killed goes on exactly by asking for ``epoch(e, start=b)``. Orders and augmentation
-are drawn for the *global* batch and each rank takes its slice, so two processes see together what
-one would see alone, to the last bit.
+a run that was killed goes on exactly by asking for the epoch that it was in. Orders and
+augmentation are drawn for the *global* batch and each rank takes its slice, so two processes see
+together what one would see alone, to the last bit.
 
 Everything happens on whole batches: one gather of bytes for crop and mirror image together, one
 conversion to float. There are no worker processes to start, feed or lose.
@@ -39,14 +39,11 @@ class Batch(NamedTuple):
         int64, shape (n,)
     indices : Tensor
         int64, shape (n,): the rows of the split.
-    global_size : int
-        The number of images over all ranks, to weigh means that ranks take on their own.
     """
 
     images: Tensor
     labels: Tensor
     indices: Tensor
-    global_size: int
 
 
 class BatchLoader:
@@ -120,10 +117,10 @@ class BatchLoader:
         whole, rest = divmod(len(self._labels), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
-    def epoch(self, epoch: int, *, start: int = 0) -> Iterator[Batch]:
-        """Serve one epoch, from batch number `start` on."""
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Serve one epoch."""
         order = self._order(epoch)
-        for number in range(start, len(self)):
+        for number in range(len(self)):
             yield self._batch(order, epoch, number)
 
     def _order(self, epoch: int) -> Tensor:
@@ -140,7 +137,7 @@ class BatchLoader:
             draw[share].to(self.device) for draw in self._draw(len(rows), epoch, number)
         )
         images = _crop_and_flip(self._bytes[mine], top, left, mirrored, self._padding)
-        return Batch(self._normalise(images), self._labels[mine], mine, len(rows))
+        return Batch(self._normalise(images), self._labels[mine], mine)
 
     @property
     def _padding(self) -> int:
