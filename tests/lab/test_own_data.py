@@ -7,12 +7,14 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 from tests.lab.conftest import run_command, tiny
+from torch import nn
 
 from expertload.exceptions import DataDamagedError, ParameterError
+from expertload.lab._small_batches import explaining_lone_images
 from expertload.lab.data import Augmentation
 from expertload.lab.finished_run import FinishedRun
 from expertload.lab.ood import evaluate_outliers
-from expertload.lab.recipe import DataConfig
+from expertload.lab.recipe import DataConfig, ModelConfig, TrainingConfig
 from expertload.lab.run_data import load_run_data
 from expertload.lab.train import train
 
@@ -95,6 +97,43 @@ def test_an_augmentation_that_does_not_exist_is_refused():
         DataConfig(name="digits", augment={"rotate": True})
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         DataConfig(name="digits", augment={"padding": -1})
+
+
+def normalised_network(num_classes):
+    """A network whose batch normalisation has one value an image and channel."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(192, 8), nn.BatchNorm1d(8), nn.Linear(8, num_classes)
+    )
+
+
+@pytest.fixture
+def lone_image(tmp_path):
+    """28 images to train on: three batches of nine, and one image left over."""
+    config = own(write_images(tmp_path / "images"), image_size=8)
+    model = ModelConfig(name="tests.lab.test_own_data:normalised_network")
+    return config.model_copy(update={"model": model})
+
+
+def with_training(config, **settings):
+    training = TrainingConfig(**{**config.training.model_dump(), **settings})
+    return config.model_copy(update={"training": training})
+
+
+def test_a_last_batch_of_one_image_is_explained_and_can_be_left_out(lone_image, tmp_path):
+    with pytest.raises(ParameterError, match=r"single image.*training\.drop_last=true"):
+        train(with_training(lone_image, batch_size=9), tmp_path / "refused")
+    results = train(with_training(lone_image, batch_size=9, drop_last=True), tmp_path / "run")
+    assert results["best_epoch"] == 0
+
+
+def test_leaving_out_the_only_batch_is_refused(lone_image, tmp_path):
+    with pytest.raises(ParameterError, match=r"28 images make no whole batch of 29"):
+        train(with_training(lone_image, batch_size=29, drop_last=True), tmp_path / "run")
+
+
+def test_other_mistakes_of_a_network_are_its_own():
+    with pytest.raises(ValueError, match="not these images"), explaining_lone_images(1):
+        raise ValueError("not these images")
 
 
 def test_a_size_is_refused_where_images_have_theirs():

@@ -85,6 +85,7 @@ class TrainingConfig(_Section):
     """How to train.
 
     Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
+    `drop_last` leaves out the last batch of an epoch where it is smaller than the others.
     """
 
     epochs: Count
@@ -99,6 +100,7 @@ class TrainingConfig(_Section):
     clip_norm: Positive | None = 2.0
     warm_up: Annotated[int, Field(ge=0)] = 0
     accumulate: Count = 1
+    drop_last: bool = False
     select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     compile: bool = False

@@ -33,6 +33,7 @@ from expertload.lab._checkpoint import (
 )
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab._global_batch_norm import synchronise_batch_norm
+from expertload.lab._small_batches import explaining_lone_images, refuse_no_batches
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
@@ -105,6 +106,7 @@ def train(
         return results
     # All that can be wrong with a configuration shows here, before other processes are started.
     dataset = load_run_data(config.data, data_dir=data_dir)
+    refuse_no_batches(len(dataset.train), config.training)
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
     model = build_model(
@@ -193,7 +195,8 @@ def _train_epoch(
         group = min(training.accumulate, len(loader) - group_start)
         is_last = number == group_start + group - 1
         with fabric.no_backward_sync(model, enabled=not is_last):  # type: ignore[arg-type]
-            logits = model(batch.images)  # (n, classes)
+            with explaining_lone_images(len(batch.labels)):
+                logits = model(batch.images)  # (n, classes)
             value = loss(logits, batch.labels)
             fabric.backward(value / group)
         total += value.detach()
@@ -338,6 +341,7 @@ def _loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, B
             shuffle=True,
             seed=config.seed,
             augmentation=dataset.augmentation,
+            drop_last=training.drop_last,
         ),
         "validation": loader(dataset.validation, training.evaluation_batch_size),
         "test": loader(dataset.test, training.evaluation_batch_size),
