@@ -371,6 +371,61 @@ def test_threads_that_were_asked_for_are_kept(monkeypatch):
     assert threads() == ("7", "3")
 
 
+class FakeProcess:
+    """Takes down the GPUs that it is started with, and ends when it is told to."""
+
+    stdin = None
+
+    def __init__(self, *_, env, **__):
+        self.gpus, self.over = env.get("CUDA_VISIBLE_DEVICES"), False
+
+    def poll(self):
+        return 0 if self.over else None
+
+
+@pytest.fixture
+def start_on(monkeypatch, tmp_path):
+    """Start runs on a machine that has a number of GPUs, and return their processes."""
+
+    def start_on(n_gpus, n_runs, **options):
+        monkeypatch.setattr("torch.cuda.device_count", lambda: n_gpus)
+        monkeypatch.setattr("expertload.lab.launch.subprocess.Popen", FakeProcess)
+        launcher = ProcessLauncher(jobs=n_runs, **options)
+        return launcher, [launcher.start(tmp_path).process for _ in range(n_runs)]
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return start_on
+
+
+def test_runs_are_spread_over_the_gpus(start_on):
+    assert [p.gpus for p in start_on(3, 5)[1]] == ["0", "1", "2", "0", "1"]
+    assert [p.gpus for p in start_on(4, 3, devices=2, accelerator="gpu")[1]] == [
+        "0,1",
+        "2,3",
+        "0,1",
+    ]
+
+
+def test_a_gpu_that_falls_free_is_taken_next(start_on, tmp_path):
+    launcher, processes = start_on(3, 3)
+    processes[1].over = True
+    assert launcher.start(tmp_path).process.gpus == "1"
+
+
+def test_only_gpus_that_are_visible_are_used(start_on, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-8f2c")
+    assert [p.gpus for p in start_on(2, 3)[1]] == ["4", "GPU-8f2c", "4"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,-1,5")  # CUDA stops at what it does not know
+    assert [p.gpus for p in start_on(1, 2)[1]] == ["4", "4"]
+
+
+def test_without_gpus_nothing_is_hidden(start_on, monkeypatch):
+    assert [p.gpus for p in start_on(0, 2)[1]] == [None, None]
+    assert [p.gpus for p in start_on(2, 2, accelerator="cpu")[1]] == [None, None]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert [p.gpus for p in start_on(0, 1)[1]] == [""]
+
+
 def test_a_log_that_cannot_be_opened(tmp_path):
     with pytest.raises(FileWriteError, match="Could not write"):
         ProcessLauncher(jobs=1).start(tmp_path / "nowhere")

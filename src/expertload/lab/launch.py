@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import torch
 
 from expertload._validation import require_extra
 from expertload.exceptions import FileWriteError
 from expertload.lab.run_folder import write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
+
+ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, GPUs of CUDA
 
 
 class Job(Protocol):
@@ -42,10 +48,10 @@ class Launcher(Protocol):
 
 
 class _Process:
-    """A worker process."""
+    """A worker process, and the GPUs that it was given."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, process: subprocess.Popen[bytes], gpus: Sequence[str]) -> None:
+        self.process, self.gpus = process, gpus
 
     def ended(self) -> bool:
         """Whether it has ended."""
@@ -76,8 +82,17 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+def _visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    n_gpus = torch.cuda.device_count()
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = map(str, range(n_gpus)) if chosen is None else map(str.strip, chosen.split(","))
+    # CUDA ignores what follows a number that there is no GPU for, -1 for instance.
+    return list(names)[:n_gpus]
+
+
 class ProcessLauncher:
-    """Trains each run in a process of its own, the processor cores shared out between them.
+    """Trains each run in a process of its own, cores and GPUs shared out between them.
 
     Parameters
     ----------
@@ -90,9 +105,12 @@ class ProcessLauncher:
     poll_seconds = 0.3
 
     def __init__(self, *, jobs: int, **options: Any) -> None:
-        processes = jobs * int(options.get("devices", 1))
-        self.threads = max(1, _cores() // processes)
+        self.devices = int(options.get("devices", 1))
+        self.threads = max(1, _cores() // (jobs * self.devices))
+        on_gpus = options.get("accelerator", "auto") in ON_GPUS
+        self.gpus = _visible_gpus() if on_gpus else []
         self.options = options
+        self._started: list[_Process] = []
 
     def start(self, folder: Path) -> Job:
         """Start a worker, which ends with this process however that ends."""
@@ -100,6 +118,7 @@ class ProcessLauncher:
             log = self.log_of(folder).open("ab")
         except OSError as error:
             raise FileWriteError(f"Could not write to {folder}: {error.strerror}.") from error
+        gpus = self._least_busy_gpus()
         with log:
             process = subprocess.Popen(
                 [
@@ -109,16 +128,24 @@ class ProcessLauncher:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.environment(),
+                env=self.environment(gpus),
             )
-        return _Process(process)
+        self._started.append(_Process(process, gpus))
+        return self._started[-1]
 
-    def environment(self) -> dict[str, str]:
-        """Return a worker's environment: this one, and how many threads it may have."""
+    def _least_busy_gpus(self) -> list[str]:
+        """The GPUs of the next run: those that the fewest runs are on, in their order."""
+        self._started = [job for job in self._started if job.process.poll() is None]
+        runs = Counter(gpu for job in self._started for gpu in job.gpus)
+        return sorted(self.gpus, key=lambda gpu: runs[gpu])[: self.devices]
+
+    def environment(self, gpus: Sequence[str] = ()) -> dict[str, str]:
+        """Return a worker's environment: this one, its threads, and the GPUs that it may use."""
         # Whoever has set a number of threads knows what else the machine is doing.
         threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
         both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        return {**both, **os.environ, "PYTHONUNBUFFERED": "1"}
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+        return {**both, **os.environ, **visible, "PYTHONUNBUFFERED": "1"}
 
     def log_of(self, folder: Path) -> Path:
         """The log is in the run's folder."""
