@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from lightning.fabric.plugins.environments import SLURMEnvironment
 from rich.console import Console
 from tests.lab.conftest import environment, run_command
 
@@ -523,6 +524,68 @@ def test_a_sweep_takes_up_the_jobs_of_an_earlier_one(slurm, recipe, tmp_path):
     assert "gpu" in next((tmp_path / "jobs").glob("*.sh")).read_text()
     assert launcher().log_of(folder.path) == tmp_path / "jobs" / "77_0_log.err"
     assert launcher().log_of(tmp_path) == tmp_path / "jobs"
+
+
+def submitted(tmp_path, parameters=None, **options):
+    """What submitit would write into the head of a job's script."""
+    launcher = ClusterLauncher(
+        tmp_path / "jobs", cluster="slurm", parameters=parameters or {}, **options
+    )
+    return launcher._executor.parameters
+
+
+@pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu", "auto"])
+def test_a_job_has_the_tasks_that_lightning_expects(accelerator, tmp_path, monkeypatch):
+    found = submitted(tmp_path, nodes=2, devices=4, accelerator=accelerator)
+    assert (found["nodes"], found["ntasks_per_node"]) == (2, 4)
+    assert found.get("gpus_per_node") == (4 if accelerator == "gpu" else None)
+    monkeypatch.setenv("SLURM_JOB_NAME", found["job_name"])
+    monkeypatch.setenv("SLURM_NNODES", str(found["nodes"]))
+    monkeypatch.setenv("SLURM_NTASKS", str(found["nodes"] * found["ntasks_per_node"]))
+    monkeypatch.setenv("SLURM_NTASKS_PER_NODE", str(found["ntasks_per_node"]))
+    assert SLURMEnvironment.detect()
+    SLURMEnvironment().validate_settings(num_devices=4, num_nodes=2)
+
+
+def test_the_script_of_a_job_asks_for_its_tasks(slurm, recipe, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.create(recipe.run(recipe.candidates("ce")[0], 0))
+    options = {"devices": 2, "accelerator": "gpu"}
+    ClusterLauncher(tmp_path / "jobs", cluster="slurm", parameters={}, **options).start(folder.path)
+    script = next((tmp_path / "jobs").glob("*.sh")).read_text()
+    for line in ("--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2"):
+        assert f"#SBATCH {line}\n" in script
+
+
+@pytest.mark.usefixtures("slurm")
+def test_gpus_can_be_asked_for_in_another_way(tmp_path):
+    found = submitted(tmp_path, {"slurm_gres": "gpu:a100:2"}, devices=2, accelerator="gpu")
+    assert "gpus_per_node" not in found
+    found = submitted(tmp_path, {"gpus_per_node": 8}, devices=2, accelerator="gpu")
+    assert found["gpus_per_node"] == 8
+
+
+@pytest.mark.usefixtures("slurm")
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"tasks_per_node": 3}, "3 task.* do not fit .*2 device"),
+        ({"slurm_ntasks_per_node": 3}, "3 task.* do not fit .*2 device"),
+        ({"slurm_nodes": 2}, "2 node.* do not fit .*1 node"),
+        ({"slurm_colour": "red"}, "Unknown argument 'colour'"),
+        ({"timeout_min": "long"}, "timeout_min"),
+    ],
+)
+def test_jobs_that_cannot_be_are_refused_in_words(parameters, message, tmp_path):
+    with pytest.raises(ParameterError, match=message):
+        submitted(tmp_path, parameters, devices=2)
+
+
+def test_a_machine_without_slurm_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ParameterError, match="srun"):
+        submitted(tmp_path)
 
 
 def test_a_job_that_runs_out_of_time_asks_for_another():

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from expertload._validation import require_extra
-from expertload.exceptions import FileWriteError
+from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.run_folder import write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
@@ -169,6 +169,30 @@ class _ClusterJob:
         """Leave it alone: a cluster goes on without us, and the next sweep takes it up again."""
 
 
+GPU_PARAMETERS = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task", "slurm_gres")
+
+
+def _slurm_parameters(parameters: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What jobs need for the processes of a run: Lightning starts none on Slurm."""
+    devices = int(options.get("devices", 1))
+    needed = {"nodes": int(options.get("nodes", 1)), "tasks_per_node": devices}
+    asked = any(name in parameters for name in GPU_PARAMETERS)
+    if options.get("accelerator") in ("gpu", "cuda") and not asked:
+        needed["gpus_per_node"] = devices
+    return needed
+
+
+def _check_tasks(submitted: dict[str, Any], needed: dict[str, Any]) -> None:
+    """Raise unless jobs have the tasks that a run's processes are, as Slurm names them."""
+    nodes, tasks = submitted["nodes"], submitted["ntasks_per_node"]
+    if (nodes, tasks) != (needed["nodes"], needed["tasks_per_node"]):
+        raise ParameterError(
+            f"Jobs of {nodes} node(s) with {tasks} task(s) each do not fit runs on "
+            f"{needed['nodes']} node(s) with {needed['tasks_per_node']} device(s) each. Hint: name "
+            "them with --nodes and --devices alone; jobs follow."
+        )
+
+
 class ClusterLauncher:
     """Trains each run as a job of a cluster, through submitit.
 
@@ -179,9 +203,11 @@ class ClusterLauncher:
     cluster : str
         ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without one.
     parameters : dict
-        Of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600, "gpus_per_node": 1}``.
+        Of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600}``.
     **options
-        Of `expertload.lab.train.train`.
+        Of `expertload.lab.train.train`. On Slurm a job has as many machines and tasks as its run
+        has `nodes` and `devices`, and with ``accelerator="gpu"`` a GPU for each task, unless
+        `parameters` ask for GPUs in another way.
     """
 
     poll_seconds = 1.0
@@ -192,8 +218,14 @@ class ClusterLauncher:
         submitit = require_extra("submitit", "slurm", "A sweep on a cluster")
         self.folder, self.cluster, self.options = folder, cluster, options
         self._submitit = submitit
-        self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-        self._executor.update_parameters(name="expertload", **parameters)
+        needed = _slurm_parameters(parameters, options) if cluster == "slurm" else {}
+        try:
+            self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+            self._executor.update_parameters(**{"name": "expertload", **needed, **parameters})
+        except (NameError, ValueError, AssertionError, RuntimeError) as error:
+            raise ParameterError(f"submitit cannot make such jobs: {error}") from error
+        if needed:
+            _check_tasks(self._executor.parameters, needed)
 
     def start(self, folder: Path) -> Job:
         """Submit a job, unless an earlier sweep's job for this run is still there."""
