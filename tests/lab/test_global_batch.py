@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
+from expertload.exceptions import ParameterError, ShapeError
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 
 
@@ -13,3 +15,15 @@ def test_one_process_has_the_loss_as_it_is():
     loss = GlobalBatchLoss(nn.CrossEntropyLoss())
     assert torch.equal(loss(logits, target), nn.functional.cross_entropy(logits, target))
     assert gather_rows(logits)[0] is logits
+
+
+def test_a_loss_of_one_value_a_case_is_refused():
+    loss = GlobalBatchLoss(nn.CrossEntropyLoss(reduction="none"))
+    with pytest.raises(ShapeError, match='must return a scalar.*reduction="mean"'):
+        loss(torch.zeros(5, 3), torch.zeros(5, dtype=torch.int64))
+
+
+def test_a_loss_with_something_to_learn_is_refused():
+    with pytest.raises(ParameterError, match="Bilinear has parameters to learn"):
+        GlobalBatchLoss(nn.Bilinear(2, 2, 2))
+    assert GlobalBatchLoss(nn.Bilinear(2, 2, 2).requires_grad_(False))

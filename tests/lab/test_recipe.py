@@ -55,6 +55,12 @@ def test_names_of_runs_outlive_new_settings(write):
     assert names == ["ce-seed0-1ecfad3359", "ce+sece-w1-seed0-e37b988794"]
 
 
+def test_an_own_loss_makes_a_folder_name_that_every_system_takes(write):
+    recipe = load_recipe(write(GOOD + '"ce+my_package.losses:build" = { weight = 2 }'))
+    name = next(recipe.runs(["ce+my_package.losses:build"], [0])).run_name
+    assert name.startswith("ce+my_package.losses.build-w2-seed0-")
+
+
 def test_settings_are_changed_in_the_words_of_toml(write):
     settings = ["training.epochs=7", "model.name=resnet20", 'losses."ce+sece".weight=[3.0]']
     recipe = load_recipe(write(GOOD), settings=settings)

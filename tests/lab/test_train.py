@@ -51,6 +51,31 @@ def test_every_loss_of_the_tables_trains(loss, run_path):
     assert RunFolder(run_path).is_done
 
 
+class WeightedLoss(nn.CrossEntropyLoss):
+    """A loss with a buffer, the weights of the classes, that knows where it was moved to."""
+
+    moves = 0
+
+    def __init__(self, first=1.0):
+        super().__init__(weight=torch.tensor([first] + [1.0] * 9))
+
+    def _apply(self, *arguments, **options):
+        type(self).moves += 1
+        return super()._apply(*arguments, **options)
+
+
+def test_a_loss_of_ones_own_trains_where_the_network_is(tmp_path):
+    name = "tests.lab.test_train:WeightedLoss"
+    before = WeightedLoss.moves
+    plain, weighted = (
+        train(tiny(name, options={"first": first}), tmp_path / f"{first}")["test"]
+        for first in (1.0, 50.0)
+    )
+    assert plain["accuracy"] > 0.2  # of ten classes
+    assert weighted["aucoc"] != plain["aucoc"]
+    assert WeightedLoss.moves == before + 2  # to the device of the network, each of both
+
+
 def test_a_run_is_a_folder(run_path):
     results = train(tiny(), run_path)
     assert {path.name for path in run_path.iterdir()} - {".lock"} == {

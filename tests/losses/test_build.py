@@ -1,4 +1,6 @@
 import json
+import sys
+import types
 
 import pytest
 import torch
@@ -6,7 +8,7 @@ from tests.conftest import SHARED
 from tests.losses.test_baselines import batch
 from torch import nn
 
-from expertload.exceptions import ParameterError
+from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
 from expertload.losses.build import LOSS_NAMES
 
@@ -59,6 +61,58 @@ def test_an_unknown_name_lists_the_known_ones(name):
         build_loss(name)
     for known in LOSS_NAMES:
         assert repr(known) in str(error.value)
+
+
+@pytest.fixture(autouse=True)
+def users_module(monkeypatch):
+    module = types.ModuleType("users_losses")
+    module.smooth = lambda kind=0.0, **more: nn.CrossEntropyLoss(label_smoothing=kind, **more)
+    module.function = lambda: nn.functional.cross_entropy
+    module.number = 3
+    monkeypatch.setitem(sys.modules, "users_losses", module)
+
+
+def test_a_loss_of_the_users_own_gets_the_options():
+    loss = build_loss("users_losses:smooth", kind=0.2)
+    assert isinstance(loss, nn.CrossEntropyLoss)
+    assert (loss.label_smoothing, loss.ignore_index) == (0.2, -100)
+    assert build_loss("users_losses:smooth", ignore_index=3).ignore_index == 3
+
+
+def test_an_own_loss_may_be_either_part_of_a_pair():
+    logits, target = batch()
+    smooth = nn.CrossEntropyLoss(label_smoothing=0.2)(logits, target)
+    focal, ece = FocalLoss()(logits, target), SoftECELoss()(logits, target)
+    second = build_loss("focal+users_losses:smooth", weight=3.0, kind=0.2)
+    assert second(logits, target) == focal + 3 * smooth
+    first = build_loss("users_losses:smooth+sece", primary_options={"kind": 0.2})
+    assert first(logits, target) == smooth + ece
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("users_losses:none", {}, "nothing to call named 'none'"),
+        ("users_losses:number", {}, "nothing to call named 'number'"),
+        ("users_losses:function", {}, "loss 'users_losses:function' must be a torch module"),
+        ("users_losses:smooth", {"sharpness": 1}, "options it was given \\(sharpness\\)"),
+        ("users_losses:smooth", {"weight": 1.0}, "'weight' parameter"),
+        ("users_losses:smooth+aucoo", {}, "'aucoc', 'module:callable'. Got 'aucoo'"),
+        ("aucoc+users_losses:smooth", {}, "'adafocal53', 'module:callable'. Got 'aucoc'"),
+        ("ce+users_losses:smooth+sece", {}, "of the form module:callable"),
+        (":smooth", {}, "of the form module:callable"),
+        ("users_losses:", {}, "of the form module:callable"),
+        ("..losses:smooth", {}, "of the form module:callable"),
+    ],
+)
+def test_an_own_loss_that_cannot_be_built_is_a_sentence(name, options, words):
+    with pytest.raises(ParameterError, match=words):
+        build_loss(name, **options)
+
+
+def test_a_module_that_is_not_installed_is_a_sentence():
+    with pytest.raises(MissingExtraError, match="The loss 'no_such_library:build'"):
+        build_loss("ce+no_such_library:build")
 
 
 def test_an_unknown_option_lists_the_known_ones():

@@ -60,6 +60,10 @@ from expertload._validation.frames import (
 from expertload._validation.images import (
     check_images,
 )
+from expertload._validation.import_paths import (
+    call_builder,
+    import_callable,
+)
 from expertload._validation.labels import (
     MAX_CLASSES,
     MAX_GROUPS,
@@ -125,6 +129,7 @@ __all__ = [
     "Predictions",
     "as_array",
     "as_floats",
+    "call_builder",
     "check_all_or_none_indexed",
     "check_axes",
     "check_calibrated",
@@ -183,6 +188,7 @@ __all__ = [
     "check_whole_weight",
     "check_width",
     "count_classes",
+    "import_callable",
     "incompatible_options_error",
     "insufficient",
     "label_range_error",

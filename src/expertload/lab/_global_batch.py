@@ -13,6 +13,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from expertload._validation import check_scalar_loss
+from expertload.exceptions import ParameterError
+
 __all__ = ["GlobalBatchLoss", "gather_rows"]
 
 
@@ -22,24 +25,34 @@ class GlobalBatchLoss(nn.Module):
     Parameters
     ----------
     loss : Module
-        Takes logits and target of a batch and returns a scalar.
+        Takes logits and target of a batch and returns a scalar. It has nothing to learn: the
+        optimiser has the weights of the network alone.
     """
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
+        if any(parameter.requires_grad for parameter in loss.parameters()):
+            raise ParameterError(
+                f"The loss {type(loss).__name__} has parameters to learn, and training is of the "
+                "network's alone. Hint: make them buffers, or options to try in the recipe."
+            )
         self.loss = loss
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss; its value is the same in every process."""
         world = _world_size()
         if world == 1:
-            alone: Tensor = self.loss(logits, target)
-            return alone
+            return self._of(logits, target)
         rows = gather_rows(logits.detach())
         rows[dist.get_rank()] = logits
-        value: Tensor = self.loss(torch.cat(rows), torch.cat(gather_rows(target)))
+        value = self._of(torch.cat(rows), torch.cat(gather_rows(target)))
         # The value as it is, its gradient multiplied by the number of processes.
         return value + (world - 1) * (value - value.detach())
+
+    def _of(self, logits: Tensor, target: Tensor) -> Tensor:
+        value: Tensor = self.loss(logits, target)
+        check_scalar_loss(value.ndim, "loss", "train")
+        return value
 
 
 def gather_rows(own: Tensor) -> list[Tensor]:

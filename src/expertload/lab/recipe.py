@@ -74,7 +74,10 @@ class ModelConfig(_Section):
 
 
 class LossConfig(_Section):
-    """Which loss: a name such as `ce+aucoc`, the weight of its second part, and its options."""
+    """Which loss: a name such as `ce+aucoc`, the weight of its second part, and its options.
+
+    Either part may be a `module:callable` of your own.
+    """
 
     name: str
     weight: float | None = None
@@ -147,7 +150,8 @@ class RunConfig(_Section):
     def run_name(self) -> str:
         """A readable folder name, unique to this configuration."""
         weight = "" if self.loss.weight is None else f"-w{self.loss.weight:g}"
-        return f"{self.loss.name}{weight}-seed{self.seed}-{self.fingerprint}"
+        loss = self.loss.name.replace(":", ".")  # which not every file system takes
+        return f"{loss}{weight}-seed{self.seed}-{self.fingerprint}"
 
 
 class Recipe(_Section):

@@ -134,7 +134,7 @@ def _train(
 ) -> dict[str, Any]:
     """Train a network from wherever the run stands."""
     model, optimiser = _prepare(model, config.training, fabric)
-    on_all_rows = GlobalBatchLoss(loss)
+    on_all_rows = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
     state = _State(run, model, loss, optimiser, fabric)
     state.resume()

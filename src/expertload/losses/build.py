@@ -2,7 +2,7 @@
 
 A name is one loss, or a primary and a secondary one joined by a plus sign: ``"focal"``,
 ``"ce+aucoc"``. `LOSS_NAMES` are the eleven rows of the tables; any other pair of a primary and a
-secondary part works as well.
+secondary part works as well, and either part may be a user's own, by its import path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import Any
 
 from torch import nn
 
-from expertload._validation import check_known_options, check_option, check_unused
+from expertload._validation import (
+    call_builder,
+    check_known_options,
+    check_option,
+    check_unused,
+    import_callable,
+)
 from expertload.losses.adaptive_focal import AdaptiveFocalLoss
 from expertload.losses.aucoc import AUCOCLoss
 from expertload.losses.combined import CombinedLoss
@@ -51,13 +57,15 @@ LOSS_NAMES = (
 # Every part, then every pair; the eleven of the tables come first in messages.
 _PAIRS = tuple(f"{first}+{second}" for first in PRIMARY for second in SECONDARY)
 _ALL_NAMES = tuple(dict.fromkeys([*LOSS_NAMES, *_PAIRS, *SECONDARY]))
+_OWN = "module:callable"
+_IGNORE_INDEX = -100  # PyTorch's own default
 
 
 def build_loss(
     name: str,
     *,
     weight: float | None = None,
-    ignore_index: int = -100,
+    ignore_index: int = _IGNORE_INDEX,
     primary_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> nn.Module:
@@ -68,11 +76,13 @@ def build_loss(
     name : str
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
         are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
-        ``mmce``, ``savuc``, ``sece`` and ``aucoc``.
+        ``mmce``, ``savuc``, ``sece`` and ``aucoc``. Any part may be ``"module:callable"`` for a
+        loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
+        callable gets the options and returns a torch module.
     weight : float, optional
         What the secondary part is multiplied by, 1 by default. Only for a pair.
     ignore_index : int, default=-100
-        Handed to every part.
+        Handed to every part; to one of your own only where it is not the default.
     primary_options : mapping, optional
         Options of the primary part, such as ``{"gamma": 2.0}``. Only for a pair.
     **options
@@ -92,8 +102,7 @@ def build_loss(
     >>> print(f"{loss(torch.zeros(1, 2), torch.tensor([0])):.4f}")
     1.6931
     """
-    check_option(name, _ALL_NAMES, "name", "build_loss")
-    first, _, second = name.partition("+")
+    first, second = _parts(name)
     if not second:
         check_unused("build_loss", name, weight=weight, primary_options=primary_options)
         return _build(first, ignore_index, options)
@@ -104,7 +113,23 @@ def build_loss(
     )
 
 
+def _parts(name: str) -> tuple[str, str]:
+    """Return the parts of a name, the second empty where there is one; unknown ones raise."""
+    if not isinstance(name, str) or ":" not in name:
+        check_option(name, (*_ALL_NAMES, _OWN), "name", "build_loss")
+    first, plus, second = name.partition("+")
+    for part, known in ((first, PRIMARY), (second, SECONDARY)) if plus else ():
+        if ":" not in part:
+            check_option(part, (*known, _OWN), "name", "build_loss")
+    return first, second
+
+
 def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Module:
+    if ":" in part:
+        common = {} if ignore_index == _IGNORE_INDEX else {"ignore_index": ignore_index}
+        builder = import_callable(part, "loss")
+        given = {**common, **options}
+        return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
     factory = {**PRIMARY, **SECONDARY}[part]
     check_known_options(options, inspect.signature(factory).parameters, part, "build_loss")
     return factory(ignore_index=ignore_index, **options)

@@ -123,6 +123,8 @@ def test_a_network_of_the_users_own():
         ("users_nets:number", {}, "nothing to call"),
         ("users_nets:wrong", {}, "must be a torch module"),
         ("users_nets:build", {"depth": 3}, "depth"),
+        ("users_nets:build", {"kind": 3}, "given \\(num_classes, kind\\)"),
+        (":build", {}, "of the form module:callable"),
         ("resnet18", {"stem": "huge"}, "stem"),
         ("resnet20", {"stem": "small"}, "stem"),
         ("resnet99", {}, "it is one of small-cnn"),

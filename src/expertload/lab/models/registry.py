@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-from expertload._validation import check_count
-from expertload.exceptions import MissingExtraError, ParameterError
+from expertload._validation import call_builder, check_count, import_callable
+from expertload.exceptions import ParameterError
 from expertload.lab.models.classifier import Classifier
 from expertload.lab.models.resnet import (
     resnet8,
@@ -79,43 +78,18 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     check_count(num_classes, "num_classes", "build_model", minimum=2)
     check_count(in_channels, "in_channels", "build_model")
     if ":" in name:
-        return _call(_import(name), name, num_classes=num_classes, **options)
+        return _call(import_callable(name, "model"), name, {"num_classes": num_classes, **options})
     if name not in _MODELS:
         raise ParameterError(
             f"build_model knows no model {name!r}. Hint: it is one of {', '.join(_MODELS)}, or "
             "'module:callable'."
         )
-    return _call(_MODELS[name], name, num_classes=num_classes, in_channels=in_channels, **options)
+    counts = {"num_classes": num_classes, "in_channels": in_channels}
+    return _call(_MODELS[name], name, {**counts, **options})
 
 
-def _import(path: str) -> Callable[..., Any]:
-    module_name, _, attribute = path.partition(":")
-    try:
-        found = import_module(module_name)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"The model {path!r} needs the module {module_name!r}, which cannot be imported: "
-            f"{error}. Hint: install it, or add its folder to PYTHONPATH."
-        ) from error
-    builder = getattr(found, attribute, None)
-    if not callable(builder):
-        raise ParameterError(f"The module {module_name!r} has nothing to call named {attribute!r}.")
-    return builder  # type: ignore[no-any-return]
-
-
-def _call(builder: Callable[..., Any], name: str, **arguments: Any) -> nn.Module:
-    try:
-        model = builder(**arguments)
-    except TypeError as error:
-        given = ", ".join(arguments)
-        raise ParameterError(
-            f"The model {name!r} does not take the options it was given ({given}): {error}."
-        ) from error
-    if not isinstance(model, nn.Module):
-        raise ParameterError(
-            f"The model {name!r} must be a torch module. Got {type(model).__name__} instead."
-        )
-    return model
+def _call(builder: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> nn.Module:
+    return call_builder(builder, arguments, name=name, what="model", kind=nn.Module)
 
 
 def features_of(model: nn.Module, images: Tensor) -> Tensor:
