@@ -1,0 +1,98 @@
+"""The page about the lab: its recipe trains, its keys are those there are, its commands agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+from tests.lab.conftest import SRC, run_command
+from tests.lab.test_own_data import write_images
+
+from expertload.lab.models import model_names
+from expertload.lab.recipe import Recipe, load_recipe
+from expertload.losses import build_loss
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "lab.md").read_text()
+
+
+def block(language, marker):
+    found = re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
+    return next(text for text in found if marker in text)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with the recipe, the module and images, as the page has them."""
+    (tmp_path / "my_lab.py").write_text(block("python", "def network"))
+    (tmp_path / "scans.toml").write_text(block("toml", "[losses]"))
+    write_images(tmp_path / "images")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("place")
+def test_every_loss_of_the_recipe_can_be_built():
+    recipe = load_recipe("scans.toml")
+    for name in recipe.losses:
+        for candidate in recipe.candidates(name):
+            build_loss(name, weight=candidate.weight, **candidate.options)
+
+
+def test_own_data_network_and_loss_from_the_sweep_to_the_table(place):
+    def lab(*words):
+        done = run_command("lab", *words, PYTHONPATH=f"{SRC}:{place}")
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    few = ["training.epochs=1", "training.milestones=[]", "training.batch_size=16"]
+    few.append('losses."my_lab:weighted".rare=2.0')
+    settings = [word for setting in few for word in ("--set", setting)]
+    lab("sweep", "scans.toml", "--losses", "ce, my_lab:weighted", "--seeds", 0, *settings)
+    folders = [path.name for path in Path("runs/scans").glob("*-seed0-*")]
+    assert sorted(name.split("-")[0] for name in folders) == ["ce", "my_lab.weighted"]
+    assert "| my_lab:weighted (rare 2) | 1 |" in lab("table", "scans")
+    assert "AUCOC" in lab("compare", "my_lab:weighted", "ce", "--runs", "scans")
+
+
+def keys(section, prefix=""):
+    """(key, default as the page writes it) of a section and all below it."""
+    for name, field in section.model_fields.items():
+        parts = [field.annotation, *get_args(field.annotation)]
+        below = [p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)]
+        if not below or len(parts) > 1:
+            yield prefix + name, "required" if field.is_required() else written(field.default)
+        for part in below:
+            yield from keys(part, f"{prefix}{name}.")
+
+
+def written(default):
+    return "none" if default is None else f"`{json.dumps(default)}`"
+
+
+def test_the_page_has_all_keys_of_a_recipe_with_their_defaults():
+    section = PAGE.split("## All keys of a recipe")[1].split("\n## ")[0]
+    shown = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", section, flags=re.MULTILINE)
+    expected = [(key, default) for key, default in keys(Recipe) if key != "name"]
+    assert shown == [("extends", "none"), *expected]
+
+
+def test_the_page_names_networks_that_there_are():
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `model.name`"))
+    named = re.findall(r"`([\w-]+)`", row.split("|")[3])
+    assert set(named) <= set(model_names())
+
+
+def test_pages_sweep_with_the_same_command():
+    pages = [ROOT / "docs" / "lab.md", ROOT / "results" / "README.md"]
+    commands = [
+        re.findall(r"^(expertload lab sweep retinamnist-cpu.*?)(?: *#.*)?$", page.read_text(), re.M)
+        for page in pages
+    ]
+    assert commands[0]
+    assert commands[0] == commands[1]
