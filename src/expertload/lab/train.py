@@ -399,9 +399,9 @@ class _State:
         self.history.append(record)
         scores = [(-r[select_by] if select_by == "ece" else r[select_by]) for r in self.history]
         self.best_epoch = int(np.argmax(scores))  # the first of equals
-        generators = gather_rows(generator_state(self.fabric.device)[None])
+        generators = gather_generators(self.fabric.device)
         if self.fabric.is_global_zero:
-            self._save([state[0] for state in generators])
+            self._save(generators)
         self.fabric.barrier()
 
     def _save(self, generators: list[Tensor]) -> None:
@@ -423,6 +423,13 @@ class _State:
             },
         )
         self.run.write_metrics(self.history)
+
+
+def gather_generators(device: torch.device) -> list[Tensor]:
+    """The generator state of every process, in the order of ranks."""
+    # torch keeps the state of a GPU's generator in main memory, where NCCL gathers nothing.
+    own = generator_state(device).to(device)
+    return [rows[0].cpu() for rows in gather_rows(own[None])]
 
 
 def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
