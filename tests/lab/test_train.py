@@ -22,6 +22,7 @@ from expertload.exceptions import (
 )
 from expertload.lab import train as training_module
 from expertload.lab._checkpoint import load_weights
+from expertload.lab.finished_run import FinishedRun, apply_network
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import set_weight, train
 from expertload.losses import build_loss
@@ -36,6 +37,32 @@ def plain_network(num_classes, width=16):
 
 
 PLAIN = "tests.lab.test_train:plain_network"
+
+
+class BackboneInModule(nn.Module):
+    """A network whose attributes are called as those of torch's wrappers are."""
+
+    def __init__(self, num_classes):
+        super().__init__()
+        self.module = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh())
+        self._orig_mod = nn.Linear(16, 16)
+        self.head = nn.Linear(16, num_classes)
+
+    def forward(self, images):
+        return self.head(self._orig_mod(self.module(images)))
+
+
+class Tied(nn.Module):
+    """A network that uses a weight twice, as autoencoders and language models do."""
+
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.head = nn.Linear(64, num_classes)
+
+    def forward(self, images):
+        return self.head(self.second(self.first(images.flatten(1)).tanh()))
 
 
 def history(path):
@@ -198,6 +225,32 @@ def test_compiled_networks_train_to_the_same_kind_of_weights(tmp_path):
     assert compiled["test"]["aucoc"] == pytest.approx(plain["test"]["aucoc"], abs=0.02)
     names = [load_weights(tmp_path / n / "best.safetensors")[0] for n in ("compiled", "plain")]
     assert set(names[0]) == set(names[1])
+
+
+@hardly_trained
+@pytest.mark.parametrize("network", [BackboneInModule, Tied])
+def test_every_network_is_saved_whole_and_goes_on(network, tmp_path):
+    name = f"tests.lab.test_train:{network.__name__}"
+    config = tiny(model=name, epochs=3, select_by="accuracy")
+    whole = train(config, tmp_path / "whole")
+    stop_after(tmp_path / "resumed", config, epochs=2)
+    assert train(config, tmp_path / "resumed")["test"] == whole["test"]
+    for path in (tmp_path / "whole", tmp_path / "resumed"):
+        score = history(path)[whole["best_epoch"]]["accuracy"]
+        assert whole["validation"]["accuracy"] == score
+        run = FinishedRun(path)
+        data = run.load_data()
+        restored = run.load_network(data)
+        assert set(load_weights(path / "best.safetensors")[0]) == set(restored.state_dict())
+        logits = apply_network(restored, data.test, data.normalisation, restored)
+        np.testing.assert_allclose(logits, run.test[0], atol=1e-5)
+
+
+def test_tied_weights_stay_tied(run_path):
+    train(tiny(model="tests.lab.test_train:Tied", epochs=1), run_path)
+    weights = load_weights(run_path / "best.safetensors")[0]
+    assert torch.equal(weights["first.weight"], weights["second.weight"])
+    assert not torch.equal(weights["first.bias"], weights["second.bias"])
 
 
 # ------------------------------------------------------------------ what is refused

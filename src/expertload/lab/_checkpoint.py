@@ -44,8 +44,19 @@ class Checkpoint(NamedTuple):
 def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write named tensors, with facts about them that fit in JSON."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    content = save(tensors, metadata={"facts": json.dumps(facts)})
+    content = save(_apart(tensors), metadata={"facts": json.dumps(facts)})
     write_whole(path, content)
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Give each tensor memory of its own: the format has no word for weights that are tied."""
+    taken: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if place in taken else tensor
+        taken.add(place)
+    return apart
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

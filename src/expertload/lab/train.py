@@ -127,16 +127,18 @@ def _train(
     config: RunConfig,
     run: RunFolder,
     dataset: Dataset,
-    model: nn.Module,
+    network: nn.Module,
     loss: nn.Module,
     fabric: Fabric,
     reporter: Reporter,
 ) -> dict[str, Any]:
     """Train a network from wherever the run stands."""
-    model, optimiser = _prepare(model, config.training, fabric)
+    # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
+    # what is saved and restored is the network itself, whose weights they share.
+    model, optimiser = _prepare(network, config.training, fabric)
     on_all_rows = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
-    state = _State(run, model, loss, optimiser, fabric)
+    state = _State(run, network, loss, optimiser, fabric)
     state.resume()
     loaders = _loaders(config, dataset, fabric)
 
@@ -357,12 +359,12 @@ class _State:
     def __init__(
         self,
         run: RunFolder,
-        model: nn.Module,
+        network: nn.Module,
         loss: nn.Module,
         optimiser: torch.optim.Optimizer,
         fabric: Fabric,
     ) -> None:
-        self.run, self.model, self.loss = run, model, loss
+        self.run, self.network, self.loss = run, network, loss
         self.optimiser, self.fabric = optimiser, fabric
         self.history: list[dict[str, Any]] = []
         self.best_epoch = -1
@@ -378,7 +380,7 @@ class _State:
             return
         checkpoint = load_checkpoint(self.run.last)
         try:
-            weights(self.model).load_state_dict(checkpoint.model)
+            self.network.load_state_dict(checkpoint.model)
             self.loss.load_state_dict(checkpoint.loss)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             _lay_out_like_parameters(self.optimiser)
@@ -408,10 +410,10 @@ class _State:
         # The best weights first: if this is cut short, the same epoch is trained and saved again.
         if self.best_epoch == self.epoch - 1:
             facts = {"epoch": self.best_epoch}
-            save_weights(self.run.best, weights(self.model).state_dict(), facts)
+            save_weights(self.run.best, self.network.state_dict(), facts)
         save_checkpoint(
             self.run.last,
-            model=weights(self.model).state_dict(),
+            model=self.network.state_dict(),
             loss=self.loss.state_dict(),
             optimiser=self.optimiser.state_dict(),
             generators=generators,
@@ -442,13 +444,6 @@ def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
                     state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
-def weights(model: nn.Module) -> nn.Module:
-    """The user's module inside the wrappers of Fabric, data parallelism and compilation."""
-    inner = getattr(model, "module", model)
-    inner = getattr(inner, "_orig_mod", inner)
-    return inner if inner is model else weights(inner)
-
-
 def _finish(
     config: RunConfig,
     run: RunFolder,
@@ -459,7 +454,7 @@ def _finish(
 ) -> dict[str, Any]:
     """Write the selected weights' logits and results."""
     best, _ = load_weights(run.best)
-    weights(model).load_state_dict(best)
+    state.network.load_state_dict(best)
     validation = predict(model, loaders["validation"], fabric)
     test = predict(model, loaders["test"], fabric)
     results = {
