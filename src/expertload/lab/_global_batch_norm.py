@@ -1,15 +1,21 @@
 """Batch normalisation over the batch of all processes, on any device.
 
 ``torch.nn.SyncBatchNorm`` works on GPUs alone. This one is built from differentiable reductions,
-so that two processes on CPUs train to the weights that one process would.
+so that two processes on CPUs train to the weights that one process would. GPUs take it too: what
+is tested here is then what runs there.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from expertload.exceptions import ParameterError
 
 __all__ = ["synchronise_batch_norm"]
 
@@ -36,43 +42,77 @@ def _sum_over_processes(term: Tensor) -> Tensor:
     return total
 
 
-class GlobalBatchNorm2d(nn.BatchNorm2d):
-    """A `BatchNorm2d` whose statistics are those of all processes' rows together."""
+class _GlobalStatistics(_BatchNorm):
+    """What makes a layer of batch norm take its statistics from all processes' rows together."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name torch gave it
-        """Normalise a batch of shape (n, channels, height, width)."""
-        if not self.training or dist.get_world_size() == 1:
+        """Normalise a batch of shape (n, channels, ...)."""
+        of_the_batch = self.training or self.running_mean is None
+        if not of_the_batch or dist.get_world_size() == 1:
             return super().forward(input)
-        rows = input.transpose(0, 1).flatten(1)  # (channels, positions)
-        count = input.new_full((1,), rows.shape[1])
+        self._check_input_dim(input)  # type: ignore[no-untyped-call]
+        # Half precision has no number for the size of a large batch, and few digits for its sums.
+        wide = input.to(torch.promote_types(input.dtype, torch.float32))
+        rows = wide.transpose(0, 1).flatten(1)  # (channels, positions)
+        count = rows.new_full((1,), rows.shape[1])
         sums = _sum_over_processes(torch.cat([rows.sum(dim=1), count]))
         mean = sums[:-1] / sums[-1]
         # A second pass for the squares: the one-pass formula loses digits in float32.
         squares = _sum_over_processes(((rows - mean[:, None]) ** 2).sum(dim=1))
-        variance = squares / sums[-1]
-        self._update_statistics(mean.detach(), squares.detach(), sums[-1].detach())
-        scale = self.weight * torch.rsqrt(variance + self.eps)
-        shift = self.bias - mean * scale
-        normalised: Tensor = input * scale[:, None, None] + shift[:, None, None]
-        return normalised
+        if self.training and self.track_running_stats:
+            self._update_statistics(mean.detach(), squares.detach(), sums[-1].detach())
+        scale = torch.rsqrt(squares / sums[-1] + self.eps)
+        if self.weight is not None:
+            scale = scale * self.weight
+        shift = -mean * scale
+        if self.bias is not None:
+            shift = shift + self.bias
+        channels = (-1, *(1,) * (input.dim() - 2))
+        return (wide * scale.view(channels) + shift.view(channels)).to(input.dtype)
 
+    @torch.no_grad()
     def _update_statistics(self, mean: Tensor, squares: Tensor, count: Tensor) -> None:
-        if self.running_mean is None or self.running_var is None or self.momentum is None:
+        if self.running_mean is None or self.running_var is None:
             return
+        momentum = self.momentum
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if momentum is None:  # which stands for the mean of all batches so far
+                momentum = 1 / float(self.num_batches_tracked)
         unbiased = squares / (count - 1).clamp_min(1)
-        with torch.no_grad():
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
-            if self.num_batches_tracked is not None:
-                self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum or 0.0)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum or 0.0)
+
+
+@cache
+def _global(kind: type[_BatchNorm]) -> type[_BatchNorm]:
+    """Derive the class that does what `kind` does, with the statistics of all processes."""
+    return type(f"Global{kind.__name__}", (_GlobalStatistics, kind), {})
 
 
 def synchronise_batch_norm(model: nn.Module) -> nn.Module:
-    """Replace every `BatchNorm2d` of a model by one that sees the whole batch.
+    """Let every layer of batch norm in a model see the whole batch.
 
     Names and shapes of all weights stay as they are, so checkpoints fit either kind.
+
+    Raises
+    ------
+    ParameterError
+        If the model has a kind of batch norm with a way of its own to normalise.
     """
     for module in model.modules():
-        if type(module) is nn.BatchNorm2d:
-            module.__class__ = GlobalBatchNorm2d
+        if isinstance(module, nn.SyncBatchNorm | _GlobalStatistics):
+            continue  # sees it already
+        if isinstance(module, _BatchNorm):
+            _refuse_own_ways(type(module))
+            module.__class__ = _global(type(module))  # type: ignore[arg-type]
     return model
+
+
+def _refuse_own_ways(kind: type[_BatchNorm]) -> None:
+    if kind.forward is not _BatchNorm.forward:
+        raise ParameterError(
+            f"Training in several processes cannot synchronise {kind.__name__}, which normalises "
+            "in its own way (it has a forward). Hint: use torch's BatchNorm, or train in one "
+            "process."
+        )
