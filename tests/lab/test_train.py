@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import shutil
@@ -128,6 +129,25 @@ def test_a_run_that_is_done_is_not_trained_again(run_path):
     before = (run_path / "best.safetensors").stat().st_mtime_ns
     assert train(tiny(), run_path) == results
     assert (run_path / "best.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_not_trained_again(run_path, monkeypatch):
+    results = train(tiny(), run_path)
+    before = {path: path.read_bytes() for path in run_path.iterdir()}
+    (run_path / "results.json").unlink()  # another process is about to write it
+    held = RunFolder.held
+
+    @contextlib.contextmanager
+    def held_in_the_end(folder):
+        with held(folder):
+            (run_path / "results.json").write_bytes(before[run_path / "results.json"])
+            yield
+
+    monkeypatch.setattr(RunFolder, "held", held_in_the_end)
+    reporter = StopAfter(1)
+    assert train(tiny(), run_path, reporter=reporter) == results
+    assert not hasattr(reporter, "first_epoch")  # it was never told of a start
+    assert {path: path.read_bytes() for path in run_path.iterdir()} == before
 
 
 def test_seeds_decide(tmp_path):

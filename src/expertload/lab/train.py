@@ -101,9 +101,7 @@ def train(
     run = RunFolder(folder)
     if run.is_done:
         run.create(config)  # refuses the folder of another configuration
-        results: dict[str, Any] = run.read_json("results.json")
-        (reporter or SilentReporter()).done(results)
-        return results
+        return _results_of(run, reporter or SilentReporter())
     # All that can be wrong with a configuration shows here, before other processes are started.
     dataset = load_run_data(config.data, data_dir=data_dir)
     refuse_no_batches(len(dataset.train), config.training)
@@ -120,7 +118,22 @@ def train(
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
     with only_one, contextlib.closing(heard):
+        # Asked once more: whoever held the folder until now may have come to the end.
+        if _all_agree_it_is_done(run, fabric):
+            return _results_of(run, heard)
         return _train(config, run, dataset, model, loss, fabric, heard)
+
+
+def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
+    """Let the first process look, for all: others may look before or after the last write."""
+    return bool(fabric.broadcast(run.is_done))
+
+
+def _results_of(run: RunFolder, reporter: Reporter) -> dict[str, Any]:
+    """Report the results of a run that is done, and return them."""
+    results: dict[str, Any] = run.read_json("results.json")
+    reporter.done(results)
+    return results
 
 
 def _train(
