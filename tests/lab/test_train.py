@@ -21,8 +21,9 @@ from expertload.exceptions import (
     RunInUseError,
     TrainingDivergedError,
 )
+from expertload.lab import _checkpoint as checkpoint_module
 from expertload.lab import train as training_module
-from expertload.lab._checkpoint import load_weights
+from expertload.lab._checkpoint import load_weights, save_weights
 from expertload.lab.finished_run import FinishedRun, apply_network
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import set_weight, train
@@ -358,6 +359,49 @@ def test_a_full_disk_is_said_and_leaves_the_last_good_state(tmp_path):
     assert not list((tmp_path / "full").glob(".*.tmp"))
     resumed, whole = train(config, tmp_path / "full"), train(config, tmp_path / "whole")
     assert resumed["test"] == whole["test"]
+
+
+def test_killed_between_the_two_files_of_an_epoch(run_path, monkeypatch):
+    """And what was trained after that is worse: results and weights are of the same epoch."""
+    scores = iter([0.5, 0.6, 0.4, 0.4])
+    measure = training_module._validation_metrics
+    monkeypatch.setattr(
+        training_module,
+        "_validation_metrics",
+        lambda logits, labels: {**measure(logits, labels), "aucoc": next(scores)},
+    )
+    write, written = checkpoint_module.write_whole, []
+
+    def write_three(path, content):
+        if len(written) == 3:
+            raise StopError
+        write(path, content)
+        written.append(path.name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_module, "write_whole", write_three)
+        with pytest.raises(StopError):
+            train(tiny(epochs=3), run_path)
+    assert sorted(written[:2]) == ["best.safetensors", "last.safetensors"]
+    results = train(tiny(epochs=3), run_path)
+    kept = [record["aucoc"] for record in history(run_path)]
+    assert results["best_epoch"] == int(np.argmax(kept))
+    _, facts = load_weights(run_path / "best.safetensors")
+    assert facts == {"epoch": results["best_epoch"]}
+    accuracy = history(run_path)[results["best_epoch"]]["accuracy"]
+    assert results["validation"]["accuracy"] == accuracy
+
+
+def test_best_weights_of_another_epoch_are_refused_in_words(run_path, monkeypatch):
+    still = tiny(learning_rate=1e-30, model=PLAIN)  # the first of equals is best
+    monkeypatch.setattr(training_module, "_finish", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(still, run_path)
+    monkeypatch.undo()
+    weights, _ = load_weights(run_path / "best.safetensors")
+    save_weights(run_path / "best.safetensors", weights, {"epoch": 1})
+    with pytest.raises(FileFormatError, match="of epoch 1, .* but epoch 0 was selected"):
+        train(still, run_path)
 
 
 def test_a_damaged_checkpoint_is_refused_in_words(run_path):

@@ -408,6 +408,10 @@ class _State:
         self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
         self.history = checkpoint.progress["history"]
         self.best_epoch = checkpoint.progress["best_epoch"]
+        # Killed after the checkpoint and before the best weights, only the checkpoint has them.
+        if self.fabric.is_global_zero and self._last_is_best:
+            self._save_best()
+        self.fabric.barrier()
 
     def advance(self, record: dict[str, Any], select_by: str) -> None:
         """Take in a finished epoch and save everything."""
@@ -419,11 +423,17 @@ class _State:
             self._save(generators)
         self.fabric.barrier()
 
+    @property
+    def _last_is_best(self) -> bool:
+        return self.best_epoch == self.epoch - 1
+
+    def _save_best(self) -> None:
+        save_weights(self.run.best, self.network.state_dict(), {"epoch": self.best_epoch})
+
     def _save(self, generators: list[Tensor]) -> None:
-        # The best weights first: if this is cut short, the same epoch is trained and saved again.
-        if self.best_epoch == self.epoch - 1:
-            facts = {"epoch": self.best_epoch}
-            save_weights(self.run.best, self.network.state_dict(), facts)
+        # The checkpoint first: it decides which epoch is the best, and `resume` makes up for what
+        # is missing. The other way round, an epoch that turns out worse when it is trained again,
+        # as it may in another number of processes, would have taken the place of the best.
         save_checkpoint(
             self.run.last,
             model=self.network.state_dict(),
@@ -437,6 +447,8 @@ class _State:
                 "precision": self.fabric.strategy.precision.state_dict(),
             },
         )
+        if self._last_is_best:
+            self._save_best()
         self.run.write_metrics(self.history)
 
 
@@ -466,7 +478,13 @@ def _finish(
     fabric: Fabric,
 ) -> dict[str, Any]:
     """Write the selected weights' logits and results."""
-    best, _ = load_weights(run.best)
+    best, facts = load_weights(run.best)
+    if facts.get("epoch") != state.best_epoch:
+        raise FileFormatError(
+            f"{run.best} holds the weights of epoch {facts.get('epoch')}, counted from zero, but "
+            f"epoch {state.best_epoch} was selected. Hint: was it copied from another run? Remove "
+            "the folder to start over."
+        )
     state.network.load_state_dict(best)
     validation = predict(model, loaders["validation"], fabric)
     test = predict(model, loaders["test"], fabric)
