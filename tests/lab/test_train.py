@@ -392,6 +392,23 @@ def test_killed_between_the_two_files_of_an_epoch(run_path, monkeypatch):
     assert results["validation"]["accuracy"] == accuracy
 
 
+def test_killed_between_the_last_checkpoint_and_its_line_of_metrics(run_path, monkeypatch):
+    write = RunFolder.write_metrics
+
+    def write_one(folder, records):
+        if len(records) == 2:
+            raise StopError
+        write(folder, records)
+
+    monkeypatch.setattr(RunFolder, "write_metrics", write_one)
+    with pytest.raises(StopError):
+        train(tiny(epochs=2), run_path)
+    assert len(history(run_path)) == 1
+    monkeypatch.undo()
+    train(tiny(epochs=2), run_path)
+    assert [record["epoch"] for record in history(run_path)] == [0, 1]
+
+
 def test_best_weights_of_another_epoch_are_refused_in_words(run_path, monkeypatch):
     still = tiny(learning_rate=1e-30, model=PLAIN)  # the first of equals is best
     monkeypatch.setattr(training_module, "_finish", _stop)

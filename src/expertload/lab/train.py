@@ -408,9 +408,8 @@ class _State:
         self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
         self.history = checkpoint.progress["history"]
         self.best_epoch = checkpoint.progress["best_epoch"]
-        # Killed after the checkpoint and before the best weights, only the checkpoint has them.
-        if self.fabric.is_global_zero and self._last_is_best:
-            self._save_best()
+        if self.fabric.is_global_zero:
+            self._write_what_follows()
         self.fabric.barrier()
 
     def advance(self, record: dict[str, Any], select_by: str) -> None:
@@ -423,16 +422,9 @@ class _State:
             self._save(generators)
         self.fabric.barrier()
 
-    @property
-    def _last_is_best(self) -> bool:
-        return self.best_epoch == self.epoch - 1
-
-    def _save_best(self) -> None:
-        save_weights(self.run.best, self.network.state_dict(), {"epoch": self.best_epoch})
-
     def _save(self, generators: list[Tensor]) -> None:
-        # The checkpoint first: it decides which epoch is the best, and `resume` makes up for what
-        # is missing. The other way round, an epoch that turns out worse when it is trained again,
+        # The checkpoint first: it decides which epoch is the best, and `resume` writes what is
+        # missing. The other way round, an epoch that turns out worse when it is trained again,
         # as it may in another number of processes, would have taken the place of the best.
         save_checkpoint(
             self.run.last,
@@ -447,8 +439,13 @@ class _State:
                 "precision": self.fabric.strategy.precision.state_dict(),
             },
         )
-        if self._last_is_best:
-            self._save_best()
+        self._write_what_follows()
+
+    def _write_what_follows(self) -> None:
+        """Write what follows from the checkpoint: best weights if they are its own, and metrics."""
+        if self.best_epoch == self.epoch - 1:
+            facts = {"epoch": self.best_epoch}
+            save_weights(self.run.best, self.network.state_dict(), facts)
         self.run.write_metrics(self.history)
 
 
