@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -39,8 +40,9 @@ def die_at_write(number: int) -> None:
 
     def fsync(handle: int) -> None:
         nonlocal count
-        count += 1
-        if count == number:
+        is_file = stat.S_ISREG(os.fstat(handle).st_mode)  # folders are made durable too
+        count += is_file
+        if is_file and count == number:
             os.truncate(handle, os.fstat(handle).st_size // 2)
             os.kill(os.getpid(), signal.SIGKILL)
         real(handle)
@@ -56,10 +58,12 @@ def main() -> None:
     kills = 0
     while kills < MOST:
         # Later deaths as time goes by, so that it ends on a slow machine too.
-        number, delay = rng.randint(1, 9), rng.uniform(0, 0.4) * 1.2**kills
+        number, delay = rng.randint(1, 4 + kills), rng.uniform(0, 0.4) * 1.2**kills
+        if how == "writing in turn":  # the first in its first file, the second in its second
+            number = kills + 1
 
         def work(number=number) -> None:
-            if how == "writing":
+            if how.startswith("writing"):
                 die_at_write(number)
             train(config, folder)
 

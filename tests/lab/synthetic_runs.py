@@ -46,6 +46,7 @@ def write_run(place, config, *, skill=1.5, n=300, n_classes=4, labels_seed=0, re
     own = np.random.default_rng([config.seed, len(config.loss.name), int(100 * skill)])
     run = RunFolder(Path(place) / config.run_name)
     run.create(config)
+    run.write_json("environment.json", {"python": "3.12.1", "versions": {"torch": "2.4.0"}})
     logits = {}
     for split, truth in labels.items():
         strength = own.uniform(0, 2 * skill, (n, 1))

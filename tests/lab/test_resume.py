@@ -39,6 +39,7 @@ def contents(path: Path) -> dict:
         "weights": (path / "best.safetensors").read_bytes(),
         "results": without_seconds(folder.read_json("results.json")),
         "config": folder.read_json("config.json"),
+        "environment": folder.read_json("environment.json"),
         "history": [
             without_seconds(json.loads(line))
             for line in (path / "metrics.jsonl").read_text().splitlines()
@@ -71,7 +72,7 @@ def uninterrupted(tmp_path_factory):
     return contents(path)
 
 
-@pytest.mark.parametrize("how", ["anywhere", "writing"])
+@pytest.mark.parametrize("how", ["anywhere", "writing", "writing in turn"])
 def test_killed_runs_end_as_uninterrupted_ones(how, uninterrupted, run_path):
     kills = drive(run_path, CONFIG, how)
     assert kills >= 3

@@ -15,7 +15,9 @@ from expertload.lab._checkpoint import (
     save_checkpoint,
     save_weights,
 )
-from expertload.lab.run_folder import RunFolder, environment
+from expertload.lab._environment import describe_environment
+from expertload.lab.data import load_dataset
+from expertload.lab.run_folder import RunFolder
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -98,8 +100,28 @@ def test_a_folder_that_cannot_be_locked(tmp_path):
         pass
 
 
-def test_the_environment_is_recorded(tmp_path):
-    RunFolder(tmp_path).create(tiny())
-    written = json.loads((tmp_path / "environment.json").read_text())
-    assert written == environment()
-    assert written["versions"]["torch"] == torch.__version__
+def test_an_environment_says_what_was_trained_with():
+    digits = load_dataset("digits")
+    found = describe_environment(torch.device("cpu"), processes=3, dataset=digits)
+    assert json.loads(json.dumps(found)) == found
+    assert found["versions"]["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert (found["device"], found["processes"]) == ("cpu", 3)
+    assert found["data"] == {"source": "scikit-learn", "sha256": digits.checksum()}
+
+
+def test_environments_of_earlier_epochs_are_kept(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.record_environment({"threads": 8})
+    folder.record_environment({"threads": 1})  # the first was killed before an epoch was over
+    assert folder.read_json("environment.json") == {"threads": 1}
+    folder.last.touch()
+    folder.record_environment({"threads": 1})
+    assert folder.read_json("environment.json") == {"threads": 1}
+    folder.record_environment({"threads": 2})
+    folder.record_environment({"threads": 2})
+    folder.record_environment({"threads": 4})
+    assert folder.read_json("environment.json") == {
+        "threads": 4,
+        "earlier": [{"threads": 1}, {"threads": 2}],
+    }

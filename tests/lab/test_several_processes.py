@@ -53,6 +53,7 @@ def test_two_processes_train_as_one(in_one_process, run_path):
     assert "MEMBER: 2/2" in done.stderr  # there were two
     assert done.stdout.count("epoch   1/2") == 1  # and one of them spoke
     assert_equal_runs(run_path, in_one_process)
+    assert RunFolder(run_path).read_json("environment.json")["processes"] == 2
 
 
 def test_torchrun(in_one_process, run_path):

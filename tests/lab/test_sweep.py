@@ -326,6 +326,7 @@ def test_a_killed_sweep_takes_its_workers_along_and_goes_on(recipe_path, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 runs are done." in done.stdout
     assert all(RunFolder(path).is_done for path in out.iterdir() if path.is_dir())
+    assert len(list(out.glob("*/environment.json"))) == 2
 
 
 def test_a_worker_that_is_killed_is_reported_with_its_log(recipe, tmp_path):
@@ -475,6 +476,8 @@ def test_jobs_through_submitit(cluster, recipe, tmp_path, monkeypatch):
     assert (report.n_done, report.failed) == (1, {})
     note = json.loads(next(tmp_path.glob("ce-*/job.json")).read_text())
     assert note["cluster"] == cluster
+    (record,) = tmp_path.glob("ce-*/environment.json")  # from the job
+    assert json.loads(record.read_text())["processes"] == 1
 
 
 FAKE_SLURM = {

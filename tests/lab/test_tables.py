@@ -65,6 +65,14 @@ def test_collected_rows_hold_every_number_of_every_run(tmp_path):
     assert {r.loss for r in rows} == {"ce", "ce+aucoc"}
 
 
+def test_runs_without_a_record_of_their_environment_are_collected(tmp_path):
+    path = write_run(tmp_path, make_config())
+    (path / "environment.json").unlink()
+    rows = collect(tmp_path)
+    assert rows
+    assert {row.versions for row in rows} == {""}
+
+
 def test_outlier_results_are_collected_too(tmp_path):
     path = write_run(tmp_path, make_config())
     results = {"svhn": {"msp": {"auroc": 0.8}}, "folder:a/b": {"energy": {"fpr95": 0.4}}}

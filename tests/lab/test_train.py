@@ -24,7 +24,10 @@ from expertload.exceptions import (
 from expertload.lab import _checkpoint as checkpoint_module
 from expertload.lab import train as training_module
 from expertload.lab._checkpoint import load_weights, save_weights
+from expertload.lab._environment import describe_environment
+from expertload.lab.data import load_dataset
 from expertload.lab.finished_run import FinishedRun, apply_network
+from expertload.lab.result_rows import collect
 from expertload.lab.run_folder import RunFolder
 from expertload.lab.train import set_weight, train
 from expertload.losses import build_loss
@@ -407,6 +410,33 @@ def test_killed_between_the_last_checkpoint_and_its_line_of_metrics(run_path, mo
     monkeypatch.undo()
     train(tiny(epochs=2), run_path)
     assert [record["epoch"] for record in history(run_path)] == [0, 1]
+
+
+def test_killed_between_configuration_and_environment(run_path, monkeypatch):
+    write = RunFolder.write_json
+
+    def write_no_environment(folder, name, value):
+        if name == "environment.json":
+            raise StopError
+        write(folder, name, value)
+
+    monkeypatch.setattr(RunFolder, "write_json", write_no_environment)
+    with pytest.raises(StopError):
+        train(tiny(), run_path)
+    monkeypatch.undo()
+    assert (run_path / "config.json").exists()
+    train(tiny(), run_path)
+    assert "torch" in RunFolder(run_path).read_json("environment.json")["versions"]
+    assert all("torch" in row.versions for row in collect(run_path))
+
+
+def test_the_environment_is_that_of_the_process_that_trains(run_path):
+    RunFolder(run_path).create(tiny())
+    assert [path.name for path in run_path.iterdir()] == ["config.json"]
+    train(tiny(), run_path)
+    data = load_dataset("digits")
+    expected = describe_environment(torch.device("cpu"), processes=1, dataset=data)
+    assert RunFolder(run_path).read_json("environment.json") == expected
 
 
 def test_best_weights_of_another_epoch_are_refused_in_words(run_path, monkeypatch):

@@ -18,7 +18,7 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.finished_run import FinishedRun
 from expertload.lab.ood import OUTLIERS_FILE
 from expertload.lab.recipe import RunConfig
-from expertload.lab.run_folder import write_whole
+from expertload.lab.run_folder import RunFolder, write_whole
 
 __all__ = ["ResultRow", "collect", "read_rows", "write_rows"]
 
@@ -47,7 +47,7 @@ class ResultRow:
         cut to the longest allowed.
     value : float
     versions : str
-        Of Python and the packages that computed it.
+        Of Python and the packages that computed it; empty if the run has no record of them.
     n_runs : int, default=1
         More than one is an ensemble, which answers with the mean of the probabilities of so many
         runs; `seed` is then that of the first.
@@ -119,7 +119,7 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
     """Read the rows of one run."""
     facts = {
         **facts_of(run.config),
-        "versions": _versions(run.folder.read_json("environment.json")),
+        "versions": _versions(run.folder),
     }
     for split, metric, value in _numbers_of(run):
         yield ResultRow(**facts, split=split, metric=metric, value=value)
@@ -164,7 +164,10 @@ def facts_of(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _versions(environment: dict[str, Any]) -> str:
+def _versions(folder: RunFolder) -> str:
+    if not (folder.path / "environment.json").exists():
+        return ""
+    environment = folder.read_json("environment.json")
     versions = {"python": environment["python"], **environment["versions"]}
     return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)
 

@@ -2,7 +2,7 @@
 
 ====================  ==========================================================================
 ``config.json``       all that decides the result; a run with another configuration is refused
-``environment.json``  versions and machine, for the record
+``environment.json``  machine, versions and data, for the record; those of earlier epochs too
 ``metrics.jsonl``     one line an epoch
 ``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
 ``best.safetensors``  the weights of the epoch selected on validation data
@@ -17,14 +17,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import platform
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import ValidationError
 
 from expertload._files import write_atomically
@@ -91,7 +88,17 @@ class RunFolder:
             self._refuse_other(config)
         else:
             self.write_json("config.json", config.model_dump(mode="json"))
-            self.write_json("environment.json", environment())
+
+    def record_environment(self, environment: dict[str, Any]) -> None:
+        """Note what the run is trained with from now on; what trained earlier epochs is kept."""
+        earlier = []
+        if self.last.exists() and (self.path / "environment.json").exists():
+            found = self.read_json("environment.json")
+            earlier = found.pop("earlier", [])
+            if found != environment:
+                earlier.append(found)
+        both = {**environment, "earlier": earlier} if earlier else environment
+        self.write_json("environment.json", both)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -171,24 +178,6 @@ class RunFolder:
             ) from None
         except (OSError, ValueError, KeyError) as error:
             raise FileFormatError(f"{path} is damaged: {error}.") from error
-
-
-def environment() -> dict[str, Any]:
-    """What the run ran on and with, for the record."""
-    packages = ("expertload", "torch", "lightning", "numpy", "scipy")
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
-        "versions": {name: _version(name) for name in packages},
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ from expertload.lab._checkpoint import (
     save_checkpoint,
     save_weights,
 )
+from expertload.lab._environment import describe_environment
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab._global_batch_norm import synchronise_batch_norm
 from expertload.lab._small_batches import explaining_lone_images, refuse_no_batches
@@ -121,6 +122,10 @@ def train(
         # Asked once more: whoever held the folder until now may have come to the end.
         if _all_agree_it_is_done(run, fabric):
             return _results_of(run, heard)
+        if fabric.is_global_zero:
+            run.record_environment(
+                describe_environment(fabric.device, processes=fabric.world_size, dataset=dataset)
+            )
         return _train(config, run, dataset, model, loss, fabric, heard)
 
 

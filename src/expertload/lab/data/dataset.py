@@ -6,6 +6,7 @@ that all of CIFAR-100 fits in 180 MB and a batch costs one indexing operation.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -145,6 +146,16 @@ class Dataset:
         """Height, width and channels."""
         _, height, width, channels = self.test.images.shape
         return height, width, channels
+
+    def checksum(self) -> str:
+        """Return the SHA-256 of all images and labels, which tells other data of the same name."""
+        # A fifth of a second for CIFAR-100.
+        digest = hashlib.sha256()
+        for split in (self.train, self.validation, self.test):
+            digest.update(str(split.images.shape).encode())
+            digest.update(np.ascontiguousarray(split.images).data)
+            digest.update(np.ascontiguousarray(split.labels).data)
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         height, width, channels = self.image_shape
