@@ -16,12 +16,13 @@ import torch
 from torch import nn
 
 from benchmarks.measure import best_times, row
+from expertload.lab._training_parts import launch_fabric, prepare
 from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.progress import SilentReporter
 from expertload.lab.recipe import TrainingConfig
-from expertload.lab.train import _fabric, _prepare, _train_epoch
+from expertload.lab.train import _train_epoch
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 BATCH_SIZE, N_BATCHES, N_CLASSES = 128, 3, 100
@@ -52,8 +53,8 @@ class Cost(NamedTuple):
 def epoch(loss: nn.Module, loader: BatchLoader, network: str) -> Callable[[], object]:
     """One epoch of the lab's loop on a network of its own."""
     torch.manual_seed(0)
-    fabric = _fabric("32-true", "cpu", 1, 1)
-    model, optimiser = _prepare(build_model(network, num_classes=N_CLASSES), TRAINING, fabric)
+    fabric = launch_fabric("32-true", "cpu", 1, 1)
+    model, optimiser = prepare(build_model(network, num_classes=N_CLASSES), TRAINING, fabric)
     return partial(
         _train_epoch, model, loss, optimiser, loader, 0, TRAINING, fabric, SilentReporter()
     )

@@ -22,6 +22,7 @@ from expertload.exceptions import (
     TrainingDivergedError,
 )
 from expertload.lab import _checkpoint as checkpoint_module
+from expertload.lab import _training_state
 from expertload.lab import train as training_module
 from expertload.lab._checkpoint import load_weights, save_weights
 from expertload.lab._environment import describe_environment
@@ -508,19 +509,19 @@ def test_the_weight_of_an_epoch(epoch, weight):
 def test_moments_come_back_in_the_layout_of_their_weights(run_path, monkeypatch):
     """Convolutions are kept with channels last, and a file knows nothing of layouts."""
     layouts = []
-    lay_out = training_module._lay_out_like_parameters
+    lay_out = _training_state._lay_out_like_parameters
 
     def watch(optimiser):
         lay_out(optimiser)
         for parameter, state in optimiser.state.items():
             layouts.extend((parameter.stride(), state[key].stride()) for key in ("exp_avg",))
 
-    monkeypatch.setattr(training_module, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(_training_state, "_lay_out_like_parameters", watch)
     monkeypatch.setattr(training_module, "_finish", _stop)
     with pytest.raises(KeyboardInterrupt):
         train(tiny(), run_path)
     monkeypatch.undo()
-    monkeypatch.setattr(training_module, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(_training_state, "_lay_out_like_parameters", watch)
     train(tiny(), run_path)
     assert layouts
     assert all(weight == moment for weight, moment in layouts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from pathlib import Path
 from statistics import fmean
@@ -22,20 +21,14 @@ from torch import Tensor, nn
 
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.exceptions import FileFormatError, ParameterError, TrainingDivergedError
-from expertload.lab._checkpoint import (
-    generator_state,
-    load_checkpoint,
-    load_weights,
-    restore_generator,
-    save_checkpoint,
-    save_weights,
-)
+from expertload.exceptions import FileFormatError, TrainingDivergedError
+from expertload.lab._checkpoint import load_weights
 from expertload.lab._environment import describe_environment
 from expertload.lab._global_batch import GlobalBatchLoss, gather_rows
-from expertload.lab._global_batch_norm import synchronise_batch_norm
 from expertload.lab._small_batches import explaining_lone_images, refuse_no_batches
-from expertload.lab.data import Dataset, Split
+from expertload.lab._training_parts import launch_fabric, make_loaders, prepare
+from expertload.lab._training_state import TrainingState
+from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.evaluate import evaluate_logits
 from expertload.lab.models import build_model
@@ -115,7 +108,7 @@ def train(
         **config.model.options,
     )
     run.create(config)
-    fabric = _fabric(config.training.precision, accelerator, devices, nodes)
+    fabric = launch_fabric(config.training.precision, accelerator, devices, nodes)
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
     with only_one, contextlib.closing(heard):
@@ -153,12 +146,12 @@ def _train(
     """Train a network from wherever the run stands."""
     # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
     # what is saved and restored is the network itself, whose weights they share.
-    model, optimiser = _prepare(network, config.training, fabric)
+    model, optimiser = prepare(network, config.training, fabric)
     on_all_rows = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
-    state = _State(run, network, loss, optimiser, fabric)
+    state = TrainingState(run, network, loss, optimiser, fabric)
     state.resume()
-    loaders = _loaders(config, dataset, fabric)
+    loaders = make_loaders(config, dataset, fabric)
 
     reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
     while state.epoch < config.training.epochs:
@@ -286,189 +279,7 @@ def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
         loss.weight = full * min(1.0, epoch / config.training.warm_up)
 
 
-# ------------------------------------------------------------------ making the parts
-
-
-def _fabric(precision: str, accelerator: str, devices: int, nodes: int) -> Fabric:
-    from lightning.fabric import Fabric  # takes seconds to import
-
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
-    try:
-        fabric = Fabric(
-            accelerator=accelerator,
-            devices=devices,
-            num_nodes=nodes,
-            strategy="ddp" if devices * nodes > 1 else "auto",
-            precision=precision,  # type: ignore[arg-type]
-        )
-    except (ValueError, RuntimeError) as error:
-        raise ParameterError(
-            f"Cannot train on {devices} x {accelerator!r} in precision {precision!r}: {error}"
-        ) from error
-    fabric.launch()
-    torch.backends.cudnn.benchmark = False  # picks kernels by timing, so differently each time
-    torch.backends.cudnn.deterministic = True
-    return fabric
-
-
-def _prepare(
-    model: nn.Module, training: TrainingConfig, fabric: Fabric
-) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Make the optimiser, and fit both to the devices."""
-    # Channels beside each other is what convolutions are fastest with: it saves a sixth to a
-    # quarter of a ResNet-20's step on a CPU.
-    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if fabric.world_size > 1:
-        model = synchronise_batch_norm(model)
-    if training.compile:
-        model = torch.compile(model)  # type: ignore[assignment]
-    optimiser: torch.optim.Optimizer
-    if training.optimiser == "sgd":
-        optimiser = torch.optim.SGD(
-            model.parameters(),
-            lr=training.learning_rate,
-            momentum=training.momentum,
-            nesterov=training.nesterov,
-            weight_decay=training.weight_decay,
-        )
-    else:
-        optimiser = torch.optim.Adam(
-            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-        )
-    model, optimiser = fabric.setup(model, optimiser)
-    return model, optimiser
-
-
-def _loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[str, BatchLoader]:
-    def loader(split: Split, batch_size: int, **options: Any) -> BatchLoader:
-        return BatchLoader(
-            split,
-            batch_size=batch_size,
-            normalisation=dataset.normalisation,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-            device=fabric.device,
-            **options,
-        )
-
-    training = config.training
-    return {
-        "train": loader(
-            dataset.train,
-            training.batch_size,
-            shuffle=True,
-            seed=config.seed,
-            augmentation=dataset.augmentation,
-            drop_last=training.drop_last,
-        ),
-        "validation": loader(dataset.validation, training.evaluation_batch_size),
-        "test": loader(dataset.test, training.evaluation_batch_size),
-    }
-
-
-# ------------------------------------------------------------------ what is kept
-
-
-class _State:
-    """Where a run stands: next epoch, history, best epoch; saved whole at the end of each epoch."""
-
-    def __init__(
-        self,
-        run: RunFolder,
-        network: nn.Module,
-        loss: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        fabric: Fabric,
-    ) -> None:
-        self.run, self.network, self.loss = run, network, loss
-        self.optimiser, self.fabric = optimiser, fabric
-        self.history: list[dict[str, Any]] = []
-        self.best_epoch = -1
-
-    @property
-    def epoch(self) -> int:
-        """The epoch to train next."""
-        return len(self.history)
-
-    def resume(self) -> None:
-        """Go back to the end of the last epoch that was saved, if there is one."""
-        if not self.run.last.exists():
-            return
-        checkpoint = load_checkpoint(self.run.last)
-        try:
-            self.network.load_state_dict(checkpoint.model)
-            self.loss.load_state_dict(checkpoint.loss)
-            self.optimiser.load_state_dict(checkpoint.optimiser)
-            _lay_out_like_parameters(self.optimiser)
-        except (RuntimeError, ValueError) as error:
-            raise FileFormatError(
-                f"{self.run.last} does not fit this network: {error}. Hint: was the network "
-                "changed? Choose another folder, or remove this one to start over."
-            ) from error
-        # A process that was not there before keeps the generator that it has been given.
-        if self.fabric.global_rank in checkpoint.generators:
-            restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
-        self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
-        self.history = checkpoint.progress["history"]
-        self.best_epoch = checkpoint.progress["best_epoch"]
-        if self.fabric.is_global_zero:
-            self._write_what_follows()
-        self.fabric.barrier()
-
-    def advance(self, record: dict[str, Any], select_by: str) -> None:
-        """Take in a finished epoch and save everything."""
-        self.history.append(record)
-        scores = [(-r[select_by] if select_by == "ece" else r[select_by]) for r in self.history]
-        self.best_epoch = int(np.argmax(scores))  # the first of equals
-        generators = gather_generators(self.fabric.device)
-        if self.fabric.is_global_zero:
-            self._save(generators)
-        self.fabric.barrier()
-
-    def _save(self, generators: list[Tensor]) -> None:
-        # The checkpoint first: it decides which epoch is the best, and `resume` writes what is
-        # missing. The other way round, an epoch that turns out worse when it is trained again,
-        # as it may in another number of processes, would have taken the place of the best.
-        save_checkpoint(
-            self.run.last,
-            model=self.network.state_dict(),
-            loss=self.loss.state_dict(),
-            optimiser=self.optimiser.state_dict(),
-            generators=generators,
-            progress={
-                "history": self.history,
-                "best_epoch": self.best_epoch,
-                # The scale of half-precision gradients; nothing at other precisions.
-                "precision": self.fabric.strategy.precision.state_dict(),
-            },
-        )
-        self._write_what_follows()
-
-    def _write_what_follows(self) -> None:
-        """Write what follows from the checkpoint: best weights if they are its own, and metrics."""
-        if self.best_epoch == self.epoch - 1:
-            facts = {"epoch": self.best_epoch}
-            save_weights(self.run.best, self.network.state_dict(), facts)
-        self.run.write_metrics(self.history)
-
-
-def gather_generators(device: torch.device) -> list[Tensor]:
-    """The generator state of every process, in the order of ranks."""
-    # torch keeps the state of a GPU's generator in main memory, where NCCL gathers nothing.
-    own = generator_state(device).to(device)
-    return [rows[0].cpu() for rows in gather_rows(own[None])]
-
-
-def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
-    """Give moments the memory layout of their weights, which a file does not keep."""
-    for group in optimiser.param_groups:
-        for parameter in group["params"]:
-            state = optimiser.state[parameter]
-            for key, value in state.items():
-                if isinstance(value, Tensor) and value.shape == parameter.shape:
-                    state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+# ------------------------------------------------------------------ the end
 
 
 def _finish(
@@ -476,7 +287,7 @@ def _finish(
     run: RunFolder,
     model: nn.Module,
     loaders: dict[str, BatchLoader],
-    state: _State,
+    state: TrainingState,
     fabric: Fabric,
 ) -> dict[str, Any]:
     """Write the selected weights' logits and results."""
