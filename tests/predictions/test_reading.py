@@ -60,11 +60,11 @@ def test_columns_by_name(csv):
     found = read_predictions(path, names=names)
     assert found.columns.classes == ("sick", "well")
     assert found.groups.tolist() == ["x", "y"]
-    listed = ColumnNames(label="diagnosis", probabilities="well score, sick score")
-    assert read_predictions(path, names=listed).columns.probabilities == (
-        "well score",
-        "sick score",
-    )
+    assert found.y_true.tolist() == ["sick", "well"]
+    listed = ColumnNames(label="label", probabilities="well score, sick score")
+    found = read_predictions(path, names=listed)
+    assert found.columns.probabilities == ("well score", "sick score")
+    assert found.y_true.tolist() == ["well score", "sick score"]
 
 
 def test_confidence_and_correct(csv):
@@ -101,15 +101,13 @@ def test_columns_named_after_numbers_belong_to_those_labels(csv):
 def test_numbers_from_zero_are_places_among_named_columns(csv):
     found = read_predictions(csv("label,p_cat,p_dog\n0,0.9,0.1\n1,0.3,0.7\n"))
     assert found.y_true.tolist() == ["cat", "dog"]
-    unknown = read_predictions(csv("label,p_cat,p_dog\n1,0.9,0.1\n2,0.3,0.7\n", "b.csv"))
-    with pytest.raises(LabelError, match="column numbers from 0 to 1"):
-        unknown.evaluate()
+    with pytest.raises(LabelError, match="names no column: 1. .* of cat, dog"):
+        read_predictions(csv("label,p_cat,p_dog\n1,0.9,0.1\n2,0.3,0.7\n", "b.csv"))
 
 
 def test_labels_that_name_no_column_are_refused_not_matched_by_order(csv):
-    found = read_predictions(csv("label,p_0,p_1\ncat,0.9,0.1\ndog,0.2,0.8\n"))
     with pytest.raises(LabelError, match="names no column"):
-        found.evaluate()
+        read_predictions(csv("label,p_0,p_1\ncat,0.9,0.1\ndog,0.2,0.8\n"))
 
 
 def test_matrix_in_an_npz(tmp_path):

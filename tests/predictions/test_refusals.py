@@ -106,8 +106,18 @@ def test_an_archive_with_objects_is_not_unpickled(tmp_path):
 
 def test_an_archive_of_unequal_rows(tmp_path):
     np.savez(tmp_path / "x.npz", y_true=np.zeros(3), p_0=np.zeros(2))
-    with pytest.raises(ExpertLoadError, match="y_true: 3, p_0: 2"):
+    with pytest.raises(ExpertLoadError, match="p_0: 2, y_true: 3"):
         read_predictions(tmp_path / "x.npz")
+
+
+def test_what_is_not_read_may_have_other_rows(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, y_true=[0, 1, 1], y_proba=[0.1, 0.8, 0.9], classes=["a", "b"], seed=np.arange(9))
+    assert read_predictions(path).n_cases == 3
+    policy = choose([0, 1], [0.1, 0.9], target_accuracy=1)
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 3
+    with pytest.raises(ExpertLoadError, match="seed: 9"):
+        decide_file(policy, path, out=io.StringIO(), keep=("seed",))
 
 
 def cut_archives():

@@ -17,9 +17,10 @@ from expertload.predictions._source import Table
 
 __all__ = ["DuckDBSource"]
 
-# Types are told from all rows: one bad value in a million must be found, not cut off.
+# Types are told from all rows: one bad value in a million must be found, not cut off. CSV has none,
+# and to guess them is to change what is there: 12E4 is a code, 12:30 a ward's name, yes a label.
 READERS = {
-    "csv": "read_csv(?, sample_size = -1)",
+    "csv": "read_csv(?, header = true, all_varchar = true, sample_size = -1)",
     "parquet": "read_parquet(?)",
     "json": "read_json(?, sample_size = -1)",
     "json lines": "read_json(?, format = 'newline_delimited', sample_size = -1)",
@@ -47,16 +48,19 @@ class DuckDBSource:
         if kind == "csv":
             self._check_header()
 
-    def read(self, names: Sequence[str]) -> Table:
-        """Return some columns whole."""
-        with self._saying_errors():
-            found = self._select(names).fetchnumpy()
-        return {name: _unmasked(values) for name, values in zip(names, found.values(), strict=True)}
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole; those of numbers in text as numbers, if all of them are."""
+        cast = set(numbers) if self._kind == "csv" else set()
+        found = self._fetch([_as_double(name) if name in cast else _quoted(name) for name in names])
+        table = dict(zip(names, map(_unmasked, found), strict=True))
+        for name in (name for name in names if name in cast and table[name].dtype.kind == "O"):
+            table[name] = _unmasked(self._fetch([_quoted(name)])[0])  # as text, to say what is not
+        return table
 
     def chunks(self, names: Sequence[str], size: int) -> Iterator[Table]:
         """Return some columns, so many rows at a time; what is done with is let go."""
         with self._saying_errors():
-            result = self._select(names)
+            result = self._select([_quoted(name) for name in names])
         while True:
             with self._saying_errors():
                 rows = result.fetchmany(size)
@@ -65,9 +69,16 @@ class DuckDBSource:
             columns = zip(*rows, strict=True)
             yield {name: _objects(list(v)) for name, v in zip(names, columns, strict=True)}
 
-    def _select(self, names: Sequence[str]) -> Any:
-        wanted = ", ".join(_quoted(name) for name in names)
-        return self._connection.execute(f"SELECT {wanted} FROM {self._from}", self._values)
+    def _fetch(self, wanted: Sequence[str]) -> list[Any]:
+        with self._saying_errors():
+            # Names of the results, because the same expression twice would be one column.
+            named = [f"{what} AS c{i}" for i, what in enumerate(wanted)]
+            return list(self._select(named).fetchnumpy().values())
+
+    def _select(self, wanted: Sequence[str]) -> Any:
+        return self._connection.execute(
+            f"SELECT {', '.join(wanted)} FROM {self._from}", self._values
+        )
 
     def _names(self) -> list[str]:
         self._connection.execute(f"DESCRIBE SELECT * FROM {self._from}", self._values)
@@ -84,12 +95,11 @@ class DuckDBSource:
                 f"The rows of {self.where} do not all have as many values as its header has names. "
                 "Hint: look for a row that is cut short, or a quote that is not closed."
             )
-        if all(re.fullmatch(r"column\d+", name) for name in self.columns):
-            return  # there is no header
         with self._saying_errors():
             header = self._connection.execute(f"SELECT * FROM {FIRST_ROW}", self._values).fetchone()
         names = [str(name).strip().lower() for name in header or () if name is not None]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        # A number twice is no name: then a row of values stands where the header should.
+        repeated = sorted({n for n in names if names.count(n) > 1 and not re.match(r"[-+.\d]", n)})
         if repeated:
             raise FileFormatError(
                 f"The header of {self.where} names more than one column '{repeated[0]}'. "
@@ -115,6 +125,11 @@ def _literally(path: Path) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _as_double(name: str) -> str:
+    # Trimmed, because a bare cast is pushed down into the reader, which refuses what this forgives.
+    return f"TRY_CAST(trim({_quoted(name)}) AS DOUBLE)"
 
 
 def _unmasked(values: Any) -> AnyArray:

@@ -38,15 +38,16 @@ class NpzSource:
         self._arrays = self._load()
         self.columns = list(self._arrays)
 
-    def read(self, names: Sequence[str]) -> Table:
-        """Return some columns whole."""
-        return {name: self._arrays[name] for name in names}
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole, as they are."""
+        return self._same_rows({name: self._arrays[name] for name in names})
 
     def chunks(self, names: Sequence[str], size: int) -> Iterator[Table]:
         """Return some columns, so many rows at a time."""
-        n = max((len(self._arrays[name]) for name in names), default=0)
+        columns = self.read(names)
+        n = len(next(iter(columns.values())))
         for start in range(0, n, size):
-            yield {name: self._arrays[name][start : start + size] for name in names}
+            yield {name: array[start : start + size] for name, array in columns.items()}
 
     def _load(self) -> Table:
         try:
@@ -60,7 +61,7 @@ class NpzSource:
         except DAMAGE as error:
             reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
             raise FileFormatError(f"{self.where} could not be read as npz: {reason}.") from error
-        return self._same_rows(dict(self._columns(arrays)))
+        return dict(self._columns(arrays))
 
     def _columns(self, arrays: Table) -> Iterator[tuple[str, AnyArray]]:
         for name, array in arrays.items():
@@ -73,10 +74,11 @@ class NpzSource:
                 yield from ((f"{prefix}_{i}", array[:, i]) for i in range(array.shape[1]))
 
     def _same_rows(self, columns: Table) -> Table:
+        """Return what is read if it has one row a case; what else there is may have others."""
         lengths = {len(array) for array in columns.values()}
         if len(lengths) > 1:
             got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
             raise FileFormatError(
-                f"The arrays of {self.where} must all have one row a case. Got rows {got}."
+                f"The arrays read from {self.where} must all have one row a case. Got rows {got}."
             )
         return columns

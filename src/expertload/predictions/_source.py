@@ -34,8 +34,8 @@ class Source(Protocol):
     where: str
     columns: list[str]
 
-    def read(self, names: Sequence[str]) -> Table:
-        """Return some columns whole."""
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole; those of numbers may be turned into some already."""
         ...
 
     def chunks(self, names: Sequence[str], size: int) -> Iterator[Table]:

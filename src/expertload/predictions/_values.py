@@ -9,7 +9,9 @@ import numpy as np
 from expertload._typing import AnyArray, FloatArray
 from expertload.exceptions import FileFormatError
 
-__all__ = ["labels_from", "names_from", "numbers_from"]
+__all__ = ["both_classes", "grades_from", "labels_from", "names_from", "numbers_from"]
+
+TRUTHS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
 
 
 def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
@@ -29,16 +31,29 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
     )
 
 
-def labels_from(values: AnyArray, column: str, where: str) -> AnyArray:
-    """Return a column of labels as whole numbers or text."""
-    _check_present(values, column, where, 1)
-    if values.dtype.kind == "b":
-        return values.astype(np.int64)
-    if values.dtype.kind in "iuf":
-        return values
-    if values.dtype.kind == "O" and all(isinstance(v, bool | int) for v in values):
-        return values.astype(np.int64)
-    return names_from(values).astype(np.str_)
+def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
+    """Return a column of correctness as numbers; it may be in words, true or yes and their like."""
+    if values.dtype.kind == "O":
+        words = {value: TRUTHS.get(str(value).strip().lower()) for value in set(values.tolist())}
+        if None not in words.values():
+            return np.array([words[value] for value in values.tolist()], dtype=np.float64)
+    return numbers_from(values, column, where)
+
+
+def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
+    """Return a column of labels as text."""
+    names = names_from(values)
+    _check_present(names, column, where, 1)
+    return list(names)
+
+
+def both_classes(lone: AnyArray, place: int | None) -> list[FloatArray]:
+    """Return the probabilities of two classes from that of one, the first or the second.
+
+    In double precision, so that a threshold means the same in every program that reads the file.
+    """
+    own = lone.astype(np.float64)
+    return [own, 1 - own] if place == 0 else [1 - own, own]
 
 
 def names_from(values: AnyArray) -> AnyArray:

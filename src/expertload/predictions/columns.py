@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from expertload._validation import PREFIXES, without_prefix
 from expertload.exceptions import FileFormatError
 
 __all__ = ["ColumnNames", "Columns"]
@@ -21,7 +22,6 @@ CONVENTIONS = {
     "group": ("group",),
     "weight": ("weight", "sample_weight"),
 }
-PREFIXES = ("p_", "prob_", "proba_")
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
 HINT = "Hint: say which they are (--label, --probabilities, --confidence, --correct)."
 
@@ -74,6 +74,12 @@ class Columns:
         single = (self.label, self.confidence, self.correct, self.group, self.weight)
         return (*self.probabilities, *(name for name in single if name is not None))
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Those that hold numbers and nothing else; correctness may be in words."""
+        single = (self.confidence, self.weight)
+        return (*self.probabilities, *(name for name in single if name is not None))
+
     def __str__(self) -> str:
         parts = {
             "label": self.label,
@@ -124,7 +130,7 @@ def find_probabilities(
     if "*" not in wanted:
         columns = tuple(_named(available, name.strip(), where) for name in wanted.split(","))
         _check_distinct(columns, where)
-        return columns, tuple(map(_without_prefix, columns))
+        return columns, tuple(map(without_prefix, columns))
     columns = tuple(name for name in available if fnmatchcase(name, wanted))
     if not columns:
         raise FileFormatError(
@@ -158,11 +164,6 @@ def _conventional(available: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
             return columns, tuple(name[len(prefix) :] for name in columns)
     whole = tuple(name for name in available if name.lower() in WHOLE)[:1]
     return whole, whole
-
-
-def _without_prefix(name: str) -> str:
-    prefix = next((p for p in PREFIXES if name.lower().startswith(p)), "")
-    return name[len(prefix) :] or name
 
 
 def _find(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:

@@ -9,10 +9,17 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray
+from expertload._validation import match_labels, match_lone_column
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
 from expertload.predictions._source import Source, Table, open_source
-from expertload.predictions._values import labels_from, names_from, numbers_from
+from expertload.predictions._values import (
+    both_classes,
+    grades_from,
+    labels_from,
+    names_from,
+    numbers_from,
+)
 from expertload.predictions.columns import ColumnNames, Columns, find_columns
 
 __all__ = ["PredictionsTable", "read_predictions"]
@@ -109,7 +116,7 @@ def read_predictions(
     """
     source = open_source(path, query)
     columns = find_columns(source.columns, names or ColumnNames(), source.where)
-    found = source.read(columns.all)
+    found = source.read(columns.all, columns.numbers)
     n_cases = len(found[columns.all[0]])
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
@@ -123,33 +130,28 @@ def _arrays(source: Source, columns: Columns, found: Table) -> dict[str, Any]:
         return None if name is None else numbers_from(found[name], name, source.where)
 
     arrays: dict[str, Any] = {
-        "correct": numbers(columns.correct),
         "confidence": numbers(columns.confidence),
         "weight": numbers(columns.weight),
         "groups": None if columns.group is None else names_from(found[columns.group]),
     }
+    if columns.correct is not None:
+        correct = found[columns.correct]
+        arrays["correct"] = grades_from(correct, columns.correct, source.where)
     if columns.label is not None:
-        y_true = labels_from(found[columns.label], columns.label, source.where)
-        arrays["y_true"], arrays["labels"] = _match(y_true, columns.classes)
-        arrays["y_proba"] = np.column_stack(
-            [numbers_from(found[name], name, source.where) for name in columns.probabilities]
-        )
+        arrays.update(_predictions(source, columns, found, columns.label))
     return arrays
 
 
-def _match(y_true: AnyArray, classes: tuple[str, ...]) -> tuple[AnyArray, AnyArray | None]:
-    """Return labels and the label of each column, in one kind.
-
-    Columns named after numbers belong to labels that are numbers; columns named after anything
-    else belong to labels of that name, or to their place if labels are numbers from 0.
-    """
-    if len(classes) == 1:
-        return y_true, None
-    if y_true.dtype.kind in "UT":
-        return y_true, np.array(classes)
-    if all(name.isascii() and name.isdigit() and len(name) < 18 for name in classes):
-        return y_true, np.array([int(name) for name in classes])
-    places = range(len(classes))
-    if np.isin(y_true, places).all():
-        return np.array(classes)[y_true.astype(np.int64)], np.array(classes)
-    return y_true, None
+def _predictions(source: Source, columns: Columns, found: Table, label: str) -> dict[str, Any]:
+    """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
+    given = labels_from(found[label], label, source.where)
+    proba = [numbers_from(found[name], name, source.where) for name in columns.probabilities]
+    if len(proba) > 1:
+        match = match_labels(set(given), columns.classes, source.where)
+    else:
+        (column,), (name,) = columns.probabilities, columns.classes
+        match = match_lone_column(set(given), column, name, where=source.where)
+        proba = both_classes(proba[0], match.lone)
+    labels = np.array(match.names)
+    place = np.array([match.place[each] for each in given])
+    return {"y_true": labels[place], "labels": labels, "y_proba": np.column_stack(proba)}
