@@ -79,8 +79,9 @@ def coc_curve(
     Parameters
     ----------
     y_true : array-like of shape (n_cases,)
-        True labels. Integers are column numbers of `y_proba`; strings are matched to columns in
-        sorted order if every class occurs. `labels` names the columns in all other cases.
+        True labels, matched to the columns of a frame by name if they name them. Otherwise
+        integers are column numbers of `y_proba`, and strings are matched to columns in sorted
+        order if every class occurs. `labels` names the columns in all other cases.
     y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
         Predicted probabilities, never logits. One column is the probability of the second class.
     confidence : array-like of shape (n_cases,), optional

@@ -143,6 +143,56 @@ def test_labels_that_cannot_be_matched(label, options, words):
         tally_frame(frame, probabilities=["x", "y", "z"], **options)
 
 
+@pytest.mark.parametrize("kind", [pl.Int64, pl.Float64, pl.Boolean])
+@pytest.mark.parametrize(
+    ("names", "probabilities"),
+    [
+        (("p_0", "p_1"), "p_*"),
+        (("p_0.0", "p_1.0"), "p_*"),
+        (("p_False", "p_True"), "p_*"),
+        (("p_no", "p_Yes"), "p_*"),
+        (("score_f", "score_t"), "score_*"),
+        (("p_0", "p_1"), ["p_0", "p_1"]),
+    ],
+)
+def test_two_classes_by_name_in_any_order_or_one_of_them(kind, names, probabilities):
+    rng = np.random.default_rng(0)
+    p = rng.random(50)
+    y = rng.random(50) < p
+    shares = dict(zip(names, (1 - p, p), strict=True))
+    label = pl.Series(y).cast(kind)
+    subsets = [names, names[::-1], names[:1], names[1:]]
+    for some in subsets if "score_f" not in names else subsets[:2]:
+        frame = pl.DataFrame({"label": label, **{name: shares[name] for name in some}})
+        asked = probabilities if isinstance(probabilities, str) else list(some)
+        found = tally_frame(frame, probabilities=asked)
+        assert found.aucoc() == pytest.approx(el.aucoc_score(y, p), abs=1e-12)
+
+
+@pytest.mark.parametrize("names", [["p_1", "p_2", "p_other"], ["p_0", "p_a", "p_b"]])
+def test_numbers_among_other_names_are_refused(names):
+    frame = predictions(TRUE, names)
+    with pytest.raises(exceptions.LabelError, match=r"tally_frame reads are numbers.*labels="):
+        tally_frame(frame, probabilities="p_*")
+    table = tally_frame(frame, probabilities="p_*", labels=[0, 1, 2])
+    assert table.aucoc() == pytest.approx(WANTED, abs=1e-12)
+
+
+def test_a_lone_column_of_another_number_is_refused():
+    frame = pl.DataFrame({"label": [0, 1], "p_2": [0.1, 0.9]})
+    with pytest.raises(exceptions.LabelError, match="columns of 2"):
+        tally_frame(frame, probabilities="p_*")
+
+
+def test_a_lone_column_in_single_precision():
+    p = np.random.default_rng(0).beta(0.2, 0.2, 500).astype(np.float32)
+    y = np.random.default_rng(1).random(500) < p
+    frame = pl.DataFrame({"label": y, "p": p})
+    table = tally_frame(frame, probabilities="p")
+    assert table.aucoc() == pytest.approx(el.aucoc_score(y, p), abs=1e-12)
+    assert table.confidence.tolist() == el.coc_curve(y, p).thresholds.tolist()
+
+
 def test_one_column_of_a_text_problem_needs_both_names():
     frame = pl.DataFrame({"label": ["ill", "well"], "p": [0.9, 0.2]})
     with pytest.raises(exceptions.LabelError, match="of one kind"):

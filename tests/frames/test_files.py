@@ -56,6 +56,22 @@ def test_patterns_and_lists_of_files_are_read_together(tmp_path):
         np.testing.assert_array_equal(table.weight, (day + day + day).weight)
 
 
+@pytest.mark.parametrize("index", ["", ","])
+@pytest.mark.parametrize("pair", [("no", "yes"), ("F", "T"), ("False", "True"), ("0", "1")])
+def test_labels_of_a_csv_are_matched_by_name(tmp_path, index, pair):
+    """Also with the nameless index that pandas writes, and words that DuckDB takes for truths."""
+    rng = np.random.default_rng(0)
+    p = rng.random(50)
+    y = (rng.random(50) < p).astype(int)
+    rows = [f"{pair[k]},{share},{1 - share}" for k, share in zip(y, p, strict=True)]
+    if index:
+        rows = [f"{i},{row}" for i, row in enumerate(rows)]
+    header = f"{index}label,p_{pair[1]},p_{pair[0]}"
+    (tmp_path / "x.csv").write_text("\n".join([header, *rows]) + "\n")
+    table = tally_frame(scan_file(tmp_path / "x.csv"), probabilities="p_*")
+    assert table.aucoc() == pytest.approx(el.aucoc_score(y, p), abs=1e-12)
+
+
 def test_a_format_can_be_named(tmp_path):
     path = tmp_path / "predictions.txt"
     path.write_text(csv_text())

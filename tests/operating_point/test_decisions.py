@@ -45,7 +45,8 @@ def test_names_come_back_as_given():
     numbered = op.choose([7, 3, 3], proba, load_budget=0, labels=[7, 3])
     assert numbered.decide(proba).labels.tolist() == [7, 3, 3]
     plain = op.choose(np.array([0, 1, 1], dtype=object), proba, load_budget=0)
-    assert plain.origin.labels is None
+    assert plain.origin.labels == (0, 1)
+    assert plain.decide(proba).labels.tolist() == [0, 1, 1]
 
 
 def test_delegating_everything_accepts_nothing():
@@ -70,8 +71,10 @@ def test_bad_rows_are_refused():
     point = op.choose(["a", "b"], [0.1, 0.9], load_budget=0)
     with pytest.raises(ProbabilityError, match="softmax"):
         point.decide([[3.0, -2.0]])
-    with pytest.raises(ShapeError, match="must have 2 columns"):
-        point.decide([[0.2, 0.3, 0.5]])
+    numbered = op.choose([0, 1], [0.1, 0.9], load_budget=0)
+    for each in (point, numbered):
+        with pytest.raises(ShapeError, match="must have 2 columns"):
+            each.decide([[0.2, 0.3, 0.5]])
 
 
 # ------------------------------------------------------------------ groups

@@ -8,7 +8,8 @@ import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation.arrays import as_array, as_floats, check_same_length
-from expertload._validation.labels import check_labels
+from expertload._validation.classes import ClassName
+from expertload._validation.labels import check_named_labels
 from expertload._validation.probabilities import check_probabilities
 from expertload._validation.wording import message, percent_hint
 from expertload.exceptions import (
@@ -133,8 +134,20 @@ def check_cases(
     caller: str,
 ) -> Cases:
     """Reduce predictions to correctness and confidence, the top probability by default."""
-    predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
-    return with_confidence(predictions, confidence, caller)[1]
+    return check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)[0]
+
+
+def check_named_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> tuple[Cases, tuple[ClassName, ...]]:
+    """Reduce predictions to cases; return with them the name or number of each column."""
+    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
+    return with_confidence(predictions, confidence, caller)[1], names
 
 
 def with_confidence(
@@ -165,10 +178,21 @@ def check_predictions(
     caller: str,
 ) -> Predictions:
     """Validate labels and probabilities against each other."""
+    return check_named_predictions(y_true, y_proba, sample_weight, labels, caller)[0]
+
+
+def check_named_predictions(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    caller: str,
+) -> tuple[Predictions, tuple[ClassName, ...]]:
+    """Validate labels and probabilities; return with them the name or number of each column."""
     proba = check_probabilities(y_proba, "y_proba", caller)
-    target = check_labels(y_true, proba.shape[1], labels, caller)
+    target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels, caller)
     check_same_length(caller, y_true=target, y_proba=proba)
-    return Predictions(target, proba, check_weight(sample_weight, len(target), caller))
+    return Predictions(target, proba, check_weight(sample_weight, len(target), caller)), names
 
 
 def check_unweighted(sample_weight: Any, caller: str) -> None:

@@ -17,8 +17,8 @@ ClassName: TypeAlias = str | int
 
 PREFIXES = ("p_", "prob_", "proba_")
 TRUTHS = {
-    **dict.fromkeys(("true", "t", "yes", "y", "1"), "1"),
-    **dict.fromkeys(("false", "f", "no", "n", "0"), "0"),
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), 1),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), 0),
 }
 BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 MOST_SHOWN = 8
@@ -73,13 +73,14 @@ def match_classes(labels: Collection[str], classes: Sequence[str]) -> dict[str, 
 
 
 def _match_truths(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]:
-    sides = [_truth(name) for name in classes]
-    if sorted(map(str, sides)) != ["0", "1"] or any(_truth(label) is None for label in labels):
+    sides = [truth_number(name) for name in classes]
+    if sides not in ([0, 1], [1, 0]) or any(truth_number(label) is None for label in labels):
         return {}
-    return {label: sides.index(_truth(label)) for label in labels}
+    return {label: sides.index(truth_number(label)) for label in labels}
 
 
-def _truth(name: str) -> str | None:
+def truth_number(name: str) -> int | None:
+    """Return 1 for true, yes and their like, 0 for false and no, None for other names."""
     return TRUTHS.get(class_key(name).casefold())
 
 
@@ -124,7 +125,9 @@ def lone_side(pair: Sequence[ClassName], column: str, name: str) -> int | None:
     It is of the class it is named after. The second class it is if its name says nothing: a name
     of no class beside classes that are numbered 0 and 1, or a name without a prefix.
     """
-    found = match_classes([name], [str(each) for each in pair])
+    classes = [str(each) for each in pair]
+    is_letter = len(name) == 1 and name.isalpha()  # f may be false, or the model's name
+    found = {} if is_letter and name not in classes else match_classes([name], classes)
     if found:
         return found[name]
     numbered = [whole_number(each) for each in pair] == [0, 1] or tuple(pair) in BOOLEANS
@@ -138,6 +141,26 @@ def refuse_lone_column(pair: Sequence[ClassName], column: str, where: str) -> No
         f"Of which class '{column}' of {where} holds the probability cannot be told: the classes "
         f"are {_shown(pair)}. Hint: name it after one of them, p_{pair[1]} for instance."
     )
+
+
+def number_classes(names: Sequence[str], caller: str) -> list[int]:
+    """Return the numbers that labels must be, two at least, from the names of columns alone."""
+    if len(names) == 1:
+        side = lone_side((0, 1), names[0], names[0])
+        if side is not None:
+            return [1 - side, side]
+    numbers = [whole_number(name) for name in names]
+    found = match_classes(["0", "1"], names) if len(names) == 2 else {}
+    if None not in numbers and len(names) > 1:
+        return [n for n in numbers if n is not None]
+    if len(found) == 2:
+        return [list(found.values()).index(place) for place in range(2)]
+    if any(number is not None for number in numbers):
+        raise LabelError(
+            f"The labels that {caller} reads are numbers, and cannot be matched to columns of "
+            f"{_shown(names)}. Hint: pass labels=[...] that names the classes in order."
+        )
+    return list(range(len(names)))
 
 
 def _two_classes(labels: Collection[str]) -> tuple[ClassName, ...] | None:
@@ -156,7 +179,7 @@ def _two_classes(labels: Collection[str]) -> tuple[ClassName, ...] | None:
 def _position(label: str) -> int:
     """Return the number of a column that a label is, -1 if it is none."""
     if label.strip().casefold() in ("true", "false"):
-        return int(TRUTHS[label.strip().casefold()])
+        return TRUTHS[label.strip().casefold()]
     number = whole_number(label)
     return -1 if number is None else number
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload._validation.arrays import as_array
+from expertload._validation.named_columns import Named, match_frame
 from expertload._validation.wording import message
 from expertload.exceptions import (
     DataTypeError,
@@ -30,7 +31,14 @@ MAX_GROUPS = 1000
 def check_labels(
     y_true: ArrayLike, n_classes: int, labels: ArrayLike | None, caller: str
 ) -> IntArray:
-    """Return the column number of each label."""
+    """Return the column number of each label, where columns have no names of their own."""
+    return check_named_labels(y_true, None, n_classes, labels, caller)[0]
+
+
+def check_named_labels(
+    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None, caller: str
+) -> Named:
+    """Return the column number of each label, and the name or the number of each column."""
     y = as_array(y_true, "y_true", caller)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -48,9 +56,13 @@ def check_labels(
         raise EmptyInputError(message("y_true", caller, "must hold at least one case", "none"))
     y = _plain_labels(y, caller)
     if labels is not None:
-        return _lookup(y, _check_column_names(labels, n_classes, caller), caller)
+        names = _check_column_names(labels, n_classes, caller)
+        return _lookup(y, names, caller), tuple(names.tolist())
+    named = match_frame(y, y_proba, caller)
+    if named is not None:
+        return named
     if y.dtype.kind in "biu":
-        return _column_numbers(y, n_classes, caller)
+        return _column_numbers(y, n_classes, caller), tuple(range(n_classes))
     names = np.unique(y)
     if len(names) != n_classes:
         raise LabelError(
@@ -58,7 +70,7 @@ def check_labels(
             f"names for {n_classes} columns. Hint: pass labels=[...] that names the columns in "
             "order (a scikit-learn classifier's classes_)."
         )
-    return _lookup(y, names, caller)
+    return _lookup(y, names, caller), tuple(names.tolist())
 
 
 def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> int:

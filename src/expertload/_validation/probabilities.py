@@ -37,7 +37,8 @@ def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArra
             )
         )
     if proba.ndim == 1 or proba.shape[1] == 1:
-        positive = proba.reshape(-1)
+        # One minus a single has fewer digits than the single: what is close to 0 would tie at 1.
+        positive = proba.reshape(-1).astype(np.float64, copy=False)
         return np.column_stack([1 - positive, positive])
     _check_row_sums(proba, name, caller, half=half)
     return proba

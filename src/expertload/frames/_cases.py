@@ -113,6 +113,8 @@ def _predicted_correctness(
     """
     schema = frame.collect_schema()
     given = [_number(schema, column) for column in classes.columns]
+    if len(given) == 1:  # in double precision, as everywhere: one minus a single loses digits
+        given = [given[0].cast(nw.Float64)]
     columns = given if len(given) > 1 else [1 - given[0], given[0]]
     label = nw.col(classes.label).cast(nw.String if classes.text else nw.Float64)
     none = len(columns)

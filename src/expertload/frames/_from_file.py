@@ -126,7 +126,8 @@ def _open(connection: Any, paths: list[str], kind: str) -> Any:
     if kind == "parquet":
         return connection.read_parquet(paths)
     if kind == "csv":
-        return connection.read_csv(paths)
+        # Columns are found by name, and a first name that is blank must not cost all of them.
+        return connection.read_csv(paths, header=True)
     return connection.read_json(paths, format="newline_delimited")
 
 

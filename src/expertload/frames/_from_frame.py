@@ -43,11 +43,13 @@ def tally_frame(
         The column of true labels, beside `probabilities`. ``"label"`` by default.
     probabilities : str or sequence of str, optional
         The columns of class probabilities, as names or as a pattern such as ``"p_*"``. Among equal
-        probabilities the first column wins. One column is the probability of the second class.
+        probabilities the first column wins. One column is the probability of the second class,
+        or of class 0 if that is its name.
     labels : sequence, optional
         The label that each probability column stands for. By default text labels are the names of
         the columns, or the part of them that the pattern's star stands for; numbers are that part
-        where it is a number, and positions of columns otherwise.
+        (or what follows ``p_``) where it is a number or says true and false, and positions of
+        columns where it is a number in no name.
     weight : str, optional
         The column that says how much each case counts.
     bits : int, optional

@@ -19,6 +19,8 @@ from expertload._validation import (
     check_column_labels,
     check_column_type,
     check_columns_found,
+    number_classes,
+    without_prefix,
 )
 
 __all__ = ["Classes", "Request", "resolve_classes"]
@@ -64,7 +66,8 @@ def resolve_classes(request: Request, schema: Schema) -> Classes:
     """Match probability columns to labels.
 
     Text labels are the columns' names, or the part of them that a pattern's star stands for.
-    Numbers are that part if it is a number in every name, otherwise the columns' positions.
+    Numbers are that part, or what follows a prefix such as p_, if it is a number in every name or
+    says true and false; they are the columns' positions if it is a number in none.
     """
     columns, stars = _probability_columns(request, schema)
     label = check_column(request.label, list(schema), "label", request.caller)
@@ -107,6 +110,4 @@ def _labels(
         return [label.item() if hasattr(label, "item") else label for label in request.labels]
     if text and len(columns) > 1:
         return stars
-    if len(columns) > 1 and all(re.fullmatch(r"-?\d+", star) for star in stars):
-        return [int(star) for star in stars]
-    return range(max(len(columns), 2))
+    return number_classes([without_prefix(star) for star in stars], request.caller)

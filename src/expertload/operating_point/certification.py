@@ -13,15 +13,15 @@ from dataclasses import replace
 from expertload._typing import ArrayLike
 from expertload._validation import (
     Cases,
-    check_cases,
     check_certification,
     check_correctness_cases,
     check_ladder_source,
+    check_named_cases,
     check_unweighted,
 )
 from expertload.operating_point._procedure import Request, certify_cases
 from expertload.operating_point.certified import CertifiedPoint, Method, Risk
-from expertload.operating_point.origin import Origin, class_names, origin_of, ranked_by
+from expertload.operating_point.origin import Origin, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]
 
@@ -98,8 +98,7 @@ def certify(
     """
     caller = "certify"
     check_unweighted(sample_weight, caller)
-    cases = check_cases(y_true, y_proba, confidence, None, labels, caller)
-    names = class_names(y_true, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
     request = read_request(
         target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller

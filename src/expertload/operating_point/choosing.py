@@ -15,15 +15,15 @@ import numpy as np
 from expertload._tally import Tally, from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
-    check_cases,
     check_correctness_cases,
     check_fraction,
+    check_named_cases,
     check_one_criterion,
     check_positive,
     check_threshold,
 )
 from expertload.curve import COMPARISON_SLACK
-from expertload.operating_point.origin import Origin, class_names, origin_of, ranked_by
+from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.operating_point.point import OperatingPoint
 
 __all__ = [
@@ -79,11 +79,10 @@ def choose(
     (0.7, 0.25, 1.0)
     """
     caller = "choose"
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     point = _choose(
         tally(cases), target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
     )
-    names = class_names(y_true, labels, caller)
     return replace(point, origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names))
 
 
@@ -164,8 +163,7 @@ def at_threshold(
     0.5
     """
     caller = "at_threshold"
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    names = class_names(y_true, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
     return _at_threshold(tally(cases), check_threshold(threshold, caller), origin)
 

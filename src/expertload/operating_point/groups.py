@@ -16,9 +16,9 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     Cases,
     as_floats,
-    check_cases,
     check_correctness_cases,
     check_groups,
+    check_named_cases,
     check_same_length,
     check_unweighted,
 )
@@ -28,7 +28,6 @@ from expertload.operating_point.certified import CONDITIONS, CertifiedPoint, Met
 from expertload.operating_point.origin import (
     Label,
     Origin,
-    class_names,
     origin_of,
     plain_labels,
     ranked_by,
@@ -192,8 +191,7 @@ def certify_groups(
     """
     caller = "certify_groups"
     check_unweighted(sample_weight, caller)
-    cases = check_cases(y_true, y_proba, confidence, None, labels, caller)
-    names = class_names(y_true, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
     request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
     named = check_groups(groups, caller)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike
-from expertload._validation import Cases, as_array
+from expertload._validation import Cases
 
 __all__ = ["Label", "Origin"]
 
@@ -31,7 +31,13 @@ class Origin:
     ranked_by : {"top_probability", "given_confidence"}
         What the threshold is a threshold of.
     labels : tuple of str or int, optional
-        The names of the classes in the order of the columns, if they have names.
+        The names of the classes in the order of the columns, or their numbers if they have no
+        names; None where only correctness was known.
+    probability_columns : tuple of str or None, optional
+        The columns of a file that the probabilities were read from, in the order of the classes;
+        None for one of two classes that has no column, because the other's tells enough.
+    confidence_column : str, optional
+        The column of a file that the threshold is a threshold of.
     data_sha256 : str, optional
         Digest of the correctness, confidence and weight of the cases, in their order.
     model_name : str, optional
@@ -44,6 +50,8 @@ class Origin:
 
     ranked_by: RankedBy = "given_confidence"
     labels: tuple[Label, ...] | None = None
+    probability_columns: tuple[str | None, ...] | None = None
+    confidence_column: str | None = None
     data_sha256: str | None = None
     model_name: str | None = None
     created: str = ""
@@ -68,22 +76,6 @@ def origin_of(
 def ranked_by(confidence: ArrayLike | None) -> RankedBy:
     """Return what cases are ranked by, from whether a confidence was given."""
     return "top_probability" if confidence is None else "given_confidence"
-
-
-def class_names(
-    y_true: ArrayLike, labels: ArrayLike | None, caller: str
-) -> tuple[Label, ...] | None:
-    """Return the names of the columns, None where they are numbered."""
-    if labels is not None:
-        return plain_labels(as_array(labels, "labels", caller))
-    y = as_array(y_true, "y_true", caller)
-    return (
-        plain_labels(np.unique(y.astype(np.str_))) if y.dtype.kind in "OUT" and _named(y) else None
-    )
-
-
-def _named(y: AnyArray) -> bool:
-    return y.dtype.kind in "UT" or all(isinstance(value, str) for value in y.ravel())
 
 
 def plain_labels(values: AnyArray) -> tuple[Label, ...]:

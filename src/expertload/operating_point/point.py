@@ -10,6 +10,7 @@ import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
+    arrange_probabilities,
     as_floats,
     check_confidence_matches,
     check_fraction,
@@ -127,7 +128,8 @@ class OperatingPoint:
         Parameters
         ----------
         y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
-            Predicted probabilities, in the same order of columns as when the point was made.
+            Predicted probabilities, in the same order of columns as when the point was made; the
+            columns of a frame that are named after the classes may come in any order.
         confidence : array-like of shape (n_cases,), optional
             What to rank by; needed if, and only if, the point was made with one.
 
@@ -196,6 +198,8 @@ def read_cases(
 ) -> tuple[AnyArray, FloatArray]:
     """Return the model's answers and the confidences to compare with a threshold."""
     check_confidence_matches(origin.ranked_by == "given_confidence", confidence is not None, caller)
+    if origin.labels is not None:
+        y_proba = arrange_probabilities(y_proba, origin.labels, caller)
     proba = check_probabilities(y_proba, "y_proba", caller)
     column = proba.argmax(axis=1)
     if confidence is None:

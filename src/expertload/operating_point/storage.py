@@ -25,9 +25,12 @@ from expertload.operating_point.point import OperatingPoint
 __all__ = ["load_operating_point"]
 
 KIND = "expertload operating point"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# What the first schema did not have; its files are read as if they had said nothing about it.
+SINCE_SECOND = {"probability_columns", "confidence_column"}
 TYPES: dict[str, type[OperatingPoint]] = {"described": OperatingPoint, "certified": CertifiedPoint}
 NOT_SAVED = {"origin", "ladder"}
+LISTS = ("labels", "probability_columns")
 
 # What each saved field may be; None is allowed where the field has None for a default.
 NUMBERS = {
@@ -133,7 +136,7 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     """
     document = _read(Path(path))
     _check_header(document)
-    origin = _origin(document.get("origin"))
+    origin = _origin(document.get("origin"), document["schema_version"])
     content = _object(document.get("content"), "content")
     if content.get("type") == "groups":
         return _load_groups(content, origin)
@@ -156,8 +159,8 @@ def _check_header(document: dict[str, Any]) -> None:
     version = document.get("schema_version")
     if type(version) is int and version > SCHEMA_VERSION:
         _refuse(f"its schema {version} is newer than {SCHEMA_VERSION}", "upgrade expertload")
-    if version != SCHEMA_VERSION or type(version) is not int:
-        _refuse(f"its 'schema_version' must be {SCHEMA_VERSION}, not {version!r}")
+    if type(version) is not int or version < 1:
+        _refuse(f"its 'schema_version' must be from 1 to {SCHEMA_VERSION}, not {version!r}")
     if document.get("sha256") != _digest(document):
         _refuse(
             "its content does not match its digest: it was changed after it was saved",
@@ -233,21 +236,43 @@ def _word(content: dict[str, Any], name: str) -> str:
     return value
 
 
-def _origin(value: Any) -> Origin:
+def _origin(value: Any, version: int) -> Origin:
     content = _object(value, "origin")
-    if set(content) != {f.name for f in fields(Origin)}:
+    since = SINCE_SECOND if version == 1 else set()
+    if set(content) != {f.name for f in fields(Origin)} - since:
         _refuse("its 'origin' does not have the fields it should")
+    content = {**dict.fromkeys(since), **content}
     for f in fields(Origin):
         text = content[f.name]
         missing_is_fine = f.default is None and f.default is not MISSING
-        if f.name != "labels" and not (isinstance(text, str) or (text is None and missing_is_fine)):
+        if f.name not in LISTS and not (
+            isinstance(text, str) or (text is None and missing_is_fine)
+        ):
             _refuse(f"its {f.name!r} must be text, not {text!r}")
     _word(content, "ranked_by")
-    labels = content["labels"]
-    if labels is not None and not isinstance(labels, list):
-        _refuse("its 'labels' must be a list")
+    labels, columns = (_list(content, name) for name in LISTS)
     names = None if labels is None else tuple(_label(each) for each in labels)
-    return Origin(**{**content, "labels": names})
+    return Origin(
+        **{**content, "labels": names, "probability_columns": _columns(columns, labels or [])}
+    )
+
+
+def _list(content: dict[str, Any], name: str) -> list[Any] | None:
+    value = content[name]
+    if value is not None and not isinstance(value, list):
+        _refuse(f"its {name!r} must be a list")
+    return value
+
+
+def _columns(columns: list[Any] | None, labels: list[Any]) -> tuple[str | None, ...] | None:
+    """Return a column a class; of two classes, one may have none."""
+    if columns is None:
+        return None
+    named = [column for column in columns if isinstance(column, str)]
+    one_of_two = len(columns) == 2 and len(named) == 1 and None in columns
+    if len(columns) != len(labels) or not (len(named) == len(columns) or one_of_two):
+        _refuse("its 'probability_columns' do not name a column a class")
+    return tuple(columns)
 
 
 def _label(value: Any) -> Label:

@@ -24,6 +24,7 @@ from expertload._validation import (
     check_metric_value,
     check_same_length,
     random_generator,
+    sort_probabilities,
 )
 from expertload.curve import area_of_cases, aucoc_score
 from expertload.significance._results import Interval
@@ -80,7 +81,7 @@ def bootstrap_interval(
     if metric is aucoc_score:
         cases = check_cases(y_true, y_proba, None, None, None, caller)
         return _aucoc_interval(cases, n_resamples, level, rng)
-    y, proba = as_array(y_true, "y_true", caller), as_array(y_proba, "y_proba", caller)
+    y, proba = as_array(y_true, "y_true", caller), sort_probabilities(y_true, y_proba, caller)
     check_same_length(caller, y_true=y, y_proba=proba)
     estimate = check_metric_value(metric(y, proba), caller)
     picks = (rng.integers(0, len(y), len(y)) for _ in range(n_resamples))

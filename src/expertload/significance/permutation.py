@@ -20,6 +20,7 @@ from expertload._validation import (
     check_same_shape,
     incompatible_options_error,
     random_generator,
+    sort_probabilities,
 )
 from expertload.curve import COMPARISON_SLACK, area_of_cases, aucoc_score
 
@@ -114,8 +115,8 @@ def permutation_test(
             "exchange='ranks' and metric", caller, "ranks are all that AUCOC needs, but no other"
         )
     y = as_array(y_true, "y_true", caller)
-    proba_a = as_array(y_proba_a, "y_proba_a", caller)
-    proba_b = as_array(y_proba_b, "y_proba_b", caller)
+    proba_a = sort_probabilities(y_true, y_proba_a, caller)
+    proba_b = sort_probabilities(y_true, y_proba_b, caller)
     check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
     check_same_shape(caller, y_proba_a=proba_a, y_proba_b=proba_b)
 
