@@ -146,11 +146,15 @@ def test_many_groups_show_the_worst(run, tmp_path, table):
 
 def test_weights_and_grades(run, tmp_path):
     rows = "\n".join(f"{i % 5 / 4},{i},{i % 3}" for i in range(50))
-    (tmp_path / "g.csv").write_text(f"correct,confidence,weight\n{rows}\n")
+    (tmp_path / "g.csv").write_text(f"correct,confidence,sample_weight\n{rows}\n")
     text = " ".join(run("evaluate", "g.csv").stdout.split())
-    assert "weight: weight" in text
+    assert "weight: sample_weight" in text
     assert "cannot be certified" in text
     assert "calibration" not in text
+    declined = run("evaluate", "g.csv", "--weight", "none").stdout
+    assert "sample_weight" not in declined
+    named = run("evaluate", "g.csv", "--group", "none", "--weight", "correct").stdout
+    assert "weight: correct" in " ".join(named.split())
 
 
 def test_a_database(run, tmp_path, table):

@@ -45,7 +45,7 @@ def test_all_kinds_of_files_agree(tmp_path, kind):
 @pytest.mark.parametrize("label", ["y_true", "Label", "TARGET", "class"])
 @pytest.mark.parametrize("prefix", ["p_", "prob_", "Proba_"])
 def test_columns_by_convention(csv, label, prefix):
-    path = csv(f"{label},{prefix}a,{prefix}b,weight\na,0.9,0.1,1\nb,0.2,0.8,2\n")
+    path = csv(f"{label},{prefix}a,{prefix}b,sample_weight\na,0.9,0.1,1\nb,0.2,0.8,2\n")
     found = read_predictions(path)
     assert found.columns.label == label
     assert found.columns.classes == ("a", "b")

@@ -42,7 +42,7 @@ BROKEN = {
     "duplicated header": ("x.csv", "label,p_a,p_a\na,1,0\nb,0,1\n", "more than one column 'p_a'"),
     "header that differs in case": ("x.csv", "label,p_a,P_A\na,1,0\n", "more than one column"),
     "unknown class": ("x.csv", GOOD + "c,0.5,0.5\n", "names no column: c"),
-    "negative weight": ("x.csv", "confidence,correct,weight\n1,1,-1\n2,0,1\n", "negative"),
+    "negative weight": ("x.csv", "confidence,correct,sample_weight\n1,1,-1\n2,0,1\n", "negative"),
     "correct beyond one": ("x.csv", "confidence,correct\n1,7\n2,0\n", r"in \[0, 1\]"),
     "unknown end": ("x.xlsx", GOOD, "cannot be told from its name"),
     "no end": ("predictions", GOOD, "cannot be told from its name"),
@@ -168,7 +168,7 @@ cells = st.one_of(
 )
 headers = st.one_of(
     st.sampled_from(
-        ["label", "p_a", "p_b", "p_0", "p_1", "confidence", "correct", "group", "weight"]
+        ["label", "p_a", "p_b", "p_0", "p_1", "confidence", "correct", "group", "sample_weight"]
     ),
     st.text(max_size=6),
 )

@@ -85,9 +85,9 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="How much a case counts.",
+            help="How much a case counts; 'none' if 'sample_weight' is something else.",
             rich_help_panel=COLUMNS,
-            show_default="by name",
+            show_default="sample_weight",
         ),
     ] = None,
     query: Query = None,
@@ -95,7 +95,7 @@ def evaluate(
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
 
     Columns are found by name: `y_true`, `label`, `target` or `class` with `p_*`, `prob_*` or
-    `proba_*`; or `confidence` with `correct`; `group`; `weight`.
+    `proba_*`; or `confidence` with `correct`; `group`; `sample_weight`.
     """
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")

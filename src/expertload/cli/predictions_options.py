@@ -38,7 +38,7 @@ Group = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The site, age band, ... of a case.",
+        help="The site, age band, ... of a case; 'none' if the column 'group' is something else.",
         rich_help_panel=COLUMNS,
         show_default="by name",
     ),

@@ -20,9 +20,10 @@ CONVENTIONS = {
     "confidence": ("confidence",),
     "correct": ("correct", "is_correct"),
     "group": ("group",),
-    "weight": ("weight", "sample_weight"),
+    "weight": ("sample_weight",),  # `weight` is as often in kilograms
 }
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
+NO_COLUMN = "none"
 HINT = "Hint: say which they are (--label, --probabilities, --confidence, --correct)."
 
 
@@ -33,7 +34,7 @@ class ColumnNames:
     Attributes
     ----------
     label, confidence, correct, group, weight : str, optional
-        The name of a column.
+        The name of a column, or ``"none"`` where none is to be found.
     probabilities : str, optional
         A pattern such as ``"p_*"``, or names with commas between them.
     """
@@ -155,6 +156,13 @@ def find_named(available: Sequence[str], name: str, where: str) -> str:
     return _named(available, name, where)
 
 
+def find_same(available: Sequence[str], name: str) -> str | None:
+    """Return a column of this name, whatever the case of its letters, if there is one."""
+    if name in available:
+        return name
+    return next((each for each in available if each.lower() == name.lower()), None)
+
+
 def _conventional(available: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for prefix in PREFIXES:
         columns = tuple(
@@ -167,10 +175,12 @@ def _conventional(available: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _find(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
+    if wanted == NO_COLUMN and wanted not in available:
+        return None
     if wanted is not None:
         return _named(available, wanted, where)
-    by_name = {name.lower(): name for name in reversed(available)}
-    return next((by_name[each] for each in CONVENTIONS[role] if each in by_name), None)
+    found = (find_same(available, each) for each in CONVENTIONS[role])
+    return next((name for name in found if name is not None), None)
 
 
 def _named(available: Sequence[str], name: str, where: str) -> str:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 
-from expertload._typing import AnyArray
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import class_key, lone_side
 from expertload.exceptions import FileFormatError, InvalidInputError
-from expertload.operating_point import CertifiedGroups, OperatingPoint
+from expertload.operating_point import CertifiedGroups
+from expertload.predictions._policy_columns import Policy, policy_columns
 from expertload.predictions._source import Source, Table, open_source
-from expertload.predictions._values import names_from, numbers_from
+from expertload.predictions._values import both_classes, names_from, numbers_from
 from expertload.predictions._writing import open_writer
-from expertload.predictions.columns import (
-    ColumnNames,
-    Columns,
-    find_confidence,
-    find_group,
-    find_named,
-    find_probabilities,
-)
+from expertload.predictions.columns import ColumnNames, Columns, find_named
 
 __all__ = ["DecisionCounts", "decide_file"]
 
 CHUNK = 20_000
 ADDED = ("row", "accepted", "label", "confidence")
-Policy = OperatingPoint | CertifiedGroups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +63,8 @@ def decide_file(
     policy : OperatingPoint or CertifiedGroups
         As `expertload.operating_point.load_operating_point` returns it.
     path, names, query
-        As in `read_predictions`; labels are not needed.
+        As in `read_predictions`; labels are not needed. What was not named is found by the names
+        that the policy was made with, and probabilities are matched to its classes by name.
     out : str, path-like or text stream
         A .csv, .jsonl or .parquet file, which appears whole or not at all; CSV to a stream.
         Its columns are the row, those kept, and accepted, label (where probabilities are known)
@@ -100,7 +95,7 @@ def decide_file(
     (1, 1)
     """
     source = open_source(path, query)
-    columns = _columns(source, policy, names or ColumnNames())
+    columns = policy_columns(source.columns, policy, names or ColumnNames(), source.where)
     kept = tuple(_kept(source, name) for name in keep)
     header = [
         ADDED[0],
@@ -148,71 +143,38 @@ def _decide(
     try:
         if not columns.probabilities:
             return policy.accepts(np.asarray(confidence), **by_group), None, np.asarray(confidence)
-        proba = np.column_stack([numbers(name) for name in columns.probabilities])
+        proba = _probabilities(policy, columns, numbers)
         accepted, labels = policy.decide(proba, confidence=confidence, **by_group)
     except InvalidInputError as error:
         last_row = first_row + len(next(iter(chunk.values()))) - 1
         raise FileFormatError(
             f"Rows {first_row} to {last_row} of {where} cannot be decided: {error}"
         ) from error
-    if confidence is None:
-        confidence = proba.max(axis=1) if proba.shape[1] > 1 else np.maximum(proba, 1 - proba)[:, 0]
-    return accepted, labels, confidence
+    names = columns.classes
+    if policy.origin.labels is None and confidence is not None and len(names) == proba.shape[1]:
+        labels = np.array(names)[labels]  # what the policy does not know, the file says
+    return accepted, labels, proba.max(axis=1) if confidence is None else confidence
+
+
+def _probabilities(
+    policy: Policy, columns: Columns, numbers: Callable[[str], AnyArray]
+) -> FloatArray:
+    """Return a column a class, in the policy's order."""
+    given = [numbers(name) for name in columns.probabilities]
+    if len(given) > 1:
+        return np.column_stack(given)
+    pair = policy.origin.labels or (0, 1)
+    side = lone_side(pair, columns.probabilities[0], columns.classes[0])
+    return np.column_stack(both_classes(given[0], side))
 
 
 def _groups(policy: CertifiedGroups, values: AnyArray) -> list[Any]:
     """Return groups as the policy spells them, in text or in whole numbers; others as no group."""
-    known = {str(group): group for group in policy}
     numbers = [group for group in policy if isinstance(group, int)]
     nobody = max(numbers) + 1 if numbers else "".join(map(str, policy)) + "?"
-    return [known.get(name, nobody) for name in names_from(values).tolist()]
-
-
-# ------------------------------------------------------------------ columns
-
-
-def _columns(source: Source, policy: Policy, names: ColumnNames) -> Columns:
-    given = policy.origin.ranked_by == "given_confidence"
-    columns, classes = find_probabilities(source.columns, names.probabilities, source.where)
-    columns, classes = _in_order(policy, columns, classes, source.where)
-    confidence = find_confidence(source.columns, names.confidence, source.where) if given else None
-    if (confidence is None) if given else not columns:
-        wanted = "a column 'confidence'" if given else "probabilities (p_*, prob_* or proba_*)"
-        raise FileFormatError(
-            f"The policy decides by {wanted}, and {source.where} has none. Hint: say which column "
-            f"it is ({'--confidence' if given else '--probabilities'})."
-        )
-    group = find_group(source.columns, names.group, source.where)
-    by_group = isinstance(policy, CertifiedGroups)
-    if by_group and group is None:
-        raise FileFormatError(
-            f"The policy has a threshold for each group, and {source.where} has no column 'group'. "
-            "Hint: say which column it is (--group)."
-        )
-    return Columns(
-        probabilities=columns,
-        classes=classes,
-        confidence=confidence,
-        group=group if by_group else None,
-    )
-
-
-def _in_order(
-    policy: Policy, columns: tuple[str, ...], classes: tuple[str, ...], where: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Put the columns in the order of the policy's classes, whatever theirs is in the file."""
-    labels = policy.origin.labels
-    if labels is None or len(columns) < 2:
-        return columns, classes
-    wanted = tuple(str(label) for label in labels)
-    if set(wanted) != set(classes):
-        raise FileFormatError(
-            f"The policy decides between {', '.join(wanted)}, and the probabilities of {where} are "
-            f"of {', '.join(classes)}. Hint: name the columns after the classes, p_{wanted[0]} "
-            "for instance."
-        )
-    place = dict(zip(classes, columns, strict=True))
-    return tuple(place[name] for name in wanted), wanted
+    spelled = class_key if numbers else str
+    known = {str(group): group for group in policy}
+    return [known.get(spelled(name), nobody) for name in names_from(values).tolist()]
 
 
 def _kept(source: Source, name: str) -> str:

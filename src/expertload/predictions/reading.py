@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from expertload._typing import AnyArray, FloatArray
-from expertload._validation import match_labels, match_lone_column
+from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._validation import class_key, match_labels, match_lone_column
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
 from expertload.predictions._source import Source, Table, open_source
@@ -39,6 +39,10 @@ class PredictionsTable:
         How many rows there are.
     y_true, y_proba, labels : ndarray or None
         Labels and probabilities, and the label of each column where it is known.
+    target : ndarray or None
+        Labels as numbers, in the order of their names: the same in every file of the same cases.
+    class_columns : tuple of str or None, optional
+        The column of each class; None for one of two classes that has none.
     correct, confidence : ndarray or None
         Correctness, and what to rank by.
     groups, weight : ndarray or None
@@ -51,6 +55,8 @@ class PredictionsTable:
     y_true: AnyArray | None = None
     y_proba: FloatArray | None = None
     labels: AnyArray | None = None
+    target: IntArray | None = None
+    class_columns: tuple[str | None, ...] | None = None
     correct: FloatArray | None = None
     confidence: FloatArray | None = None
     groups: AnyArray | None = None
@@ -66,16 +72,26 @@ class PredictionsTable:
             `expertload.evaluation.evaluate_predictions`.
         """
         shared = {"groups": self.groups, "sample_weight": self.weight, **options}
-        if self.y_true is not None and self.y_proba is not None:
-            return evaluate_predictions(
-                self.y_true,
-                self.y_proba,
-                confidence=self.confidence,
-                labels=self.labels,
-                **shared,
-            )
-        return evaluate_from_correctness(
-            np.asarray(self.correct), np.asarray(self.confidence), **shared
+        if self.y_true is None or self.y_proba is None:
+            correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
+            return self._named(evaluate_from_correctness(correct, confidence, **shared))
+        found = evaluate_predictions(
+            self.y_true, self.y_proba, confidence=self.confidence, labels=self.labels, **shared
+        )
+        return self._named(replace(found, target=self.target))
+
+    def _named(self, found: Evaluation) -> Evaluation:
+        """Write into the operating point which columns it is of, for files to come."""
+        point, certification = found.operating_point, found.certification
+        origin = replace(
+            point.origin,
+            probability_columns=self.class_columns,
+            confidence_column=self.columns.confidence,
+        )
+        return replace(
+            found,
+            operating_point=replace(point, origin=origin),
+            certification=certification and replace(certification, origin=origin),
         )
 
 
@@ -91,7 +107,7 @@ def read_predictions(
     names : ColumnNames, optional
         Which column is what; found by convention where it is not said. Labels are called y_true,
         label, target or class; probabilities p_*, prob_* or proba_*, followed by the class; or
-        there are confidence and correct. There may be group and weight.
+        there are confidence and correct. There may be group and sample_weight.
     query : str, optional
         What to read from a DuckDB database, which is opened for reading only.
 
@@ -146,12 +162,26 @@ def _predictions(source: Source, columns: Columns, found: Table, label: str) -> 
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
     given = labels_from(found[label], label, source.where)
     proba = [numbers_from(found[name], name, source.where) for name in columns.probabilities]
+    class_columns: tuple[str | None, ...] = columns.probabilities
     if len(proba) > 1:
         match = match_labels(set(given), columns.classes, source.where)
     else:
         (column,), (name,) = columns.probabilities, columns.classes
         match = match_lone_column(set(given), column, name, where=source.where)
         proba = both_classes(proba[0], match.lone)
+        class_columns = (column, None) if match.lone == 0 else (None, column)
     labels = np.array(match.names)
     place = np.array([match.place[each] for each in given])
-    return {"y_true": labels[place], "labels": labels, "y_proba": np.column_stack(proba)}
+    return {
+        "y_true": labels[place],
+        "labels": labels,
+        "target": _by_name(given),
+        "class_columns": class_columns,
+        "y_proba": np.column_stack(proba),
+    }
+
+
+def _by_name(labels: list[str]) -> IntArray:
+    keys = {label: class_key(label) for label in set(labels)}
+    number = {key: i for i, key in enumerate(sorted(set(keys.values())))}
+    return np.array([number[keys[label]] for label in labels])
