@@ -7,7 +7,7 @@ the public function it belongs to (``caller``), so that a message reads, for ins
     Hint: pass 0.97 for 97 %.
 
 Nothing is guessed: probabilities are never told from logits by looking at them, and integer
-labels are column numbers unless ``labels`` says otherwise.
+labels are column numbers unless ``labels`` or the names of a frame's columns say otherwise.
 """
 
 from expertload._validation.arrays import (
