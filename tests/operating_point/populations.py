@@ -53,3 +53,16 @@ def rising(low, high):
 def wave(centre, depth, waves):
     """Accuracy that swings, so that the accuracy above a threshold crosses its mean many times."""
     return lambda r: np.clip(centre + depth * np.sin(2 * np.pi * waves * (1 - r)), 0, 1)
+
+
+def ripple(centre, depth, waves):
+    """The accuracy *above* a threshold swings with the logarithm of how many lie above it.
+
+    It crosses its mean at every scale, so that wherever a sequence begins a miss is near.
+    """
+
+    def accuracy_at(r):
+        scale = waves * np.log(np.maximum(1 - r, 1e-9))
+        return np.clip(centre + depth * (np.sin(scale) + waves * np.cos(scale)), 0, 1)
+
+    return accuracy_at

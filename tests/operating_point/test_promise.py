@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.operating_point.populations import Population, rising, wave
+from tests.operating_point.populations import Population, ripple, rising, wave
 
 from expertload import operating_point as op
 
@@ -40,6 +40,10 @@ POPULATIONS = {
     "tied top": lambda target: Population(rising(target - 0.2, 1.0), top=0.3),
     "tied wave": lambda target: Population(wave(target - 1e-3, 0.1, 6), levels=30),
     "wave": lambda target: Population(wave(target - 1e-3, 0.1, 8)),
+    "ripple": lambda target: Population(ripple(target - 1e-3, 0.02, 4)),
+    "good, then just not": lambda target: Population(
+        lambda r: np.where(r > 0.8, target + 0.02, target - 0.0051)
+    ),
     "over-confident top": lambda target: Population(
         lambda r: np.where(r > 0.9, target - 0.02, target + 0.001)
     ),
@@ -48,7 +52,15 @@ POPULATIONS = {
 
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize(
-    ("n", "target", "delta"), [(100, 0.8, 0.2), (300, 0.9, 0.1), (1000, 0.95, 0.05)]
+    ("n", "target", "delta"),
+    [
+        (100, 0.8, 0.2),
+        (300, 0.9, 0.1),
+        (400, 0.8, 0.2),
+        (1000, 0.95, 0.05),
+        (1200, 0.8, 0.2),
+        (1500, 0.9, 0.1),
+    ],
 )
 def test_fixed_sequence_keeps_its_promise(name, n, target, delta):
     population = POPULATIONS[name](target)
@@ -141,3 +153,56 @@ def test_power_is_not_thrown_away():
     assert accepted > 0.75 * naive
     assert accepted >= on_a_grid - 0.01
     assert accepted > by_sgr
+
+
+def test_more_cases_certify_more_often():
+    """One unlucky slice at the top must not end it for any number of cases."""
+    level = {"confidence_level": 0.95}
+    capped = Population(lambda r: np.minimum(0.5 + 0.6 * r, 0.975))
+    certified = []
+    for n in (1000, 4000, 16_000):
+        rng = np.random.default_rng(0)
+        points = [
+            op.certify_from_correctness(*capped.draw(rng, n), target_accuracy=0.95, **level)
+            for _ in range(60)
+        ]
+        certified.append(np.mean([point.is_certified for point in points]))
+    assert certified[0] < certified[1] < certified[2]
+    assert certified[2] >= 0.95
+
+
+def test_a_small_top_is_found_among_many_cases():
+    """One case in a hundred can be decided; an over-confident hundredth is stepped over."""
+    level, rng = {"confidence_level": 0.95}, np.random.default_rng(0)
+    top = Population(lambda r: np.where(r > 0.99, 0.999, 0.7))
+    over = Population(lambda r: np.where(r > 0.99, 0.9, 0.98))
+    for population in (top, over):
+        points = [
+            op.certify_from_correctness(
+                *population.draw(rng, 30_000), target_accuracy=0.95, **level
+            )
+            for _ in range(30)
+        ]
+        assert np.mean([point.is_certified for point in points]) >= 0.9
+
+
+@pytest.mark.parametrize("n", [500, 2000, 20_000])
+def test_grades_well_above_the_target_are_certified(n):
+    """Grades of mean 0.952 that know nothing of confidence, for a target of 0.9."""
+    rng, points = np.random.default_rng(0), []
+    for _ in range(40):
+        grades, confidence = rng.beta(20, 1, n), rng.random(n)
+        points.append(op.certify_from_correctness(grades, confidence, target_accuracy=0.9))
+    assert np.mean([point.is_certified for point in points]) >= 0.95
+    assert np.mean([point.expert_load for point in points]) < 0.05
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_grades_that_just_miss_are_rarely_certified(n):
+    """Two grades, so that the bound has little slack, and a mean just below the target."""
+    rng, certified = np.random.default_rng(0), 0
+    for _ in range(ROUNDS):
+        grades = np.where(rng.random(n) < 0.898, 1.0, 0.01)
+        point = op.certify_from_correctness(grades, rng.random(n), target_accuracy=0.9)
+        certified += point.is_certified
+    assert certified / ROUNDS <= limit(0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -10,17 +11,60 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from expertload.operating_point._risk_tests import allowed_errors, least_cases
-from expertload.operating_point.ladder import first_step, start_count
+from expertload.operating_point._risk_tests import allowed_errors, least_cases, p_values
+from expertload.operating_point.starts import first_step, grant, plan_starts
+
+TARGETS, LEVELS = st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2])
 
 
-@given(st.integers(1, 5000), st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2]))
-def test_the_first_test_can_pass_and_leaves_room(n, target, level):
-    start, least = start_count(n, target, level), least_cases(target, level)
-    assert least <= start <= max(least, n // 2)
-    # It is the smallest number of cases that allows as many errors.
-    assert allowed_errors(start, target, level) >= 0
-    assert allowed_errors(start - 1, target, level) < allowed_errors(start, target, level)
+@given(st.integers(1, 200_000), TARGETS, LEVELS)
+def test_every_beginning_can_pass_and_leaves_room(n, target, level):
+    starts = plan_starts(n, target, level)
+    for count, share, least in starts:
+        assert least == least_cases(target, share)
+        assert least <= count <= max(least, n // 2)
+        # It is the smallest number of cases that allows as many errors.
+        assert allowed_errors(count, target, share) >= 0
+        assert allowed_errors(count - 1, target, share) < allowed_errors(count, target, share)
+    counts = [start.n_cases for start in starts]
+    assert counts == sorted(counts)
+    assert counts[-1] >= min(n // 8, 3 * least_cases(target, level))
+
+
+@given(st.integers(1, 10**9), TARGETS, LEVELS, st.booleans())
+def test_the_levels_of_the_beginnings_add_up(n, target, level, graded):
+    """To the level, or where there are several to what their dependence leaves of it."""
+    shares = [start.level for start in plan_starts(n, target, level, graded=graded)]
+    whole = sum(shares)
+    assert whole / (1 - whole) <= level * (1 + 1e-12) or shares == [level]
+    assert whole >= level / (1 + level) * (1 - 1e-12)
+
+
+def test_few_cases_have_one_beginning_and_many_have_several():
+    assert [s.n_cases for s in plan_starts(900, 0.95, 0.05)] == [234]
+    many = [s.n_cases for s in plan_starts(50_000, 0.95, 0.05)]
+    assert len(many) == 4
+    assert many[0] < 250 < 20_000 < many[-1] <= 25_000
+
+
+@given(st.integers(20, 10**6), TARGETS, LEVELS)
+def test_grades_begin_where_their_own_bound_can_pass(n, target, level):
+    """At six tenths of the missing grades allowed, unless half of all cases are too few for it."""
+    for count, share, least in plan_starts(n, target, level, graded=True)[:1]:
+        assert least <= count <= max(least, n // 2)
+        missing = np.array([0.6 * (1 - target) * count])
+        p = p_values(missing, np.array([float(count)]), target=target, graded=True)[0]
+        assert p <= level * (1 + 1e-9) or count == max(least, n // 2)
+        assert share <= level
+
+
+def test_levels_are_granted_where_the_beginnings_fall():
+    starts = plan_starts(20_000, 0.95, 0.05)
+    granted = grant(np.arange(1.0, 20_001.0), starts)
+    assert np.flatnonzero(granted).tolist() == [start.n_cases - 1 for start in starts]
+    tied = grant(np.array([15_000.0, 20_000.0]), starts)
+    assert tied[0] == pytest.approx(sum(start.level for start in starts))
+    assert tied[1] == 0
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 60), st.data())
@@ -35,43 +79,65 @@ def test_the_first_step_is_the_loosest_within_the_start(sizes, start, data):
         assert step == len(within)
 
 
-def passing_probability(n_top, n_rest, accuracy_top, accuracy_rest, allowed):
-    """P(errors <= allowed) for two kinds of cases; `n_rest` and `allowed` are arrays."""
-    total = np.zeros(len(n_rest))
-    for errors in range(n_top + 1):
-        chance = binom.pmf(errors, n_top, 1 - accuracy_top)
-        total += chance * binom.cdf(allowed - errors, n_rest, 1 - accuracy_rest)
-    return total
+@functools.cache
+def allowed(n, target, level):
+    """The most errors that pass, for each number of cases up to n."""
+    return np.array([allowed_errors(k, target, level) if k and level else -1 for k in range(n + 1)])
 
 
-def chance_of_a_wrong_certificate(n, target, level, start, top, rest, accuracy_top, accuracy_rest):
+def chance_of_a_wrong_certificate(n, target, starts, top, rest, accuracy_top, accuracy_rest):
     """Exact, for two confidences: `top` over-confident, `rest` heavily shared and just missing.
 
     Both thresholds miss the target, so that passing any test breaks the promise.
     """
-    least = least_cases(target, level)
-    allowed = np.array([allowed_errors(k, target, level) if k else -1 for k in range(n + 1)])
     broken = 0.0
     for n_top in range(n + 1):
         chance_top = binom.pmf(n_top, n, top)
         if chance_top < 1e-10:
             continue
         n_rest = np.arange(n - n_top + 1)
-        accepted = n_top + n_rest
         chance = chance_top * binom.pmf(n_rest, n - n_top, rest / (1 - top))
-        both = passing_probability(n_top, n_rest, accuracy_top, accuracy_rest, allowed[accepted])
-        alone = binom.cdf(allowed[n_top], n_top, 1 - accuracy_top)
-        at_top = (accepted > start) & (n_top >= least)
-        broken += (chance * np.where(at_top, alone, np.where(accepted >= least, both, 0))).sum()
+        level_top, level_both = granted_to(n_top, n_top + n_rest, starts)
+        for levels in set(zip(level_top, level_both, strict=True)):
+            rows = (level_top == levels[0]) & (level_both == levels[1])
+            most_top = allowed(n, target, levels[0])[n_top]
+            most = allowed(n, target, levels[1])[n_top + n_rest[rows]]
+            total = np.full(rows.sum(), binom.cdf(most_top, n_top, 1 - accuracy_top))
+            for errors in range(most_top + 1, n_top + 1):
+                at_top = binom.pmf(errors, n_top, 1 - accuracy_top)
+                total += at_top * binom.cdf(most - errors, n_rest[rows], 1 - accuracy_rest)
+            broken += (chance[rows] * total).sum()
     return broken
 
 
-@pytest.mark.parametrize(("target", "level"), [(0.5, 0.2), (0.7, 0.1), (0.8, 0.1), (0.9, 0.1)])
-def test_a_shared_confidence_under_an_over_confident_top(target, level):
+def granted_to(n_top, accepted, starts):
+    """The levels that begin at the top, and at both confidences, for arrays of `accepted`."""
+    at_top, at_both = np.zeros(len(accepted)), np.zeros(len(accepted))
+    for start, level, least in starts:
+        begins_at_top = (accepted > start) & (n_top >= least)
+        at_top += np.where(begins_at_top, level, 0.0)
+        at_both += np.where(~begins_at_top & (accepted >= least), level, 0.0)
+    return at_top, at_both
+
+
+@pytest.mark.parametrize(
+    ("target", "level", "times", "n_starts"),
+    [
+        (0.5, 0.2, 10, 1),
+        (0.7, 0.1, 10, 1),
+        (0.8, 0.1, 10, 1),
+        (0.9, 0.1, 10, 1),
+        (0.5, 0.2, 20, 2),
+        (0.7, 0.1, 20, 2),
+        (0.8, 0.1, 20, 2),
+    ],
+)
+def test_a_shared_confidence_under_an_over_confident_top(target, level, times, n_starts):
     """The corner the argument leaves out: stays within the level, by exact computation."""
     least = least_cases(target, level)
-    n = 10 * least
-    start = start_count(n, target, level)
+    n = times * least
+    starts = plan_starts(n, target, level)
+    assert len(starts) == n_starts
     worst = 0.0
     for size, gap, lift in itertools.product((0.6, 1.0, 1.4), (0.02, 0.1, 0.3), (0.1, 0.5, 1.0)):
         top, accuracy_rest = size * least / n, target + lift * (1 - target)
@@ -80,7 +146,7 @@ def test_a_shared_confidence_under_an_over_confident_top(target, level):
             worst = max(
                 worst,
                 chance_of_a_wrong_certificate(
-                    n, target, level, start, top, rest, target - gap, accuracy_rest
+                    n, target, starts, top, rest, target - gap, accuracy_rest
                 ),
             )
     assert 0.2 * level < worst <= level

@@ -19,20 +19,31 @@ def accepted_and_wrong(correct, confidence, threshold):
     return len(accepted), sum(1 - int(c) for c in accepted)
 
 
-def fixed_sequence(correct, confidence, thresholds, *, target, error_level, start, least):
-    """(threshold, accepted, errors, p, passed) of each test, strict to loose."""
-    counts = [accepted_and_wrong(correct, confidence, t)[0] for t in thresholds]
+def begins(counts, start, least):
+    """The index of the loosest count of at most `start`, the next one if it is below `least`."""
     at_most = [i for i, count in enumerate(counts) if count <= start]
-    begin = at_most[-1] if at_most else 0
-    if at_most and counts[begin] < least:
-        begin += 1
-    tests = []
-    for threshold in thresholds[begin:]:
+    if not at_most:
+        return 0
+    return at_most[-1] + 1 if counts[at_most[-1]] < least else at_most[-1]
+
+
+def fixed_sequence(correct, confidence, thresholds, *, target, starts):
+    """(threshold, accepted, errors, p, passed) of each test, strict to loose.
+
+    `starts` are (number of cases, level, least). A level goes on from test to test while they pass,
+    and is joined by what begins on the way.
+    """
+    counts = [accepted_and_wrong(correct, confidence, t)[0] for t in thresholds]
+    tests, level = [], 0.0
+    for row, threshold in enumerate(thresholds):
+        level += sum(share for start, share, least in starts if begins(counts, start, least) == row)
+        if not level:
+            continue
         accepted, errors = accepted_and_wrong(correct, confidence, threshold)
         p = binomial_tail(errors, accepted, 1 - Fraction(target)) if accepted else 1.0
-        tests.append((threshold, accepted, errors, p, p <= error_level))
-        if p > error_level:
-            break
+        tests.append((threshold, accepted, errors, p, p <= level))
+        if p > level:
+            level = 0.0
     return tests
 
 

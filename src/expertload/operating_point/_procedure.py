@@ -19,12 +19,11 @@ from expertload.operating_point.ladder import (
     at_counts,
     at_thresholds,
     bisection_rounds,
+    descend,
     every_threshold,
-    first_step,
     spaced_counts,
-    start_count,
-    until_first_failure,
 )
+from expertload.operating_point.starts import grant, plan_starts
 
 __all__ = ["Request", "certify_cases"]
 
@@ -67,10 +66,12 @@ def run_tests(table: Tally, request: Request, *, graded: bool) -> Ladder:
 def _fixed_sequence(table: Tally, request: Request, *, graded: bool) -> Ladder:
     target, level = request.target, request.error_level
     steps, expected = _ladder(table, request)
-    start = start_count(int(table.total), target, level)
-    steps = steps.take(slice(first_step(expected, start, least_cases(target, level)), None))
+    if request.thresholds is not None and len(expected) == 1:
+        granted = np.array([level])  # one threshold needs no sequence
+    else:
+        granted = grant(expected, plan_starts(int(table.total), target, level, graded=graded))
     p_value = p_values(steps.n_errors, steps.n_accepted, target=target, graded=graded)
-    return _sequence(steps, p_value, level)
+    return _descent(steps, p_value, granted)
 
 
 def _joint(table: Tally, request: Request, *, graded: bool) -> Ladder:
@@ -78,12 +79,14 @@ def _joint(table: Tally, request: Request, *, graded: bool) -> Ladder:
     steps, _ = _ladder(table, request)
     all_cases = np.full(len(steps.n_errors), table.total)
     p_value = p_values(steps.n_errors, all_cases, target=request.target, graded=graded)
-    return _sequence(steps, p_value, request.error_level)
+    at_the_top = np.zeros(len(p_value))
+    at_the_top[0] = request.error_level
+    return _descent(steps, p_value, at_the_top)
 
 
-def _sequence(steps: Steps, p_value: FloatArray, level: float) -> Ladder:
-    n_tests, passed = until_first_failure(p_value, level)
-    return Ladder(*steps.take(slice(n_tests)), p_value[:n_tests], passed)
+def _descent(steps: Steps, p_value: FloatArray, granted: FloatArray) -> Ladder:
+    rows, passed = descend(p_value, granted)
+    return Ladder(*steps.take(rows), p_value[rows], passed)
 
 
 def _bonferroni(table: Tally, request: Request, *, graded: bool) -> Ladder:

@@ -15,7 +15,7 @@ from scipy.special import bdtr, xlogy
 
 from expertload._typing import FloatArray
 
-__all__ = ["allowed_errors", "cases_for_errors", "least_cases", "p_values"]
+__all__ = ["allowed_errors", "cases_at_rate", "cases_for_errors", "least_cases", "p_values"]
 
 
 def p_values(
@@ -34,17 +34,25 @@ def _binomial(n_errors: FloatArray, n_cases: FloatArray, rate: float) -> FloatAr
 
 def _hoeffding_bentkus(n_errors: FloatArray, n_cases: FloatArray, rate: float) -> FloatArray:
     """Bound the chance of so small a loss, for losses anywhere in [0, 1]."""
-    mean = np.minimum(n_errors / n_cases, rate)
-    divergence = xlogy(mean, mean / rate) + xlogy(1 - mean, (1 - mean) / (1 - rate))
+    mean: FloatArray = np.minimum(n_errors / n_cases, rate)
     # Sums of grades carry rounding, which must not lift a whole number to the next one.
     whole = np.ceil(n_errors - 1e-9 * np.maximum(n_errors, 1))
     bentkus = math.e * _binomial(np.minimum(whole, n_cases), n_cases, rate)
-    bound: FloatArray = np.minimum(np.exp(-n_cases * divergence), bentkus)
+    bound: FloatArray = np.minimum(np.exp(-n_cases * _divergence(mean, rate)), bentkus)
     return np.minimum(bound, 1.0)
 
 
+def _divergence(mean: FloatArray, rate: float) -> FloatArray:
+    """Of a coin that shows `mean` from one that shows `rate` (Kullback-Leibler)."""
+    nats: FloatArray = xlogy(mean, mean / rate) + xlogy(1 - mean, (1 - mean) / (1 - rate))
+    return nats
+
+
 def least_cases(target: float, error_level: float) -> int:
-    """The fewest cases that can pass a test: all right, and enough of them."""
+    """The fewest cases that can pass a test: all right, and enough of them.
+
+    Without an error the bound for grades is the binomial tail, so that this is true of both.
+    """
     return cases_for_errors(0, target, error_level)
 
 
@@ -69,3 +77,10 @@ def allowed_errors(n_cases: int, target: float, error_level: float) -> int:
         passes = bdtr(middle, n_cases, 1 - target) <= error_level
         fewest, most = (middle, most) if passes else (fewest, middle)
     return fewest
+
+
+def cases_at_rate(error_rate: float, target: float, error_level: float) -> int:
+    """As many graded cases as pass at this rate of missing grades, below the one allowed."""
+    return math.ceil(
+        -math.log(error_level) / float(_divergence(np.asarray(error_rate), 1 - target))
+    )

@@ -53,8 +53,8 @@ def certify(
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
     method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
-        "fixed_sequence" tests from strict to loose, each time at the full level, and stops at the
-        first failure; the most powerful where accuracy rises with confidence.
+        "fixed_sequence" tests from strict to loose until a failure, from several beginnings where
+        there are cases enough; the most powerful where accuracy rises with confidence.
         "bonferroni" tests some thresholds apart and shares the level among them; it can step
         over a top region that is over-confident.
         "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds;
@@ -81,9 +81,10 @@ def certify(
 
     Notes
     -----
-    Whether the tests may use the confidences of the calibration cases, and where they begin, is
-    argued in `expertload.operating_point.ladder`. Graded correctness is tested by the
-    Hoeffding-Bentkus bound, which is valid but needs more cases.
+    Whether the tests may use the confidences of the calibration cases is argued in
+    `expertload.operating_point.ladder`, where they begin in `expertload.operating_point.starts`.
+    Graded correctness is tested by the Hoeffding-Bentkus bound, which is valid but needs more
+    cases.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def certify(
     >>> y_true = rng.random(2000) < y_proba
     >>> point = operating_point.certify(y_true, y_proba, target_accuracy=0.95)
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}, accuracy {point.accuracy:.3f}")
-    0.914, load 0.533, accuracy 0.962
+    0.916, load 0.538, accuracy 0.963
     """
     caller = "certify"
     check_unweighted(sample_weight, caller)
