@@ -205,4 +205,4 @@ def test_uncertified_points_keep_their_words(tmp_path):
     assert again.guarantee == point.guarantee
     low = op.certify_from_correctness(np.arange(100) % 2, np.ones(100), target_accuracy=0.9)
     low.save(tmp_path / "p.json")
-    assert "too many wrong" in op.load_operating_point(tmp_path / "p.json").guarantee
+    assert "the accuracy is too low." in op.load_operating_point(tmp_path / "p.json").guarantee

@@ -11,7 +11,11 @@ from expertload._tally import Tally, tally
 from expertload._typing import BoolArray, FloatArray
 from expertload._validation import Cases
 from expertload.operating_point._risk_tests import least_cases, p_values
-from expertload.operating_point._sufficiency import sufficient_cases, target_within_reach
+from expertload.operating_point._sufficiency import (
+    enlarged,
+    sufficient_cases,
+    target_within_reach,
+)
 from expertload.operating_point.certified import CertifiedPoint, Method, Reason, Risk
 from expertload.operating_point.ladder import (
     Ladder,
@@ -153,11 +157,16 @@ def _point(table: Tally, request: Request, ladder: Ladder, row: int) -> Certifie
 
 
 def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) -> CertifiedPoint:
-    def certifies(target: float) -> bool:
+    def reaches(target: float) -> bool:
         lower = request._replace(target=target)
         return bool(run_tests(table, lower, graded=graded).passed.any())
 
-    enough = _enough(table, request)
+    def suffices(n_cases: int) -> bool:
+        larger = enlarged(table, n_cases, graded=graded)
+        return bool(run_tests(larger, request, graded=graded).passed.any())
+
+    reason = _reason(table, request, ladder, graded=graded)
+    hopeless = reason == "accuracy_too_low"
     return CertifiedPoint(
         threshold=math.inf,
         n_accepted=0.0,
@@ -168,33 +177,49 @@ def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) ->
         confidence_level=1 - request.error_level,
         method=request.method,
         risk=request.risk,
-        reason=_reason(table, request, enough, graded=graded),
-        sufficient_cases=enough if enough is not None and enough > table.total else None,
-        target_within_reach=target_within_reach(certifies, target=request.target),
+        reason=reason,
+        sufficient_cases=None
+        if hopeless
+        else sufficient_cases(suffices, n_cases=int(table.total), least=_least(table, request)),
+        target_within_reach=target_within_reach(reaches, target=request.target),
         ladder=ladder,
     )
 
 
-def _enough(table: Tally, request: Request) -> int | None:
-    """Return about how many cases would do; this many and fewer are no answer."""
-    target, level, n_cases = request.target, request.error_level, int(table.total)
-    if n_cases < least_cases(target, level):
-        return least_cases(target, level)
-    steps = every_threshold(table)
-    if request.risk == "joint":  # of whose steps only the first matters, and all cases count
-        steps = steps.take(slice(1))._replace(n_accepted=np.array([table.total]))
-    return sufficient_cases(steps, n_cases, target=target, error_level=level)
+def _least(table: Tally, request: Request) -> int:
+    """Return the fewest accepted cases that can pass any of the tests."""
+    if request.method == "fixed_sequence":
+        n_shares = 1
+    elif request.method == "sgr":
+        n_shares = bisection_rounds(int(table.total))
+    elif request.thresholds is None and request.ladder_scores is None:
+        n_shares = N_BONFERRONI_STEPS
+    else:
+        n_shares = len(_ladder(table, request)[0].threshold)
+    return least_cases(request.target, request.error_level / n_shares)
 
 
-def _reason(table: Tally, request: Request, enough: int | None, *, graded: bool) -> Reason:
-    if table.total < least_cases(request.target, request.error_level):
+def _reason(table: Tally, request: Request, ladder: Ladder, *, graded: bool) -> Reason:
+    """Say why nothing passed, of the thresholds that were to be tested."""
+    least, steps = _least(table, request), _ladder(table, request)[0]
+    if table.total < least:
         return "too_few_cases"
-    if request.method == "fixed_sequence" and request.risk == "selective":
-        steps = every_threshold(table)
-        alone = p_values(steps.n_errors, steps.n_accepted, target=request.target, graded=graded)
-        if (alone <= request.error_level).any():
-            return "over_confident_top"
-    return "accuracy_too_low" if enough is None else "not_enough_evidence"
+    if request.risk == "joint":  # of which only the first step matters, and all cases count
+        steps = steps.take(slice(1))._replace(n_accepted=np.array([table.total]))
+    if steps.n_accepted[-1] < least:
+        return "too_few_accepted"
+    if request.method == "fixed_sequence" and _passes_further_down(steps, request, ladder, graded):
+        return "over_confident_top"
+    testable = steps.take(np.flatnonzero(steps.n_accepted >= least))
+    reached = testable.n_errors < testable.n_accepted * (1 - request.target)
+    return "not_enough_evidence" if reached.any() else "accuracy_too_low"
+
+
+def _passes_further_down(steps: Steps, request: Request, ladder: Ladder, graded: bool) -> bool:
+    """Return whether a looser threshold than the first tested would pass a test of its own."""
+    below = steps.take(np.flatnonzero(steps.threshold < ladder.threshold[:1].max(initial=-np.inf)))
+    alone = p_values(below.n_errors, below.n_accepted, target=request.target, graded=graded)
+    return bool((alone <= request.error_level).any())
 
 
 def _all_errors(table: Tally) -> float:

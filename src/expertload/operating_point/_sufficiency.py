@@ -2,6 +2,7 @@
 
 Both answers are indications, read from the same data as the failure: how many cases would do if
 the observed accuracy were the true one, and which lower target these data would have certified.
+Both are found by running the tests again, so that what is said is what they would do.
 """
 
 from __future__ import annotations
@@ -11,51 +12,43 @@ from collections.abc import Callable
 
 import numpy as np
 
-from expertload.operating_point._risk_tests import cases_for_errors, least_cases
-from expertload.operating_point.ladder import Steps, at_counts, spaced_counts
+from expertload._tally import Tally, from_the_top
+from expertload._typing import FloatArray
 
-__all__ = ["sufficient_cases", "target_within_reach"]
+__all__ = ["enlarged", "sufficient_cases", "target_within_reach"]
 
-N_CANDIDATES = 32
 TARGETS_PER_UNIT = 1000
-# An error rate within a hundredth of the allowed one would take more cases than anyone has.
-LEAST_MARGIN = 0.01
+# More than this many times the cases at hand, or the fewest that can pass, is no advice.
+MOST_TIMES = 1000
 
 
-def sufficient_cases(
-    steps: Steps, n_cases: int, *, target: float, error_level: float
-) -> int | None:
-    """Return about how many cases in all would certify the target at the best of some steps.
-
-    None where the accuracy observed exceeds the target nowhere by a margin worth the name; at most
-    `n_cases` where a step would pass a test of its own already.
-    """
-    least = least_cases(target, error_level)
-    rows = at_counts(steps, spaced_counts(n_cases, least, N_CANDIDATES))
-    rate, share = rows.n_errors / rows.n_accepted, rows.n_accepted / n_cases
-    worth = rate < (1 - target) * (1 - LEAST_MARGIN)
-    if not worth.any():
-        return None
-    # The cases needed fall with the square of the margin: enough to tell which step is best.
-    best = int(np.argmax(np.where(worth, share * (1 - target - rate) ** 2, 0.0)))
-    needed = _accepted_needed(float(rate[best]), target, error_level)
-    return math.ceil(needed / float(share[best]))
+def enlarged(table: Tally, n_cases: int, *, graded: bool) -> Tally:
+    """Return what more cases of the same kind would be, errors rounded up."""
+    times = n_cases / table.total
+    weight = _differences(np.rint(from_the_top(table.weight) * times))
+    if graded:
+        return Tally(table.confidence, weight, weight * table.grade)
+    errors = from_the_top(table.weight - table.correct) * times
+    wrong = np.minimum(_differences(np.ceil(errors - 1e-9 * np.maximum(errors, 1))), weight)
+    return Tally(table.confidence, weight, weight - wrong)
 
 
-def _accepted_needed(error_rate: float, target: float, error_level: float) -> int:
-    """Return the fewest accepted cases that pass with as many errors as the rate predicts."""
+def _differences(from_top: FloatArray) -> FloatArray:
+    rows: FloatArray = from_top - np.append(from_top[1:], 0.0)
+    return rows
 
-    def enough(n_errors: int) -> bool:
-        return error_rate * cases_for_errors(n_errors, target, error_level) <= n_errors
 
-    most = 1
-    while not enough(most):
-        most *= 2
-    fewest = -1 if most == 1 else most // 2
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        fewest, most = (fewest, middle) if enough(middle) else (middle, most)
-    return cases_for_errors(most, target, error_level)
+def sufficient_cases(certifies: Callable[[int], bool], *, n_cases: int, least: int) -> int | None:
+    """Return about how many cases would do, None if not even very many would."""
+    short, enough = n_cases, max(n_cases + 1, least)
+    while not certifies(enough):
+        short, enough = enough, 2 * enough
+        if enough > MOST_TIMES * max(n_cases, least):
+            return None
+    while enough - short > max(1, enough // 100):
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if certifies(middle) else (middle, enough)
+    return enough
 
 
 def target_within_reach(certifies: Callable[[float], bool], *, target: float) -> float | None:

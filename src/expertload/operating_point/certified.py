@@ -6,13 +6,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from expertload.operating_point.ladder import Ladder
-from expertload.operating_point.point import OperatingPoint, digits
+from expertload.operating_point.point import OperatingPoint, digits, quantity
 
 __all__ = ["CertifiedPoint"]
 
 Method = Literal["fixed_sequence", "bonferroni", "sgr"]
 Risk = Literal["selective", "joint"]
-Reason = Literal["too_few_cases", "over_confident_top", "not_enough_evidence", "accuracy_too_low"]
+Reason = Literal[
+    "too_few_cases",
+    "too_few_accepted",
+    "over_confident_top",
+    "not_enough_evidence",
+    "accuracy_too_low",
+]
 
 CONDITIONS = (
     "This holds for new cases drawn as the calibration cases were, and for a model that was not "
@@ -35,8 +41,9 @@ class CertifiedPoint(OperatingPoint):
         How the thresholds were tested.
     risk : {"selective", "joint"}
         Whether the target is for the accepted cases, or for model and perfect experts together.
-    reason : {"too_few_cases", "over_confident_top", "not_enough_evidence", "accuracy_too_low"}
-        Why nothing was certified, None where something was.
+    reason : str or None
+        Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
+        "not_enough_evidence" or "accuracy_too_low"; None where something was.
     sufficient_cases : int or None
         About how many calibration cases would suffice if the observed accuracy is the true one.
     target_within_reach : float or None
@@ -89,34 +96,40 @@ class CertifiedPoint(OperatingPoint):
     def _cause(self) -> str:
         first = self._first_test
         if self.reason == "too_few_cases":
-            return f"{self.n_cases:g} case(s) are too few, even if all were right."
+            return f"{quantity(self.n_cases)} case(s) are too few, even if all were right."
+        if self.reason == "too_few_accepted":
+            return "the thresholds to test accept too few of the cases, even if all were right."
         if self.reason == "over_confident_top":
             return (
-                f"among the most confident cases are too many errors to be sure ({first} wrong), "
-                "and a sequence of tests cannot step over them, although looser thresholds would "
-                "pass alone. Hint: recalibrate the model if it is over-confident, or use "
-                "method='bonferroni', which tests thresholds apart."
+                f"among the most confident cases are too many errors to be sure{first}, and the "
+                "sequence of tests ended there, although a looser threshold would pass alone. "
+                "Hint: recalibrate the model if it is over-confident, or use method='bonferroni', "
+                "which tests thresholds apart."
             )
         if self.reason == "accuracy_too_low":
-            return f"the accuracy is too low (of the most confident, {first} wrong)."
-        return f"the accuracy may be high enough, but this could be luck ({first} wrong)."
+            return f"the accuracy is too low{first}."
+        return f"the accuracy may be high enough, but this could be luck{first}."
 
     @property
     def _first_test(self) -> str:
+        """The strictest threshold tested, in brackets; nothing where the tests were not kept."""
         if self.ladder is None or not len(self.ladder.threshold):
-            return "too many"
-        return f"{self.ladder.n_errors[0]:g} of {self.ladder.n_accepted[0]:g}"
+            return ""
+        errors, accepted = self.ladder.n_errors[0], self.ladder.n_accepted[0]
+        return f" ({quantity(errors)} of the {quantity(accepted)} most confident wrong)"
 
     @property
     def _more_cases(self) -> str:
         if self.sufficient_cases is None:
             return ""
-        return f"About {self.sufficient_cases} cases would suffice at the accuracy observed."
+        return (
+            f"About {quantity(self.sufficient_cases)} cases would suffice at the accuracy observed."
+        )
 
     @property
     def _lower_target(self) -> str:
         if self.target_within_reach is None:
-            return "No lower target is within reach of these data."
+            return "No lower target that was tried is within reach of these data."
         return (
             f"A target of {self.target_within_reach:.6g} is within reach of these data (having "
             "looked, certify it on fresh ones)."

@@ -185,11 +185,12 @@ class OperatingPoint:
 
     def __str__(self) -> str:
         if self.accuracy is None:
-            return f"Delegate everything: all {self.n_cases:g} cases go to experts."
+            return f"Delegate everything: all {quantity(self.n_cases)} cases go to experts."
         return (
             f"Accept at confidence >= {digits(self.threshold)}: {1 - self.expert_load:.1%} of "
             f"cases decided automatically, {self.accuracy:.1%} of them right; "
-            f"{self.expert_load:.1%} delegated ({self.n_delegated:g} of {self.n_cases:g})."
+            f"{self.expert_load:.1%} delegated "
+            f"({quantity(self.n_delegated)} of {quantity(self.n_cases)})."
         )
 
 
@@ -217,3 +218,15 @@ def digits(threshold: float) -> str:
     """Six digits, or all of them where six would say 1 of something that is not."""
     text = f"{threshold:.6g}"
     return text if text != "1" or threshold == 1 else repr(threshold)
+
+
+def quantity(number: float) -> str:
+    """Write a count whole, however large; a sum of weights or grades in six digits or whole.
+
+    Examples
+    --------
+    >>> quantity(1500000.0), quantity(3.25), quantity(1234567.8)
+    ('1500000', '3.25', '1234568')
+    """
+    is_whole = float(number).is_integer() or abs(number) >= 1e5
+    return f"{number:.0f}" if is_whole else f"{number:.6g}"

@@ -48,6 +48,7 @@ WORDS = {
     "risk": {"selective", "joint"},
     "reason": {
         "too_few_cases",
+        "too_few_accepted",
         "over_confident_top",
         "not_enough_evidence",
         "accuracy_too_low",
