@@ -185,3 +185,16 @@ def test_any_cases_add_up(rows):
     accepted = sum(g.n_accepted for g in found.groups)
     assert accepted == found.operating_point.n_accepted
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_sums_of_weights_are_called_so():
+    rng = np.random.default_rng(0)
+    confidence = rng.random(400)
+    correct = rng.random(400) < 0.7 + 0.3 * confidence
+    weighted = evaluate_from_correctness(
+        correct, confidence, sample_weight=np.full(400, 5000.25), target_accuracy=0.9
+    )
+    assert "of a sum of weights of 2000100)" in weighted.guarantee
+    assert "examined" not in weighted.guarantee
+    counted = evaluate_from_correctness(correct, confidence, target_accuracy=0.9)
+    assert "of the 400 examined)" in counted.guarantee

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from expertload.display._style import percent
 from expertload.operating_point import CertifiedPoint, OperatingPoint
 from expertload.operating_point.certified import CONDITIONS, Method
-from expertload.operating_point.point import digits
+from expertload.operating_point.point import digits, quantity
 
 __all__ = ["Settled", "Source", "settle_point"]
 
@@ -66,13 +66,15 @@ def _described(
         return Settled(point, certification, f"{refusal}, and none does on these.", why)
     seen = (
         f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
-        f"right in {percent(point.accuracy)} of decisions, with {_seen(point)} left to experts."
+        f"right in {percent(point.accuracy)} of decisions, with "
+        f"{_seen(point, is_weighted=source.is_weighted)} left to experts."
     )
     return Settled(point, certification, seen, why)
 
 
-def _seen(point: OperatingPoint) -> str:
-    return (
-        f"{percent(point.expert_load)} of all cases ({point.n_delegated:g} of the "
-        f"{point.n_cases:g} examined)"
-    )
+def _seen(point: OperatingPoint, *, is_weighted: bool = False) -> str:
+    delegated, total = quantity(point.n_delegated), quantity(point.n_cases)
+    counted = f"{delegated} of the {total} examined"
+    if is_weighted:
+        counted = f"{delegated} of a sum of weights of {total}"
+    return f"{percent(point.expert_load)} of all cases ({counted})"
