@@ -187,6 +187,27 @@ def test_what_goes_wrong_is_one_sentence_and_exit_code_one(run, file, tmp_path, 
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["evaluate", "model.csv", "--out", "model.csv"],
+        ["evaluate", "model.csv", "--save-policy", "model.csv"],
+        ["evaluate", "other.csv", "model.csv", "--out", "./model.csv"],
+        ["evaluate", "model.csv", "--out", "link.html"],
+        ["evaluate", "model.csv", "--out", "new.html", "--save-policy", "new.html"],
+        ["decide", "policy.json", "model.csv", "--out", "model.csv"],
+        ["decide", "policy.json", "model.csv", "--out", "policy.json"],
+    ],
+)
+def test_nothing_is_written_over_what_is_read(run, file, tmp_path, arguments):
+    (tmp_path / "other.csv").write_bytes(file.read_bytes())
+    (tmp_path / "link.html").symlink_to(file)
+    run("evaluate", "model.csv", "--target-accuracy", 0.9, "--save-policy", "policy.json")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "would be written over" in run(*arguments, code=1).stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
         ["evaluate"],
         ["evaluate", "model.csv", "--target-accuracy", "high"],
         ["evaluate", "model.csv", "model.csv", "--save-policy", "p.json"],

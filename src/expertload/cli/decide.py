@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import Confidence, Group, Probabilities, Query
 from expertload.cli.screen import console
 
@@ -48,6 +49,8 @@ def decide(
     from expertload.predictions import ColumnNames, decide_file
 
     _check_there(policy)
+    if out is not None:
+        check_output(out, others=[policy, file])
     counts = decide_file(
         load_operating_point(policy),
         file,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import Confidence, Group, Label, Probabilities, Query
 from expertload.cli.screen import console
 
@@ -101,8 +102,10 @@ def evaluate(
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
     if name and len(name) != len(files):
         raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
-    for target in filter(None, (out, save_policy)):
-        _check_folder(target)
+    if out is not None:
+        check_output(out, others=files)
+    if save_policy is not None:
+        check_output(save_policy, others=[*files, *filter(None, [out])])
 
     from expertload.predictions import ColumnNames, read_predictions
 
@@ -161,15 +164,6 @@ def _names(files: list[Path]) -> list[str]:
     return (
         paths if len(set(paths)) == len(files) else [f"{p} ({i})" for p, i in zip(paths, count(1))]
     )
-
-
-def _check_folder(target: Path) -> None:
-    from expertload.exceptions import FileWriteError
-
-    if target.is_dir():
-        raise FileWriteError(f"{target} could not be written: it is a folder.")
-    if not target.absolute().parent.is_dir():
-        raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
 
 
 def _compare(models: dict[str, Evaluation]) -> dict[str, Comparison]:
