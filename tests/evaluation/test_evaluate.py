@@ -198,3 +198,15 @@ def test_sums_of_weights_are_called_so():
     assert "examined" not in weighted.guarantee
     counted = evaluate_from_correctness(correct, confidence, target_accuracy=0.9)
     assert "of the 400 examined)" in counted.guarantee
+
+
+def test_a_group_that_is_delegated_whole_is_not_small_for_that():
+    confidence = np.repeat([0.9, 0.1, 0.1], [500, 400, 20])
+    correct = np.append(np.ones(500), np.arange(420) % 2)
+    groups = np.repeat(["kept", "delegated", "tiny"], [500, 400, 20])
+    found = evaluate_from_correctness(correct, confidence, groups=groups, target_accuracy=0.95)
+    assert {g.name: (g.n_accepted, g.is_small) for g in found.groups} == {
+        "kept": (500, False),
+        "delegated": (0, False),
+        "tiny": (0, True),
+    }

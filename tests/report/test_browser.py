@@ -307,3 +307,25 @@ def test_few_distinct_confidences_and_nothing_reached(visit, tmp_path):
     seen.go_to(0)
     assert seen.value("accuracy") == 0.25
     assert not seen.complaints
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_lone_histogram_is_no_larger_than_one_of_two(visit, page, tmp_path, width):
+    """Confidences that are no probabilities have no reliability diagram beside it."""
+    rng = np.random.default_rng(0)
+    score = rng.normal(0, 5, 400)
+    found = evaluate_from_correctness(rng.random(400) < 1 / (1 + np.exp(-score)), score)
+    path = build_report({"m": found}, path=tmp_path / "lone.html")
+    lone = visit(path, width=width).page.locator(".pair svg:visible").bounding_box()
+    beside = visit(page, width=width).page.locator(".pair svg:visible").last.bounding_box()
+    assert lone["width"] <= beside["width"] * 1.05
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("target", [0.95, 0.952, 0.97])
+def test_the_target_is_not_written_over_the_axis(visit, tmp_path, width, target):
+    found = evaluate_from_correctness(np.ones(500), np.linspace(0, 1, 500), target_accuracy=target)
+    seen = visit(build_report({"m": found}, path=tmp_path / "right.html"), width=width)
+    label = seen.page.locator("#coc text.target").bounding_box()
+    axis = seen.page.locator("#coc .ticks text.x:visible").first.bounding_box()
+    assert label["y"] + label["height"] <= axis["y"] + 1

@@ -56,8 +56,8 @@ class GroupEvaluation:
 
     @property
     def is_small(self) -> bool:
-        """Whether too few cases are accepted to say much."""
-        return self.n_accepted < SMALL_GROUP
+        """Whether too few cases are accepted to say much; of all its cases where none is."""
+        return (self.n_accepted or self.n_cases) < SMALL_GROUP
 
 
 def evaluate_groups(
