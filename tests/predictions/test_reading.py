@@ -101,7 +101,7 @@ def test_columns_named_after_numbers_belong_to_those_labels(csv):
 def test_numbers_from_zero_are_places_among_named_columns(csv):
     found = read_predictions(csv("label,p_cat,p_dog\n0,0.9,0.1\n1,0.3,0.7\n"))
     assert found.y_true.tolist() == ["cat", "dog"]
-    with pytest.raises(LabelError, match="names no column: 1. .* of cat, dog"):
+    with pytest.raises(LabelError, match="names no column: 1 in row 1. .* of cat, dog"):
         read_predictions(csv("label,p_cat,p_dog\n1,0.9,0.1\n2,0.3,0.7\n", "b.csv"))
 
 

@@ -8,7 +8,7 @@ name does not say otherwise: numbers matched to the wrong column look like any o
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from expertload.exceptions import LabelError
@@ -88,7 +88,10 @@ def truth_number(name: str) -> int | None:
 
 
 def match_labels(labels: Collection[str], classes: Sequence[str], where: str) -> Matched:
-    """Match the distinct labels of cases to columns of two classes or more."""
+    """Match the distinct labels of cases to columns of two classes or more.
+
+    Where labels map to the rows in which they first stand, refusals name the row.
+    """
     found = match_classes(labels, classes)
     if len(found) == len(labels):
         return Matched(_plain(classes), found)
@@ -97,10 +100,11 @@ def match_labels(labels: Collection[str], classes: Sequence[str], where: str) ->
     if not found and unnumbered and all(0 <= place < len(classes) for place in places.values()):
         return Matched(tuple(classes), places)
     stranger = next(label for label in sorted(labels) if label not in found)
+    row = f" in row {labels[stranger]}" if isinstance(labels, Mapping) else ""
     raise LabelError(
-        f"A label of {where} names no column: {_shown([stranger])}. The columns of probabilities "
-        f"are of {_shown(classes)}. Hint: name each after its class, or number the classes from 0 "
-        "in the order of columns that are not named after numbers."
+        f"A label of {where} names no column: {_shown([stranger])}{row}. The columns of "
+        f"probabilities are of {_shown(classes)}. Hint: name each after its class, or number the "
+        "classes from 0 in the order of columns that are not named after numbers."
     )
 
 

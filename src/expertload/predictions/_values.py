@@ -8,6 +8,7 @@ import numpy as np
 
 from expertload._typing import AnyArray, FloatArray
 from expertload.exceptions import FileFormatError
+from expertload.predictions._checks import check_finite
 
 __all__ = ["both_classes", "grades_from", "labels_from", "names_from", "numbers_from"]
 
@@ -15,9 +16,11 @@ TRUTHS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "
 
 
 def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
-    """Return a column as numbers, or say which row holds none."""
+    """Return a column as finite numbers, or say which row holds none."""
     if values.dtype.kind in "fiub":
-        return values if values.dtype.kind == "f" else values.astype(np.float64)
+        numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
+        check_finite(numbers, column, where, first_row)
+        return numbers
     _check_present(values, column, where, first_row)
     try:
         return values.astype(np.float64)

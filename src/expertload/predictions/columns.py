@@ -84,7 +84,7 @@ class Columns:
     def __str__(self) -> str:
         parts = {
             "label": self.label,
-            "probabilities": _shortened(self.probabilities),
+            "probabilities": shortened(self.probabilities),
             "confidence": self.confidence,
             "correct": self.correct,
             "group": self.group,
@@ -201,7 +201,8 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return (text or "(none)") + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _shortened(names: tuple[str, ...]) -> str:
+def shortened(names: tuple[str, ...]) -> str:
+    """Return names with commas between them, a few where there are many."""
     if len(names) <= 4:
         return ", ".join(names)
     return f"{names[0]}, {names[1]}, ..., {names[-1]} ({len(names)} columns)"

@@ -13,6 +13,7 @@ from expertload._typing import AnyArray, FloatArray
 from expertload._validation import class_key, lone_side
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups
+from expertload.predictions._checks import check_probabilities_of
 from expertload.predictions._policy_columns import Policy, policy_columns
 from expertload.predictions._source import Source, Table, open_source
 from expertload.predictions._values import both_classes, names_from, numbers_from
@@ -143,7 +144,7 @@ def _decide(
     try:
         if not columns.probabilities:
             return policy.accepts(np.asarray(confidence), **by_group), None, np.asarray(confidence)
-        proba = _probabilities(policy, columns, numbers)
+        proba = _probabilities(policy, columns, numbers, where, first_row)
         accepted, labels = policy.decide(proba, confidence=confidence, **by_group)
     except InvalidInputError as error:
         last_row = first_row + len(next(iter(chunk.values()))) - 1
@@ -157,12 +158,18 @@ def _decide(
 
 
 def _probabilities(
-    policy: Policy, columns: Columns, numbers: Callable[[str], AnyArray]
+    policy: Policy,
+    columns: Columns,
+    numbers: Callable[[str], AnyArray],
+    where: str,
+    first_row: int,
 ) -> FloatArray:
     """Return a column a class, in the policy's order."""
     given = [numbers(name) for name in columns.probabilities]
+    proba: FloatArray = np.column_stack(given)
+    check_probabilities_of(columns, proba, where, first_row)
     if len(given) > 1:
-        return np.column_stack(given)
+        return proba
     pair = policy.origin.labels or (0, 1)
     side = lone_side(pair, columns.probabilities[0], columns.classes[0])
     return np.column_stack(both_classes(given[0], side))

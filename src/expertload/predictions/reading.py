@@ -12,6 +12,7 @@ from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload._validation import class_key, match_labels, match_lone_column
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
+from expertload.predictions._checks import check_probabilities_of
 from expertload.predictions._source import Source, Table, open_source
 from expertload.predictions._values import (
     both_classes,
@@ -162,9 +163,11 @@ def _predictions(source: Source, columns: Columns, found: Table, label: str) -> 
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
     given = labels_from(found[label], label, source.where)
     proba = [numbers_from(found[name], name, source.where) for name in columns.probabilities]
+    check_probabilities_of(columns, np.column_stack(proba), source.where)
     class_columns: tuple[str | None, ...] = columns.probabilities
     if len(proba) > 1:
-        match = match_labels(set(given), columns.classes, source.where)
+        first_rows = dict(zip(reversed(given), range(len(given), 0, -1), strict=True))
+        match = match_labels(first_rows, columns.classes, f"the column '{label}' of {source.where}")
     else:
         (column,), (name,) = columns.probabilities, columns.classes
         match = match_lone_column(set(given), column, name, where=source.where)
