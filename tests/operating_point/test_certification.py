@@ -380,6 +380,8 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
         first = point.ladder.threshold[0]
         alone = binom.cdf(wrong, accepted, 1 - target) <= 0.05
         assert alone[(asked < first) & (accepted > 0)].any()
+    if "accuracy is too low" in said:
+        assert point.sufficient_cases is None
     if "accuracy is too low" in said and point.risk == "selective":
         most_tests = max(20, len(asked), len(correct))  # a level shared by so many at most
         testable = accepted >= math.log(0.05 / most_tests) / math.log(target)
@@ -441,3 +443,10 @@ def test_a_million_cases_keep_all_their_digits():
     assert "150003 of the 1500001 most confident wrong" in point.guarantee
     accepted = op.at_threshold_from_correctness(correct, np.arange(1_500_001), threshold=1_234_567)
     assert "(1234567 of 1500001)" in str(accepted)
+
+
+def test_a_good_top_too_small_to_test_is_not_called_too_low():
+    """Fifty right of fifty at the top, where 59 can pass: more cases of the kind would do."""
+    point = op.certify_from_correctness(np.arange(100) >= 50, np.arange(100), target_accuracy=0.95)
+    assert point.reason == "not_enough_evidence"
+    assert 118 <= point.sufficient_cases <= 240

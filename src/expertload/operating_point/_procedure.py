@@ -165,8 +165,8 @@ def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) ->
         larger = enlarged(table, n_cases, graded=graded)
         return bool(run_tests(larger, request, graded=graded).passed.any())
 
-    reason = _reason(table, request, ladder, graded=graded)
-    hopeless = reason == "accuracy_too_low"
+    least = _least(table, request)
+    enough = sufficient_cases(suffices, n_cases=int(table.total), least=least)
     return CertifiedPoint(
         threshold=math.inf,
         n_accepted=0.0,
@@ -177,10 +177,8 @@ def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) ->
         confidence_level=1 - request.error_level,
         method=request.method,
         risk=request.risk,
-        reason=reason,
-        sufficient_cases=None
-        if hopeless
-        else sufficient_cases(suffices, n_cases=int(table.total), least=_least(table, request)),
+        reason=_reason(table, request, ladder, least, enough, graded=graded),
+        sufficient_cases=enough,
         target_within_reach=target_within_reach(reaches, target=request.target),
         ladder=ladder,
     )
@@ -199,9 +197,17 @@ def _least(table: Tally, request: Request) -> int:
     return least_cases(request.target, request.error_level / n_shares)
 
 
-def _reason(table: Tally, request: Request, ladder: Ladder, *, graded: bool) -> Reason:
+def _reason(
+    table: Tally,
+    request: Request,
+    ladder: Ladder,
+    least: int,
+    enough: int | None,
+    *,
+    graded: bool,
+) -> Reason:
     """Say why nothing passed, of the thresholds that were to be tested."""
-    least, steps = _least(table, request), _ladder(table, request)[0]
+    steps = _ladder(table, request)[0]
     if table.total < least:
         return "too_few_cases"
     if request.risk == "joint":  # of which only the first step matters, and all cases count
@@ -212,7 +218,7 @@ def _reason(table: Tally, request: Request, ladder: Ladder, *, graded: bool) -> 
         return "over_confident_top"
     testable = steps.take(np.flatnonzero(steps.n_accepted >= least))
     reached = testable.n_errors < testable.n_accepted * (1 - request.target)
-    return "not_enough_evidence" if reached.any() else "accuracy_too_low"
+    return "accuracy_too_low" if enough is None and not reached.any() else "not_enough_evidence"
 
 
 def _passes_further_down(steps: Steps, request: Request, ladder: Ladder, graded: bool) -> bool:

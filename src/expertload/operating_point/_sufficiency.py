@@ -18,8 +18,9 @@ from expertload._typing import FloatArray
 __all__ = ["enlarged", "sufficient_cases", "target_within_reach"]
 
 TARGETS_PER_UNIT = 1000
-# More than this many times the cases at hand, or the fewest that can pass, is no advice.
-MOST_TIMES = 1000
+# More than this many times the cases at hand, or the fewest that can pass, is no advice, and what
+# is so rare at the top that it takes them may well be luck.
+MOST_TIMES = 20
 
 
 def enlarged(table: Tally, n_cases: int, *, graded: bool) -> Tally:
