@@ -450,3 +450,12 @@ def test_a_good_top_too_small_to_test_is_not_called_too_low():
     point = op.certify_from_correctness(np.arange(100) >= 50, np.arange(100), target_accuracy=0.95)
     assert point.reason == "not_enough_evidence"
     assert 118 <= point.sufficient_cases <= 240
+
+
+def test_no_advice_rests_on_a_lucky_handful():
+    """Thirty right answers at the top of ten thousand that are right in 0.85."""
+    correct = np.arange(10_000) % 20 >= 3
+    correct[-30:] = True
+    point = op.certify_from_correctness(correct, np.arange(10_000), target_accuracy=0.95)
+    assert point.reason == "accuracy_too_low"
+    assert "would suffice" not in point.guarantee

@@ -161,11 +161,15 @@ def _nothing(table: Tally, request: Request, ladder: Ladder, *, graded: bool) ->
         lower = request._replace(target=target)
         return bool(run_tests(table, lower, graded=graded).passed.any())
 
-    def suffices(n_cases: int) -> bool:
-        larger = enlarged(table, n_cases, graded=graded)
-        return bool(run_tests(larger, request, graded=graded).passed.any())
-
     least = _least(table, request)
+    # A handful of right answers at the top is luck more often than not: no advice rests on fewer
+    # cases than a test needs, or than half of those there are.
+    solid = 0.0 if request.risk == "joint" else min(least / table.total, 0.5)
+
+    def suffices(n_cases: int) -> bool:
+        found = run_tests(enlarged(table, n_cases, graded=graded), request, graded=graded)
+        return bool((found.n_accepted[found.passed] >= solid * n_cases).any())
+
     enough = sufficient_cases(suffices, n_cases=int(table.total), least=least)
     return CertifiedPoint(
         threshold=math.inf,

@@ -61,7 +61,7 @@ from expertload.operating_point._risk_tests import (
     least_cases,
 )
 
-__all__ = ["Start", "grant", "plan_starts"]
+__all__ = ["Start"]
 
 # How many of the most confident cases the first test takes, in units of the fewest that can pass
 # without an error. With fewer, one unlucky error ends the descent; with more, a model that is good
