@@ -1,4 +1,5 @@
 import io
+import os
 import stat
 import tarfile
 import zipfile
@@ -46,6 +47,17 @@ def test_a_good_archive(tmp_path, write):
     unpack(write(tmp_path / "a", "data/x", "data/deep/y"), tmp_path / "out" / "data")
     assert (tmp_path / "out/data/deep/y").read_bytes() == CONTENT
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["data"]
+
+
+def test_a_tar_where_python_has_no_filters(tmp_path, monkeypatch):
+    """As before 3.11.4: what others may write and whose it is are not taken over."""
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    entry = tarfile.TarInfo("data/x")
+    entry.size, entry.mode, entry.uid, entry.uname = len(CONTENT), 0o4777, 4242, "nobody"
+    unpack(write_tar(tmp_path / "a", entry), tmp_path / "data")
+    found = (tmp_path / "data/x").stat()
+    assert (tmp_path / "data/x").read_bytes() == CONTENT
+    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o755, os.getuid())
 
 
 UNSAFE_NAMES = ["../evil", "data/../../evil", "/evil", "other/evil", "data\\..\\evil"]

@@ -6,6 +6,7 @@ refused, and the folder appears under its name only when it is whole.
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import tarfile
@@ -74,7 +75,14 @@ def _unpack_tar(archive: Path, staging: Path, top: str) -> None:
             if not (member.isfile() or member.isdir()):
                 raise _unsafe(archive, member.name, "a link or a device")
             _check_name(archive, member.name, top)
-        file.extractall(staging, members=members, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            file.extractall(staging, members=members, filter="data")
+        else:  # Python before 3.11.4; what a filter refuses has been refused above
+            for member in members:
+                member.mode &= 0o755
+                member.uid, member.gid = os.getuid(), os.getgid()
+                member.uname = member.gname = ""
+            file.extractall(staging, members=members)
 
 
 def _check_name(archive: Path, name: str, top: str) -> None:
