@@ -164,6 +164,19 @@ def test_results_are_of_the_recipe_that_is_there(path):
         assert {**facts, "seed": 0} in planned
 
 
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_script_trains_all_that_is_published(path):
+    """Seeds and losses of every experiment, as its commands have them."""
+    script = (ROOT / "experiments" / "evidence.sh").read_text()
+    lines = re.findall(rf"^sweep {path.stem} (.*)$", script, re.MULTILINE)
+    words = " ".join(lines).split()
+    first, last = words[words.index("--seeds") + 1].split("-")
+    assert {row.seed for row in read_rows(path)} == set(range(int(first), int(last) + 1))
+    if "--losses" in words:
+        losses = words[words.index("--losses") + 1].split(",")
+        assert {row.loss for row in read_rows(path)} == set(losses)
+
+
 def test_there_are_as_many_seeds_as_promised():
     seeds = {"retinamnist-cpu": 10, "dermamnist-cpu": 3, "cifar100-cpu": 2}
     for name, n in seeds.items():
