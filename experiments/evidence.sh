@@ -28,6 +28,7 @@ sweep retinamnist-warm-up-cpu --seeds 0-4 --tuning-seeds 0-1
 sweep retinamnist-confirmation-cpu --seeds 10-29
 sweep dermamnist-reflection-cpu --losses ce+aucoc --seeds 0-2
 sweep dermamnist-gradient-cpu --losses ce+aucoc --seeds 0-2
+sweep dermamnist-resnet20-cpu --losses ce,ce+aucoc --seeds 0-2
 sweep cifar100-lt-100-cpu --losses ce,ce+aucoc --seeds 0-4
 
 python -m results gather runs
