@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from expertload.lab.recipe import DataConfig, LossConfig, ModelConfig, RunConfig, TrainingConfig
+from expertload.lab.recipe import (
+    DataConfig,
+    LossConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+    load_recipe,
+)
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -69,3 +76,29 @@ def one_thread():
 @pytest.fixture
 def run_path(tmp_path):
     return tmp_path / "run"
+
+
+RECIPE = """
+data.name = "digits"
+model = { name = "small-cnn", options = { width = 8 } }
+[training]
+epochs = 2
+batch_size = 128
+optimiser = "adam"
+learning_rate = 0.01
+[losses]
+ce = {}
+"ce+aucoc" = { weight = [0.1, 1.0, 10.0] }
+"""
+
+
+@pytest.fixture
+def recipe_path(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture
+def recipe(recipe_path):
+    return load_recipe(recipe_path)

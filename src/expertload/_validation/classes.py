@@ -102,9 +102,9 @@ def match_labels(labels: Collection[str], classes: Sequence[str], where: str) ->
     stranger = next(label for label in sorted(labels) if label not in found)
     row = f" in row {labels[stranger]}" if isinstance(labels, Mapping) else ""
     raise LabelError(
-        f"A label of {where} names no column: {_shown([stranger])}{row}. The columns of "
-        f"probabilities are of {_shown(classes)}. Hint: name each after its class, or number the "
-        "classes from 0 in the order of columns that are not named after numbers."
+        f"A label of {where} names no column: {name_some([stranger])}{row}. The columns of "
+        f"probabilities are of {name_some(classes)}. Hint: name each after its class, or number "
+        "the classes from 0 in the order of columns that are not named after numbers."
     )
 
 
@@ -114,8 +114,8 @@ def match_lone_column(labels: Collection[str], column: str, name: str, *, where:
     if pair is None:
         raise LabelError(
             f"One column of probabilities, '{column}' of {where}, tells two classes apart. Got the "
-            f"labels {_shown(sorted(labels))}. Hint: give each class a column, named after it, or "
-            "number two classes 0 and 1."
+            f"labels {name_some(sorted(labels))}. Hint: give each class a column, named after it, "
+            "or number two classes 0 and 1."
         )
     side = lone_side(pair, column, name)
     if side is None:
@@ -143,7 +143,7 @@ def refuse_lone_column(pair: Sequence[ClassName], column: str, where: str) -> No
     """Raise because one cannot tell which class a lone column is of."""
     raise LabelError(
         f"Of which class '{column}' of {where} holds the probability cannot be told: the classes "
-        f"are {_shown(pair)}. Hint: name it after one of them, p_{pair[1]} for instance."
+        f"are {name_some(pair)}. Hint: name it after one of them, p_{pair[1]} for instance."
     )
 
 
@@ -162,7 +162,7 @@ def number_classes(names: Sequence[str], caller: str) -> list[int]:
     if any(number is not None for number in numbers):
         raise LabelError(
             f"The labels that {caller} reads are numbers, and cannot be matched to columns of "
-            f"{_shown(names)}. Hint: pass labels=[...] that names the classes in order."
+            f"{name_some(names)}. Hint: pass labels=[...] that names the classes in order."
         )
     return list(range(len(names)))
 
@@ -195,7 +195,8 @@ def _plain(classes: Sequence[str]) -> tuple[ClassName, ...]:
     return numbers if len(set(numbers)) == len(classes) else tuple(classes)
 
 
-def _shown(names: Sequence[object]) -> str:
+def name_some(names: Sequence[object]) -> str:
+    """Return names with commas between them, the first few where there are many."""
     texts = [" ".join(str(name).split()) for name in names]
     texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
     more = f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""

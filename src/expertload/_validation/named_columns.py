@@ -16,6 +16,7 @@ from expertload._validation.arrays import as_array
 from expertload._validation.classes import (
     ClassName,
     match_classes,
+    name_some,
     truth_number,
     whole_number,
     without_prefix,
@@ -112,7 +113,7 @@ def _check_all_named(
     if stranger is not None:
         raise LabelError(
             f"{what} names no column of the frame: {stranger}. Others do; its columns are "
-            f"{', '.join(names[:8])}. Hint: name every column after its class, or pass an array."
+            f"{name_some(names)}. Hint: name every column after its class, or pass an array."
         )
 
 

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from expertload._validation import lone_side, match_classes, refuse_lone_column, whole_number
+from expertload._validation import (
+    lone_side,
+    match_classes,
+    name_some,
+    refuse_lone_column,
+    whole_number,
+)
 from expertload.exceptions import FileFormatError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
 from expertload.predictions.columns import (
@@ -95,8 +101,9 @@ def _probabilities(
         return (), ()  # labels are an extra here
     lacking = [column for label, column in saved.items() if label not in there]
     raise FileFormatError(
-        f"The policy decides by the column(s) {_some(list(saved.values()))}, and {where} lacks "
-        f"{_some(lacking)}. Hint: say which columns hold the same probabilities (--probabilities)."
+        f"The policy decides by the column(s) {name_some(list(saved.values()))}, and {where} lacks "
+        f"{name_some(lacking)}. Hint: say which columns hold the same probabilities "
+        "(--probabilities)."
     )
 
 
@@ -131,11 +138,7 @@ def _are_places(labels: Sequence[object], classes: tuple[str, ...]) -> bool:
 
 def _refuse(labels: Sequence[object], classes: tuple[str, ...], where: str) -> NoReturn:
     raise FileFormatError(
-        f"The policy decides between {_some(labels)}, and the probabilities of {where} are of "
-        f"{_some(classes)}. Hint: name the columns after the classes, p_{labels[0]} for instance."
+        f"The policy decides between {name_some(labels)}, and the probabilities of {where} are of "
+        f"{name_some(classes)}. Hint: name the columns after the classes, p_{labels[0]} for "
+        "instance."
     )
-
-
-def _some(names: Sequence[object], most: int = 8) -> str:
-    text = ", ".join(str(name) for name in names[:most])
-    return text + (f" and {len(names) - most} more" if len(names) > most else "")

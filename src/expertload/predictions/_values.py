@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray
+from expertload._validation import truth_number, whole_number
 from expertload.exceptions import FileFormatError
 from expertload.predictions._checks import check_finite
 
 __all__ = ["both_classes", "grades_from", "labels_from", "names_from", "numbers_from"]
-
-TRUTHS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
 
 
 def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
@@ -37,10 +36,15 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column of correctness as numbers; it may be in words, true or yes and their like."""
     if values.dtype.kind == "O":
-        words = {value: TRUTHS.get(str(value).strip().lower()) for value in set(values.tolist())}
+        words = {value: _truth(str(value)) for value in set(values.tolist())}
         if None not in words.values():
             return np.array([words[value] for value in values.tolist()], dtype=np.float64)
     return numbers_from(values, column, where)
+
+
+def _truth(word: str) -> int | None:
+    """Return 1 or 0 for a word that says so; numbers are none."""
+    return truth_number(word) if whole_number(word) is None else None
 
 
 def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
