@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import expertload as el
 from expertload._area import CHUNK
+from expertload._cases import check_correctness_cases
 from expertload._tally import tally
-from expertload._validation import check_correctness_cases
 from expertload.exceptions import WeightError
 from tests.reference import coc
 from tests.strategies import correctness_cases, predictions, whole_weights

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import Cases
 
 __all__ = ["Tally", "tally"]
 

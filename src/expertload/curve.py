@@ -17,16 +17,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from expertload._area import binary_area, tally_area, trapezoid_area
+from expertload._cases import Cases, check_cases, check_correctness_cases, check_whole_weight
 from expertload._tally import Tally, from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
-    Cases,
-    check_cases,
-    check_correctness_cases,
-    check_fraction,
-    check_option,
-    check_whole_weight,
-)
+from expertload._validation import check_fraction, check_option
 
 __all__ = [
     "COCCurve",

@@ -11,7 +11,7 @@ from tests.strategies import correctness_cases
 import expertload as el
 from expertload import metrics
 from expertload import significance as sig
-from expertload._validation import Cases
+from expertload._cases import Cases
 from expertload.exceptions import NonFiniteError, ParameterError, ShapeError
 from expertload.significance.bootstrap import resampled_areas
 

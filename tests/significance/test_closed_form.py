@@ -10,7 +10,7 @@ from tests.strategies import correctness_cases, predictions
 
 import expertload as el
 from expertload import significance as sig
-from expertload._validation import Cases
+from expertload._cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
 from expertload.significance._influence import aucoc_influence, linearise
 

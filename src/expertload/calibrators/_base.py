@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from expertload._cases import check_weight
 from expertload._files import write_atomically
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
@@ -27,7 +28,6 @@ from expertload._validation import (
     check_option,
     check_probabilities,
     check_same_length,
-    check_weight,
 )
 from expertload.calibrators import _storage
 from expertload.calibrators._logits import log_probabilities

@@ -12,9 +12,9 @@ from abc import abstractmethod
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import Cases
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import normalise_rows, softmax
 

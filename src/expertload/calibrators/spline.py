@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import Cases, check_count
+from expertload._validation import check_count
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import SMALLEST_PROBABILITY, normalise_rows, softmax
 from expertload.calibrators._storage import Learned

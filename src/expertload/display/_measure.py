@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._typing import FloatArray
-from expertload._validation import Cases
 from expertload.curve import aucoc_score_from_correctness, coc_curve_from_correctness
 from expertload.significance import (
     COCBand,

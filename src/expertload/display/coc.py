@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
-    as_floats,
-    check_cases,
-    check_correctness_cases,
-    check_curve_points,
-)
+from expertload._validation import as_floats, check_curve_points
 from expertload.display._axes import figure_of, one_axes
 from expertload.display._coc_axes import draw_band, draw_line, finish, next_style, zoom
 from expertload.display._estimator import predictions_of

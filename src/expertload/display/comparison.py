@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import (
-    Cases,
-    check_cases,
-    check_correctness_cases,
-    check_models,
-    check_option,
-)
+from expertload._validation import check_models, check_option
 from expertload.display._axes import figure_of, one_axes
 from expertload.display._estimator import predictions_of
 from expertload.display._measure import measure

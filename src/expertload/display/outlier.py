@@ -6,16 +6,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
+from expertload._cases import Cases, check_outlier_cases
 from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
-    Cases,
-    as_floats,
-    check_fraction,
-    check_option,
-    check_outlier_cases,
-    check_roc_points,
-)
+from expertload._validation import as_floats, check_fraction, check_option, check_roc_points
 from expertload.curve import COMPARISON_SLACK
 from expertload.display._axes import figure_of, two_axes
 from expertload.display._labels import settle_legend

@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
-    Cases,
-    as_floats,
-    check_cases,
-    check_correctness_cases,
-    check_same_length,
-    check_unit_interval,
-)
+from expertload._validation import as_floats, check_same_length, check_unit_interval
 from expertload.display._axes import figure_of, two_axes
 from expertload.display._diagram import draw_diagram, draw_histogram
 from expertload.display._estimator import predictions_of

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
-from expertload._validation import Cases, name_groups
+from expertload._validation import name_groups
 from expertload.curve import aucoc_score_from_correctness
 from expertload.evaluation._parts import effective_size, rate_interval
 from expertload.operating_point import OperatingPoint, at_threshold_from_correctness

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._typing import FloatArray
-from expertload._validation import Cases
 from expertload.significance import Interval
 from expertload.significance.band import wilson
 

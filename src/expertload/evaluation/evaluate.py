@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from expertload._cases import Cases, check_correctness_cases, check_predictions, with_confidence
 from expertload._typing import ArrayLike, IntArray
-from expertload._validation import (
-    Cases,
-    check_correctness_cases,
-    check_enough_cases,
-    check_fraction,
-    check_predictions,
-    check_targets,
-    with_confidence,
-)
+from expertload._validation import check_enough_cases, check_fraction, check_targets
 from expertload.curve import coc_curve_from_correctness, load_at_accuracy_from_correctness
 from expertload.evaluation._groups import evaluate_groups
 from expertload.evaluation._parts import Calibration, effective_size, histogram, rate_interval

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from expertload._cases import Cases, check_same_cases
 from expertload._typing import IntArray
-from expertload._validation import Cases, check_same_cases
 from expertload.curve import COCCurve
 from expertload.evaluation._groups import GroupEvaluation
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram

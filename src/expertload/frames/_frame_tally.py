@@ -14,15 +14,10 @@ from os import PathLike
 
 import numpy as np
 
+from expertload._cases import check_whole_weight
 from expertload._tally import Tally
 from expertload._typing import BoolArray, FloatArray
-from expertload._validation import (
-    check_count,
-    check_fraction,
-    check_option,
-    check_same_rounding,
-    check_whole_weight,
-)
+from expertload._validation import check_count, check_fraction, check_option, check_same_rounding
 from expertload.curve import (
     CONVENTIONS,
     COCCurve,

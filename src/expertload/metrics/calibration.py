@@ -17,17 +17,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from expertload._cases import Cases, check_cases, check_correctness_cases, check_predictions
 from expertload._tally import Tally, tally
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
-    Cases,
-    check_cases,
-    check_correctness_cases,
-    check_count,
-    check_option,
-    check_predictions,
-    check_unit_interval,
-)
+from expertload._validation import check_count, check_option, check_unit_interval
 
 __all__ = [
     "ReliabilityCurve",

@@ -13,9 +13,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from expertload._cases import Cases, check_outlier_cases
 from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import Cases, check_fraction, check_option, check_outlier_cases
+from expertload._validation import check_fraction, check_option
 from expertload.curve import COMPARISON_SLACK
 
 __all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]

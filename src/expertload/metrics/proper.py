@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from expertload._cases import check_predictions
 from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import check_predictions
 
 __all__ = ["brier_loss", "log_loss"]
 

@@ -28,15 +28,10 @@ from typing import Literal
 
 import numpy as np
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._tally import Tally, tally
 from expertload._typing import ArrayLike
-from expertload._validation import (
-    Cases,
-    check_cases,
-    check_correctness_cases,
-    check_fraction,
-    check_option,
-)
+from expertload._validation import check_fraction, check_option
 from expertload.curve import area_of_cases
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._tally import Tally, tally
 from expertload._typing import BoolArray, FloatArray
-from expertload._validation import Cases
 from expertload.operating_point._risk_tests import least_cases, p_values
 from expertload.operating_point._sufficiency import (
     enlarged,

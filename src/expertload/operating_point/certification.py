@@ -10,15 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
-from expertload._validation import (
-    Cases,
-    check_certification,
-    check_correctness_cases,
-    check_ladder_source,
-    check_named_cases,
-    check_unweighted,
-)
+from expertload._validation import check_certification, check_ladder_source
 from expertload.operating_point._procedure import Request, certify_cases
 from expertload.operating_point.certified import CertifiedPoint, Method, Risk
 from expertload.operating_point.origin import Origin, origin_of, ranked_by

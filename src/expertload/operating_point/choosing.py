@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from expertload._cases import check_correctness_cases, check_named_cases
 from expertload._tally import Tally, from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
-    check_correctness_cases,
     check_fraction,
-    check_named_cases,
     check_one_criterion,
     check_positive,
     check_threshold,

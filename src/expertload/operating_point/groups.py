@@ -12,16 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
-    Cases,
-    as_floats,
-    check_correctness_cases,
-    check_groups,
-    check_named_cases,
-    check_same_length,
-    check_unweighted,
-)
+from expertload._validation import as_floats, check_groups, check_same_length
 from expertload.operating_point._procedure import Request, certify_cases
 from expertload.operating_point.certification import read_request
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint, Method, Risk

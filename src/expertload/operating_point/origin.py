@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
-from expertload._validation import Cases
 
 __all__ = ["Label", "Origin"]
 

@@ -26,9 +26,9 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._area import delegated_mass
+from expertload._cases import Cases
 from expertload._tally import from_the_top, tally
 from expertload._typing import FloatArray
-from expertload._validation import Cases
 
 __all__ = ["Linearised", "aucoc_influence", "linearise"]
 

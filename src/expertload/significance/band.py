@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import Cases, check_cases, check_correctness_cases, check_fraction
+from expertload._validation import check_fraction
 from expertload.curve import curve_of_tally
 
 __all__ = ["COCBand", "coc_band", "coc_band_from_correctness"]

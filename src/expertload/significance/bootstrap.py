@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from expertload._area import delegated_mass
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._tally import from_the_top
 from expertload._typing import AnyArray, ArrayLike, FloatArray, Seed
 from expertload._validation import (
-    Cases,
     as_array,
-    check_cases,
-    check_correctness_cases,
     check_count,
     check_fraction,
     check_metric_value,

@@ -7,15 +7,9 @@ import math
 import numpy as np
 from scipy.special import expit, logit, xlogy
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import (
-    Cases,
-    check_cases,
-    check_correctness_cases,
-    check_enough_cases,
-    check_fraction,
-    check_same_length,
-)
+from expertload._validation import check_enough_cases, check_fraction, check_same_length
 from expertload.significance._influence import Linearised, aucoc_influence, linearise
 from expertload.significance._results import Comparison, Interval
 

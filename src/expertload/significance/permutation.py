@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Seed
 from expertload._validation import (
-    Cases,
     as_array,
-    check_cases,
-    check_correctness_cases,
     check_count,
     check_metric_value,
     check_option,
