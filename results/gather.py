@@ -14,7 +14,6 @@ from statistics import fmean
 import numpy as np
 
 from expertload import coc_curve
-from expertload.curve import row_at_load
 from expertload.exceptions import FileFormatError
 from expertload.lab.candidates import choose_candidates, grouped, runs_of_loss
 from expertload.lab.compare import RunComparison, compare_runs
@@ -210,4 +209,4 @@ def _curves(folder: Path, rows: Sequence[ResultRow]) -> Iterator[Record]:
 
 def _accuracy_at_loads(run: FinishedRun) -> list[float]:
     curve = coc_curve(run.test[1], run.test_proba)
-    return [float(curve.accuracy[row_at_load(curve, load)]) for load in LOADS]
+    return [float(curve.accuracy[curve.row_at_load(load)]) for load in LOADS]

@@ -17,7 +17,7 @@ PACKAGE = Path(expertload.__file__).parent
 LAYERS = [
     {"exceptions", "_typing", "_files", "_validation"},
     {"_cases"},
-    {"_tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
+    {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "delegating_classifier", "frames", "display"},
     {"evaluation", "report", "predictions"},
     {"losses", "torch_metrics"},

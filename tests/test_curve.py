@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import expertload as el
 from expertload._area import CHUNK
 from expertload._cases import check_correctness_cases
-from expertload._tally import tally
 from expertload.exceptions import WeightError
+from expertload.tally import Tally
 from tests.reference import coc
 from tests.strategies import correctness_cases, predictions, whole_weights
 
@@ -140,7 +140,7 @@ def test_merged_shards_equal_the_whole(cases, data):
     correct, confidence = cases
     cut = data.draw(st.integers(1, len(correct) - 1))
     shards = [
-        tally(check_correctness_cases(correct[part], confidence[part], None, "test"))
+        Tally.from_cases(check_correctness_cases(correct[part], confidence[part], None, "test"))
         for part in (slice(cut), slice(cut, None))
     ]
     merged = {

@@ -27,10 +27,9 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import digamma, xlogy
 
-from expertload._tally import Tally
 from expertload._typing import AnyArray, FloatArray
 
-__all__ = ["binary_area", "delegated_mass", "tally_area", "trapezoid_area"]
+__all__ = ["binary_area", "delegated_mass"]
 
 # Rows handled at a time in `binary_area`, so that its temporaries stay in a few megabytes.
 CHUNK = 1 << 18
@@ -46,17 +45,6 @@ def delegated_mass(remaining: FloatArray, total: float, convention: str) -> Floa
     else:
         logarithm = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
     return (1 - remaining) + logarithm
-
-
-def tally_area(table: Tally, convention: str) -> float:
-    """Area under the curve of a tally."""
-    mass = np.diff(delegated_mass(table.remaining, table.total, convention))
-    return float(table.grade @ mass)
-
-
-def trapezoid_area(expert_load: FloatArray, accuracy: FloatArray) -> float:
-    """The paper's published convention: straight lines between the points, none beyond the last."""
-    return float(np.trapezoid(accuracy, expert_load))
 
 
 def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> float:

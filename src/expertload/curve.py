@@ -12,15 +12,13 @@ those two (a segmentation with its Dice score, a detector, a language model's gr
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 import numpy as np
 
-from expertload._area import binary_area, tally_area, trapezoid_area
+from expertload._area import binary_area
 from expertload._cases import Cases, check_cases, check_correctness_cases, check_whole_weight
-from expertload._tally import Tally, from_the_top, tally
-from expertload._typing import ArrayLike, FloatArray
+from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, check_option
+from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
 
 __all__ = [
     "COCCurve",
@@ -33,31 +31,6 @@ __all__ = [
     "load_at_accuracy",
     "load_at_accuracy_from_correctness",
 ]
-
-Convention = Literal["exact", "thresholds", "authors"]
-CONVENTIONS = ("exact", "thresholds", "authors")
-
-# Slack for comparing a computed accuracy or load with a wanted one: far below 1/n for any n in
-# use, far above what rounding does to a sum of weights.
-COMPARISON_SLACK = 1e-12
-
-
-class COCCurve(NamedTuple):
-    """A COC curve: one point per distinct confidence, loads ascending from 0.
-
-    Attributes
-    ----------
-    expert_load : ndarray of shape (n_points,)
-        Share of cases delegated, those with a confidence below the threshold.
-    accuracy : ndarray of shape (n_points,)
-        Mean correctness of the cases accepted.
-    thresholds : ndarray of shape (n_points,)
-        Cases are accepted if and only if their confidence is at least this.
-    """
-
-    expert_load: FloatArray
-    accuracy: FloatArray
-    thresholds: FloatArray
 
 
 def coc_curve(
@@ -104,9 +77,8 @@ def coc_curve(
     >>> curve.thresholds
     array([0.6, 0.7, 0.8, 0.9])
     """
-    return curve_of_tally(
-        tally(check_cases(y_true, y_proba, confidence, sample_weight, labels, "coc_curve"))
-    )
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "coc_curve")
+    return Tally.from_cases(cases).curve()
 
 
 def coc_curve_from_correctness(
@@ -135,9 +107,8 @@ def coc_curve_from_correctness(
     array([0.75, 1.  , 1.  ])
     """
     caller = "coc_curve_from_correctness"
-    return curve_of_tally(
-        tally(check_correctness_cases(correct, confidence, sample_weight, caller))
-    )
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return Tally.from_cases(cases).curve()
 
 
 def aucoc_score(
@@ -259,7 +230,7 @@ def load_at_accuracy(
     caller = "load_at_accuracy"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return load_of_tally(tally(cases), target)
+    return Tally.from_cases(cases).load_at_accuracy(target)
 
 
 def load_at_accuracy_from_correctness(
@@ -292,7 +263,7 @@ def load_at_accuracy_from_correctness(
     caller = "load_at_accuracy_from_correctness"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return load_of_tally(tally(cases), target)
+    return Tally.from_cases(cases).load_at_accuracy(target)
 
 
 def accuracy_at_load(
@@ -329,7 +300,7 @@ def accuracy_at_load(
     caller = "accuracy_at_load"
     load = check_fraction(expert_load, "expert_load", caller)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return accuracy_of_tally(tally(cases), load)
+    return Tally.from_cases(cases).accuracy_at_load(load)
 
 
 def accuracy_at_load_from_correctness(
@@ -362,22 +333,13 @@ def accuracy_at_load_from_correctness(
     caller = "accuracy_at_load_from_correctness"
     load = check_fraction(expert_load, "expert_load", caller)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return accuracy_of_tally(tally(cases), load)
+    return Tally.from_cases(cases).accuracy_at_load(load)
 
 
 # ------------------------------------------------------------------ shared by other modules
 
 
-def curve_of_tally(table: Tally) -> COCCurve:
-    """Return the curve through the rows of a tally."""
-    accepted = from_the_top(table.weight)
-    delegated = np.cumsum(table.weight) - table.weight
-    return COCCurve(
-        delegated / accepted[0], from_the_top(table.correct) / accepted, table.confidence
-    )
-
-
-def area_of_cases(cases: Cases, convention: str, caller: str) -> float:
+def area_of_cases(cases: Cases, convention: Convention, caller: str) -> float:
     """Return the area under the curve of validated cases."""
     check_option(convention, CONVENTIONS, "convention", caller)
     binary = cases.weight is None and cases.correct.dtype == np.bool_
@@ -385,31 +347,4 @@ def area_of_cases(cases: Cases, convention: str, caller: str) -> float:
         return binary_area(cases.correct, cases.confidence, convention)
     if convention == "thresholds":
         check_whole_weight(cases.weight, caller)
-    return area_of_tally(tally(cases), convention)
-
-
-def area_of_tally(table: Tally, convention: str) -> float:
-    """Return the area under the curve of a tally."""
-    if convention == "authors":
-        curve = curve_of_tally(table)
-        return trapezoid_area(curve.expert_load, curve.accuracy)
-    return tally_area(table, convention)
-
-
-def load_of_tally(table: Tally, target: float) -> float:
-    """Return the smallest load whose accuracy reaches a target, 1 where none does."""
-    curve = curve_of_tally(table)
-    reached = curve.accuracy >= target - COMPARISON_SLACK
-    # argmax over an all-False mask is 0, which would read as "delegate nothing".
-    return float(curve.expert_load[reached.argmax()]) if reached.any() else 1.0
-
-
-def accuracy_of_tally(table: Tally, load: float) -> float:
-    """Return the accuracy at the strictest threshold that delegates no more than a load."""
-    curve = curve_of_tally(table)
-    return float(curve.accuracy[row_at_load(curve, load)])
-
-
-def row_at_load(curve: COCCurve, load: float) -> int:
-    """Return the last point of a curve that delegates no more than a load."""
-    return int(np.searchsorted(curve.expert_load, load + COMPARISON_SLACK, side="right")) - 1
+    return Tally.from_cases(cases).area(convention)

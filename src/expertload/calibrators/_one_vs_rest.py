@@ -13,10 +13,10 @@ from abc import abstractmethod
 import numpy as np
 
 from expertload._cases import Cases
-from expertload._tally import Tally, tally
 from expertload._typing import FloatArray, IntArray
 from expertload.calibrators._base import Calibrator
 from expertload.calibrators._logits import normalise_rows, softmax
+from expertload.tally import Tally
 
 
 class OneVsRest(Calibrator):
@@ -35,7 +35,7 @@ class OneVsRest(Calibrator):
         present = np.bincount(target, minlength=self.n_classes_) > 0
         self._fit_curves(
             [
-                tally(Cases(target == k, proba[:, k], weight)) if present[k] else None
+                Tally.from_cases(Cases(target == k, proba[:, k], weight)) if present[k] else None
                 for k in range(self.n_classes_)
             ]
         )

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 
 from expertload._cases import Cases, check_outlier_cases
-from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_fraction, check_option, check_roc_points
-from expertload.curve import COMPARISON_SLACK
 from expertload.display._axes import figure_of, two_axes
 from expertload.display._labels import settle_legend
 from expertload.display._marks import PointMarks, draw_marks
 from expertload.display._roc import draw_densities, draw_roc
 from expertload.display._style import percent, with_name
 from expertload.metrics.ood import Positive, outlier_auroc_score
+from expertload.tally import COMPARISON_SLACK, Tally
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,8 +210,8 @@ class _Measured(TypedDict):
 def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
     outlier, score, weight = cases
     sign = 1 if positive == "outlier" else -1
-    table = tally(Cases(outlier if sign == 1 else ~outlier, sign * score, weight))
-    found, flagged = from_the_top(table.correct)[::-1], from_the_top(table.weight)[::-1]
+    table = Tally.from_cases(Cases(outlier if sign == 1 else ~outlier, sign * score, weight))
+    found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
     true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
     reached = int(np.argmax(true >= tpr - COMPARISON_SLACK))
     return _Measured(

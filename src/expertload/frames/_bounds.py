@@ -20,9 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._area import delegated_mass
-from expertload._tally import Tally, from_the_top
 from expertload._typing import BoolArray, FloatArray
-from expertload.curve import COMPARISON_SLACK, curve_of_tally, load_of_tally, row_at_load
+from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["Bounds", "accuracy_bounds", "area_bounds", "load_bounds"]
 
@@ -52,11 +51,11 @@ def load_bounds(table: Tally, tied: BoolArray, target: float) -> Bounds:
     from x = correct on, so the target is reached up to the x where all correct weight accepted,
     divided by the target, is all weight accepted; if that x is below `correct`, nowhere.
     """
-    high = load_of_tally(table, target)
+    high = table.load_at_accuracy(target)
     if high == 0:  # as for a target of zero, by which nothing can be divided
         return Bounds(0.0, 0.0)
-    above = from_the_top(table.weight) - table.weight
-    accepted = from_the_top(table.correct) / (target - COMPARISON_SLACK)
+    above = table.accepted - table.weight
+    accepted = table.accepted_correct / (target - COMPARISON_SLACK)
     reached = ~tied & (accepted >= above + table.correct)
     best = np.minimum(accepted, above + table.weight)[reached].max(initial=0.0)
     return Bounds(min(high, float(1 - best / table.total)), high)
@@ -69,8 +68,8 @@ def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
     part accepted first the accuracy is best where x is that part; with the wrong part accepted
     first it is worst where x is that part.
     """
-    curve = curve_of_tally(table)
-    cell = row_at_load(curve, load)
+    curve = table.curve()
+    cell = curve.row_at_load(load)
     if tied[cell]:
         return Bounds(float(curve.accuracy[cell]), float(curve.accuracy[cell]))
     weight, right = float(table.weight[cell]), float(table.correct[cell])

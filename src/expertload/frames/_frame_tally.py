@@ -15,20 +15,11 @@ from os import PathLike
 import numpy as np
 
 from expertload._cases import check_whole_weight
-from expertload._tally import Tally
 from expertload._typing import BoolArray, FloatArray
 from expertload._validation import check_count, check_fraction, check_option, check_same_rounding
-from expertload.curve import (
-    CONVENTIONS,
-    COCCurve,
-    Convention,
-    accuracy_of_tally,
-    area_of_tally,
-    curve_of_tally,
-    load_of_tally,
-)
 from expertload.frames import _storage
 from expertload.frames._bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
+from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
 
 __all__ = ["MOST_BITS", "FrameTally"]
 
@@ -106,14 +97,14 @@ class FrameTally:
 
     def curve(self) -> COCCurve:
         """Return the COC curve; each of its points is exact, also of a rounded table."""
-        return curve_of_tally(self.tally)
+        return self.tally.curve()
 
     def aucoc(self, *, convention: Convention = "exact") -> float:
         """Return the area under the curve, as `expertload.aucoc_score` does."""
         check_option(convention, CONVENTIONS, "convention", "aucoc")
         if convention == "thresholds":
             check_whole_weight(self.weight, "aucoc")
-        return area_of_tally(self.tally, convention)
+        return self.tally.area(convention)
 
     def load_at_accuracy(self, target_accuracy: float) -> float:
         """Return the smallest load that reaches a target, as `expertload.load_at_accuracy` does.
@@ -122,12 +113,12 @@ class FrameTally:
         curve says so; it is never too small.
         """
         target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy")
-        return load_of_tally(self.tally, target)
+        return self.tally.load_at_accuracy(target)
 
     def accuracy_at_load(self, expert_load: float) -> float:
         """Return the accuracy at a load, as `expertload.accuracy_at_load` does."""
         load = check_fraction(expert_load, "expert_load", "accuracy_at_load")
-        return accuracy_of_tally(self.tally, load)
+        return self.tally.accuracy_at_load(load)
 
     def cases(self) -> dict[str, FloatArray]:
         """Return the rows as weighted cases, for every function named `..._from_correctness`.

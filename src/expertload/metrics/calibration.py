@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from expertload._cases import Cases, check_cases, check_correctness_cases, check_predictions
-from expertload._tally import Tally, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_count, check_option, check_unit_interval
+from expertload.tally import Tally
 
 __all__ = [
     "ReliabilityCurve",
@@ -91,7 +91,7 @@ def reliability_curve(
     """
     caller = "reliability_curve"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return _bins(tally(cases), n_bins, strategy, caller)
+    return _bins(Tally.from_cases(cases), n_bins, strategy, caller)
 
 
 def reliability_curve_from_correctness(
@@ -159,7 +159,7 @@ def expected_calibration_error(
     """
     caller = "expected_calibration_error"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return _expected_error(_bins(tally(cases), n_bins, strategy, caller))
+    return _expected_error(_bins(Tally.from_cases(cases), n_bins, strategy, caller))
 
 
 def expected_calibration_error_from_correctness(
@@ -229,7 +229,7 @@ def maximum_calibration_error(
     """
     caller = "maximum_calibration_error"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    bins = _bins(tally(cases), n_bins, strategy, caller)
+    bins = _bins(Tally.from_cases(cases), n_bins, strategy, caller)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
 
@@ -266,7 +266,9 @@ def classwise_calibration_error(
     target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, caller)
     errors = [
         _expected_error(
-            _bins(tally(Cases(target == k, proba[:, k], weight)), n_bins, strategy, caller)
+            _bins(
+                Tally.from_cases(Cases(target == k, proba[:, k], weight)), n_bins, strategy, caller
+            )
         )
         for k in range(proba.shape[1])
     ]
@@ -304,7 +306,8 @@ def kolmogorov_smirnov_error(
     0.150
     """
     caller = "kolmogorov_smirnov_error"
-    return _largest_drift(tally(check_cases(y_true, y_proba, None, sample_weight, labels, caller)))
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
+    return _largest_drift(Tally.from_cases(cases))
 
 
 def kolmogorov_smirnov_error_from_correctness(
@@ -342,7 +345,7 @@ def _unit_tally(
 ) -> Tally:
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     check_unit_interval(cases.confidence, "confidence", caller)
-    return tally(cases)
+    return Tally.from_cases(cases)
 
 
 def _expected_error(bins: ReliabilityCurve) -> float:

@@ -14,10 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from expertload._cases import Cases, check_outlier_cases
-from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction, check_option
-from expertload.curve import COMPARISON_SLACK
+from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
 
@@ -147,5 +146,5 @@ def _flagged(
     cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
     if positive == "inlier":
         cases = Cases(~cases.correct, -cases.confidence, cases.weight)
-    table = tally(cases)
-    return _Flagged(from_the_top(table.correct), from_the_top(table.weight - table.correct))
+    table = Tally.from_cases(cases)
+    return _Flagged(table.accepted_correct, table.accepted_errors)

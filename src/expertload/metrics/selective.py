@@ -29,10 +29,10 @@ from typing import Literal
 import numpy as np
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._tally import Tally, tally
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, check_option
 from expertload.curve import area_of_cases
+from expertload.tally import Tally
 
 __all__ = [
     "auarc_score",
@@ -218,7 +218,7 @@ def augrc_loss(
     0.03125
     """
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "augrc_loss")
-    return _augrc(tally(cases))
+    return _augrc(Tally.from_cases(cases))
 
 
 def augrc_loss_from_correctness(
@@ -243,7 +243,8 @@ def augrc_loss_from_correctness(
     0.03125
     """
     caller = "augrc_loss_from_correctness"
-    return _augrc(tally(check_correctness_cases(correct, confidence, sample_weight, caller)))
+    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    return _augrc(Tally.from_cases(cases))
 
 
 def auarc_score(
@@ -329,12 +330,12 @@ def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
 # ------------------------------------------------------------------ computation
 
 
-def _aurc(cases: Cases, convention: str, caller: str) -> float:
+def _aurc(cases: Cases, convention: AURCConvention, caller: str) -> float:
     check_option(convention, AURC_CONVENTIONS, "convention", caller)
     return 1 - area_of_cases(cases, convention, caller)
 
 
-def _excess_aurc(cases: Cases, convention: str, caller: str) -> float:
+def _excess_aurc(cases: Cases, convention: AURCConvention, caller: str) -> float:
     best = cases._replace(confidence=cases.correct.astype(np.float64))
     # The best ranking cannot be beaten; what falls below zero is rounding.
     return max(0.0, _aurc(cases, convention, caller) - _aurc(best, convention, caller))

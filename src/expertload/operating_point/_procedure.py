@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._cases import Cases
-from expertload._tally import Tally, tally
 from expertload._typing import BoolArray, FloatArray
 from expertload.operating_point._risk_tests import least_cases, p_values
 from expertload.operating_point._sufficiency import (
@@ -28,6 +27,7 @@ from expertload.operating_point.ladder import (
     spaced_counts,
 )
 from expertload.operating_point.starts import grant, plan_starts
+from expertload.tally import Tally
 
 __all__ = ["Request", "certify_cases"]
 
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 def certify_cases(cases: Cases, request: Request) -> CertifiedPoint:
     """Run the tests and report."""
-    table, graded = tally(cases), cases.correct.dtype != np.bool_
+    table, graded = Tally.from_cases(cases), cases.correct.dtype != np.bool_
     ladder = run_tests(table, request, graded=graded)
     passed = np.flatnonzero(ladder.passed)
     if len(passed):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from expertload._tally import Tally, from_the_top
 from expertload._typing import FloatArray
+from expertload.tally import Tally
 
 __all__ = ["enlarged", "sufficient_cases", "target_within_reach"]
 
@@ -26,10 +26,10 @@ MOST_TIMES = 20
 def enlarged(table: Tally, n_cases: int, *, graded: bool) -> Tally:
     """Return what more cases of the same kind would be, errors rounded up."""
     times = n_cases / table.total
-    weight = _differences(np.rint(from_the_top(table.weight) * times))
+    weight = _differences(np.rint(table.accepted * times))
     if graded:
         return Tally(table.confidence, weight, weight * table.grade)
-    errors = from_the_top(table.weight - table.correct) * times
+    errors = table.accepted_errors * times
     wrong = np.minimum(_differences(np.ceil(errors - 1e-9 * np.maximum(errors, 1))), weight)
     return Tally(table.confidence, weight, weight - wrong)
 

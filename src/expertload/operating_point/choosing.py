@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from expertload._cases import check_correctness_cases, check_named_cases
-from expertload._tally import Tally, from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
     check_fraction,
@@ -21,9 +20,9 @@ from expertload._validation import (
     check_positive,
     check_threshold,
 )
-from expertload.curve import COMPARISON_SLACK
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.operating_point.point import OperatingPoint
+from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = [
     "at_threshold",
@@ -80,7 +79,13 @@ def choose(
     caller = "choose"
     cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     point = _choose(
-        tally(cases), target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+        Tally.from_cases(cases),
+        target_accuracy,
+        load_budget,
+        error_cost,
+        review_cost,
+        expert_accuracy,
+        caller,
     )
     return replace(point, origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names))
 
@@ -125,7 +130,13 @@ def choose_from_correctness(
     caller = "choose_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     point = _choose(
-        tally(cases), target_accuracy, load_budget, error_cost, review_cost, expert_accuracy, caller
+        Tally.from_cases(cases),
+        target_accuracy,
+        load_budget,
+        error_cost,
+        review_cost,
+        expert_accuracy,
+        caller,
     )
     return replace(point, origin=origin_of(cases, ranked_by="given_confidence"))
 
@@ -164,7 +175,7 @@ def at_threshold(
     caller = "at_threshold"
     cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
-    return _at_threshold(tally(cases), check_threshold(threshold, caller), origin)
+    return _at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
 
 
 def at_threshold_from_correctness(
@@ -197,7 +208,7 @@ def at_threshold_from_correctness(
     caller = "at_threshold_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     origin = origin_of(cases, ranked_by="given_confidence")
-    return _at_threshold(tally(cases), check_threshold(threshold, caller), origin)
+    return _at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
 
 
 # ------------------------------------------------------------------ reading the table
@@ -224,8 +235,8 @@ class _Options:
 def _options(table: Tally) -> _Options:
     return _Options(
         np.append(table.confidence.astype(np.float64), math.inf),
-        np.append(from_the_top(table.weight), 0.0),
-        np.append(from_the_top(table.weight - table.correct), 0.0),
+        np.append(table.accepted, 0.0),
+        np.append(table.accepted_errors, 0.0),
     )
 
 

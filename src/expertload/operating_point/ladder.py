@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._tally import Tally, from_the_top
 from expertload._typing import BoolArray, FloatArray, IntArray
+from expertload.tally import Tally
 
 __all__ = ["Ladder", "Steps"]
 
@@ -65,17 +65,15 @@ class Ladder(NamedTuple):
 
 def every_threshold(table: Tally) -> Steps:
     """Return the distinct confidences, which stand for all thresholds there are."""
-    errors = from_the_top(table.weight - table.correct)
-    return Steps(
-        table.confidence[::-1].astype(np.float64), from_the_top(table.weight)[::-1], errors[::-1]
-    )
+    errors = table.accepted_errors
+    return Steps(table.confidence[::-1].astype(np.float64), table.accepted[::-1], errors[::-1])
 
 
 def at_thresholds(table: Tally, thresholds: FloatArray) -> Steps:
     """Return what given thresholds accept."""
     strict_to_loose = np.unique(thresholds)[::-1]
-    accepted = np.append(from_the_top(table.weight), 0.0)
-    errors = np.append(from_the_top(table.weight - table.correct), 0.0)
+    accepted = np.append(table.accepted, 0.0)
+    errors = np.append(table.accepted_errors, 0.0)
     row = np.searchsorted(table.confidence, strict_to_loose, side="left")
     return Steps(strict_to_loose.astype(np.float64), accepted[row], errors[row])
 

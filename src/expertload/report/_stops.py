@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from expertload._tally import from_the_top, tally
 from expertload._typing import FloatArray, IntArray
 from expertload.display._style import percent
 from expertload.evaluation import Evaluation
+from expertload.tally import Tally
 
 __all__ = ["Mark", "Stops", "find_stops"]
 
@@ -67,7 +67,7 @@ def _plain(value: float) -> float | int:
 
 def find_stops(evaluation: Evaluation) -> Stops:
     """Return the thresholds for one model."""
-    table, curve, band = tally(evaluation.cases), evaluation.curve, evaluation.band
+    table, curve, band = Tally.from_cases(evaluation.cases), evaluation.curve, evaluation.band
     at_point = int(np.searchsorted(curve.thresholds, evaluation.operating_point.threshold))
     targets = [(t, _row_of_load(curve.expert_load, load)) for t, load in evaluation.loads.items()]
     rows = _spread(curve.expert_load, [at_point, *(row for _, row in targets)])
@@ -77,8 +77,8 @@ def find_stops(evaluation: Evaluation) -> Stops:
         threshold[start] = evaluation.operating_point.threshold
     return Stops(
         threshold=np.append(threshold, math.inf),
-        accepted=np.append(from_the_top(table.weight)[rows], 0.0),
-        errors=np.append(from_the_top(table.weight - table.correct)[rows], 0.0),
+        accepted=np.append(table.accepted[rows], 0.0),
+        errors=np.append(table.accepted_errors[rows], 0.0),
         low=band.low[rows],
         high=band.high[rows],
         marks=_marks(evaluation, rows, targets, start),

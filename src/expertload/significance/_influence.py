@@ -27,8 +27,8 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to 
 
 from expertload._area import delegated_mass
 from expertload._cases import Cases
-from expertload._tally import from_the_top, tally
 from expertload._typing import FloatArray
+from expertload.tally import Tally, cumulative_from_top
 
 __all__ = ["Linearised", "aucoc_influence", "linearise"]
 
@@ -54,14 +54,14 @@ class Linearised(NamedTuple):
 
 def aucoc_influence(cases: Cases) -> tuple[float, FloatArray]:
     """Return the exact AUCOC and the influence of each case on it."""
-    table = tally(cases)
+    table = Tally.from_cases(cases)
     row = np.searchsorted(table.confidence, cases.confidence)
     row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
     grade, remaining = table.grade, table.remaining
     mass = np.diff(delegated_mass(remaining, table.total, "exact"))
     steps = (grade[:-1] - grade[1:]) * -np.log(remaining[1:-1])
     own = (cases.correct - grade[row]) * (mass * table.total / table.weight)[row]
-    shift = np.append(from_the_top(steps), 0.0)[row]
+    shift = np.append(cumulative_from_top(steps), 0.0)[row]
     return float(grade @ mass), own + shift - (1 - remaining[1:-1]) @ steps
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._tally import from_the_top, tally
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload.curve import curve_of_tally
+from expertload.tally import Tally, cumulative_from_top
 
 __all__ = ["COCBand", "coc_band", "coc_band_from_correctness"]
 
@@ -107,9 +106,9 @@ def coc_band_from_correctness(
 
 
 def _band(cases: Cases, level: float) -> COCBand:
-    table = tally(cases)
-    curve = curve_of_tally(table)
-    accepted = from_the_top(table.weight)
+    table = Tally.from_cases(cases)
+    curve = table.curve()
+    accepted = table.accepted
     n = accepted if cases.weight is None else accepted**2 / _squared_weight(cases, curve.thresholds)
     low, high = wilson(curve.accuracy, n, level)
     return COCBand(curve.expert_load, low, high, curve.thresholds)
@@ -121,7 +120,7 @@ def _squared_weight(cases: Cases, thresholds: FloatArray) -> FloatArray:
     present = weight > 0
     row = np.searchsorted(thresholds, cases.confidence[present])
     squares = np.bincount(row, weights=weight[present] ** 2, minlength=len(thresholds))
-    return from_the_top(squares.astype(np.float64, copy=False))
+    return cumulative_from_top(squares.astype(np.float64, copy=False))
 
 
 def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

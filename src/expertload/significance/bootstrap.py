@@ -13,7 +13,6 @@ import numpy as np
 
 from expertload._area import delegated_mass
 from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._tally import from_the_top
 from expertload._typing import AnyArray, ArrayLike, FloatArray, Seed
 from expertload._validation import (
     as_array,
@@ -26,6 +25,7 @@ from expertload._validation import (
 )
 from expertload.curve import area_of_cases, aucoc_score
 from expertload.significance._results import Interval
+from expertload.tally import cumulative_from_top
 
 __all__ = ["bootstrap_interval", "bootstrap_interval_from_correctness"]
 
@@ -151,7 +151,7 @@ def _area_of_counts(
     right = correct * counts
     if len(start) < len(counts):
         counts, right = np.add.reduceat(counts, start), np.add.reduceat(right, start)
-    mass = np.diff(table[from_the_top(counts)], append=1.0)
+    mass = np.diff(table[cumulative_from_top(counts)], append=1.0)
     # A row that was not drawn has no mass; dividing by one instead of zero leaves its zero alone.
     return float((right / np.maximum(counts, 1)) @ mass)
 

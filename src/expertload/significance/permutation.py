@@ -20,7 +20,8 @@ from expertload._validation import (
     random_generator,
     sort_probabilities,
 )
-from expertload.curve import COMPARISON_SLACK, area_of_cases, aucoc_score
+from expertload.curve import area_of_cases, aucoc_score
+from expertload.tally import COMPARISON_SLACK
 
 __all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
 

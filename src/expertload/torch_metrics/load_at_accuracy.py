@@ -9,7 +9,8 @@ from torch import Tensor
 
 from expertload._typing import FloatArray
 from expertload._validation import check_fraction
-from expertload.curve import COMPARISON_SLACK, load_at_accuracy_from_correctness
+from expertload.curve import load_at_accuracy_from_correctness
+from expertload.tally import COMPARISON_SLACK
 from expertload.torch_metrics._state import CaseMetric, Table
 
 __all__ = ["LoadAtAccuracy"]

@@ -1,0 +1,221 @@
+"""Cases added up by confidence: all that any number about the curve depends on.
+
+Cases of equal confidence are accepted or delegated together, so their order must not matter. A
+`Tally` keeps one row per distinct confidence, with the weight and the correct weight found there.
+The curve, its area, and every selective metric are functions of that table alone, which is why
+they cannot depend on the order of rows, and why weights, repeats and merged shards agree.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from expertload._area import delegated_mass
+from expertload._cases import Cases
+from expertload._typing import AnyArray, FloatArray
+
+__all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_top"]
+
+Convention = Literal["exact", "thresholds", "authors"]
+CONVENTIONS = ("exact", "thresholds", "authors")
+
+# Slack for comparing a computed accuracy or load with a wanted one: far below 1/n for any n in
+# use, far above what rounding does to a sum of weights.
+COMPARISON_SLACK = 1e-12
+
+
+class COCCurve(NamedTuple):
+    """A COC curve: one point per distinct confidence, loads ascending from 0.
+
+    Attributes
+    ----------
+    expert_load : ndarray of shape (n_points,)
+        Share of cases delegated, those with a confidence below the threshold.
+    accuracy : ndarray of shape (n_points,)
+        Mean correctness of the cases accepted.
+    thresholds : ndarray of shape (n_points,)
+        Cases are accepted if and only if their confidence is at least this.
+    """
+
+    expert_load: FloatArray
+    accuracy: FloatArray
+    thresholds: FloatArray
+
+    def row_at_load(self, expert_load: float) -> int:
+        """Return the last point that delegates no more than a load.
+
+        Examples
+        --------
+        >>> from expertload import coc_curve_from_correctness
+        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> curve.row_at_load(0.6)
+        2
+        """
+        allowed = expert_load + COMPARISON_SLACK
+        return int(np.searchsorted(self.expert_load, allowed, side="right")) - 1
+
+
+class Tally(NamedTuple):
+    """Cases added up by confidence.
+
+    Attributes
+    ----------
+    confidence : ndarray of shape (n_rows,)
+        The distinct confidences, ascending.
+    weight : ndarray of shape (n_rows,)
+        The weight of the cases there; their number where no weights were given.
+    correct : ndarray of shape (n_rows,)
+        The weight of the correct ones among them, or the weighted sum of their grades.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.tally import Tally
+    >>> table = Tally(np.array([0.5, 0.7]), np.array([2.0, 1.0]), np.array([1.0, 1.0]))
+    >>> table.accepted_errors.tolist()
+    [1.0, 0.0]
+    >>> print(f"{table.area():.4f}")
+    0.8498
+    """
+
+    confidence: FloatArray
+    weight: FloatArray
+    correct: FloatArray
+
+    @classmethod
+    def from_cases(cls, cases: Cases) -> Tally:
+        """Add validated cases up."""
+        if cases.weight is None and cases.correct.dtype == np.bool_:
+            return _count(cases.correct, cases.confidence)
+        return _add_up(cases)
+
+    # ------------------------------------------------------------------ of each row
+
+    @property
+    def total(self) -> float:
+        """The weight of all cases."""
+        return float(self.weight.sum())
+
+    @property
+    def errors(self) -> FloatArray:
+        """The weight that is missing to all correct, of each row."""
+        return self.weight - self.correct
+
+    @property
+    def grade(self) -> FloatArray:
+        """The mean correctness of each row."""
+        return self.correct / self.weight
+
+    # ------------------------------------------------------------------ accepted from each row on
+
+    @property
+    def accepted(self) -> FloatArray:
+        """The weight that a threshold at each row accepts."""
+        return cumulative_from_top(self.weight)
+
+    @property
+    def accepted_correct(self) -> FloatArray:
+        """The correct weight that a threshold at each row accepts."""
+        return cumulative_from_top(self.correct)
+
+    @property
+    def accepted_errors(self) -> FloatArray:
+        """The errors that a threshold at each row accepts."""
+        return cumulative_from_top(self.errors)
+
+    @property
+    def remaining(self) -> FloatArray:
+        """The share of weight at or above each row, from 1 at the first row, then a final 0."""
+        accepted = self.accepted
+        shares: FloatArray = np.append(accepted, 0.0) / accepted[0]
+        return shares
+
+    # ------------------------------------------------------------------ the curve
+
+    def curve(self) -> COCCurve:
+        """Return the curve through the rows."""
+        accepted = self.accepted
+        delegated = np.cumsum(self.weight) - self.weight
+        return COCCurve(delegated / accepted[0], self.accepted_correct / accepted, self.confidence)
+
+    def area(self, convention: Convention = "exact") -> float:
+        """Return the area under the curve, as `expertload.aucoc_score` defines it."""
+        if convention == "authors":
+            curve = self.curve()
+            return float(np.trapezoid(curve.accuracy, curve.expert_load))
+        mass = np.diff(delegated_mass(self.remaining, self.total, convention))
+        return float(self.grade @ mass)
+
+    def load_at_accuracy(self, target: float) -> float:
+        """Return the smallest load whose accuracy reaches a target, 1 where none does."""
+        curve = self.curve()
+        reached = curve.accuracy >= target - COMPARISON_SLACK
+        # argmax over an all-False mask is 0, which would read as "delegate nothing".
+        return float(curve.expert_load[reached.argmax()]) if reached.any() else 1.0
+
+    def accuracy_at_load(self, expert_load: float) -> float:
+        """Return the accuracy at the strictest threshold that delegates no more than a load."""
+        curve = self.curve()
+        return float(curve.accuracy[curve.row_at_load(expert_load)])
+
+
+def cumulative_from_top(values: FloatArray) -> FloatArray:
+    """Return the sum of each row and all rows above it.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        One value a row, confidences ascending.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The sums; the first is that of all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.tally import cumulative_from_top
+    >>> cumulative_from_top(np.array([1.0, 2.0, 3.0])).tolist()
+    [6.0, 5.0, 3.0]
+    """
+    sums: FloatArray = np.cumsum(values[::-1])[::-1]
+    return sums
+
+
+# ------------------------------------------------------------------ adding up
+
+
+def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
+    """Unweighted right-or-wrong cases: two plain sorts beat one argsort several times over."""
+    distinct, end = _run_ends(np.sort(confidence))
+    right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
+    return Tally(distinct, _steps(end), _steps(right))
+
+
+def _add_up(cases: Cases) -> Tally:
+    weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
+    present = weight > 0  # a case of weight zero is a case that is not there
+    confidence, weight = cases.confidence[present], weight[present]
+    correct = cases.correct[present] * weight
+    order = np.argsort(confidence, kind="stable")
+    distinct, end = _run_ends(confidence[order])
+    start = np.concatenate(([0], end[:-1]))
+    return Tally(
+        distinct,
+        np.add.reduceat(weight[order], start),
+        np.add.reduceat(correct[order], start),
+    )
+
+
+def _run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
+    """Distinct values of a sorted array, and where the run of each one ends."""
+    last = np.append(ascending[1:] != ascending[:-1], True)
+    end = np.flatnonzero(last) + 1
+    return ascending[last], end
+
+
+def _steps(cumulative: AnyArray) -> FloatArray:
+    return np.diff(cumulative, prepend=0).astype(np.float64)
