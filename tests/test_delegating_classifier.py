@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
@@ -15,17 +16,17 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import expertload
-from expertload.delegating_classifier import DelegatingClassifier
-from expertload.exceptions import NotFittedError, ParameterError
+from expertload.delegating_classifier import DelegatingClassifier, DelegatingClassifierWarning
+from expertload.exceptions import LabelError, NotFittedError, ParameterError, ShapeError
 
 DELEGATES = "cases are delegated: predict returns their label, not the most probable class"
 OTHERS_ASIDE = "among repeated cases, fit sets others aside to calibrate on"
 EXPECTED_TO_FAIL = {
     "check_classifiers_train": DELEGATES,
-    "check_classifiers_classes": "uses -1 as a class, which is the label of delegated cases",
     "check_sample_weight_equivalence_on_dense_data": OTHERS_ASIDE,
     "check_sample_weight_equivalence_on_sparse_data": OTHERS_ASIDE,
 }
@@ -56,10 +57,14 @@ def data():
     return (X[:500], y[:500]), (X[500:1100], y[500:1100]), (X[1100:], y[1100:])
 
 
+def apart(estimator, **options):
+    """A classifier that is fitted to all cases, and calibrated on others."""
+    return DelegatingClassifier(estimator, calibration_size=None, **options)
+
+
 @pytest.fixture
 def model(data):
-    fitted = DelegatingClassifier(LogisticRegression(), target_accuracy=0.9).fit(*data[0])
-    return fitted.calibrate(*data[1])
+    return apart(LogisticRegression(), target_accuracy=0.9).fit(*data[0]).calibrate(*data[1])
 
 
 def test_predictions_are_classes_or_delegated(model, data):
@@ -85,8 +90,9 @@ def test_the_load_is_that_of_the_calibration_cases(model, data):
 
 
 def test_nothing_certified_delegates_everything(data):
-    model = DelegatingClassifier(DummyClassifier(strategy="prior"), target_accuracy=0.9)
-    model.fit(*data[0]).calibrate(*data[1])
+    model = apart(DummyClassifier(strategy="prior"), target_accuracy=0.9).fit(*data[0])
+    with pytest.warns(DelegatingClassifierWarning, match="delegates every case.*too low"):
+        model.calibrate(*data[1])
     assert (model.predict(data[2][0]) == -1).all()
     assert model.score(*data[2]) == 0
     assert model.operating_point_.reason == "accuracy_too_low"
@@ -95,21 +101,21 @@ def test_nothing_certified_delegates_everything(data):
 def test_names_of_classes(data):
     names = np.array(["low", "mid", "high"])
     for kind in (np.str_, object):
-        model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.9)
+        model = apart(LogisticRegression(), target_accuracy=0.9)
         model.fit(data[0][0], names[data[0][1]].astype(kind))
         model.calibrate(data[1][0], names[data[1][1]].astype(kind))
         assert set(model.predict(data[2][0])) == {"low", "mid", "high", "delegate"}
 
 
 def test_truth_values_as_classes(data):
-    model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.95)
+    model = apart(LogisticRegression(), target_accuracy=0.95)
     model.fit(data[0][0], data[0][1] == 1).calibrate(data[1][0], data[1][1] == 1)
     assert set(model.predict(data[2][0])) == {-1, 0, 1}
 
 
 def test_a_class_the_model_never_saw_counts_as_errors(data):
     known = data[0][1] < 2
-    model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.9)
+    model = apart(LogisticRegression(), target_accuracy=0.6)
     model.fit(data[0][0][known], data[0][1][known]).calibrate(*data[1])
     point = model.operating_point_
     assert point.n_errors + point.n_errors_spared >= (data[1][1] == 2).sum()
@@ -125,7 +131,7 @@ def test_a_fitted_model_needs_no_fit(data):
 
 
 def test_uncalibrated_models_say_what_to_call(data):
-    model = DelegatingClassifier(LogisticRegression()).fit(*data[0])
+    model = apart(LogisticRegression()).fit(*data[0])
     with pytest.raises(NotFittedError, match=r"call calibrate\(X, y\)"):
         model.predict(data[2][0])
     with pytest.raises(SklearnNotFittedError):
@@ -147,19 +153,121 @@ def test_labels_that_could_be_mistaken_are_refused(label, match, data):
         DelegatingClassifier(LogisticRegression(), delegate_label=label).fit(*data[0])
 
 
-def test_classes_named_delegate_are_refused(data):
+@pytest.mark.parametrize(
+    ("classes", "free"),
+    [
+        ([0, 1], -1),
+        ([-1, 1], -2),
+        ([-3, -1], -2),
+        (["delegate", "other"], "delegate_2"),
+        (["delegate", "delegate_2"], "delegate_3"),
+        (["no", "yes"], "delegate"),
+    ],
+)
+def test_the_label_of_delegated_cases_is_no_class(data, classes, free):
+    y = np.array(classes)[(data[0][1] == 0).astype(int)]
+    model = DelegatingClassifier(LogisticRegression(), calibration_size=0.5, target_accuracy=0.8)
+    model.fit(data[0][0], y)
+    assert model.delegate_label_ == free
+    assert set(model.predict(data[2][0]).tolist()) == {*classes, free}
+
+
+def test_a_label_of_another_kind_is_refused(data):
     y = np.where(data[0][1] == 0, "delegate", "other")
     with pytest.raises(ParameterError, match="one of the classes"):
-        DelegatingClassifier(LogisticRegression()).fit(data[0][0], y)
+        DelegatingClassifier(LogisticRegression(), delegate_label="other").fit(data[0][0], y)
     with pytest.raises(ParameterError, match="must be a string"):
         DelegatingClassifier(LogisticRegression(), delegate_label=-1).fit(data[0][0], y)
-    model = DelegatingClassifier(LogisticRegression(), delegate_label="ask", calibration_size=0.5)
-    assert set(model.fit(data[0][0], y).predict(data[2][0])) <= {"delegate", "other", "ask"}
 
 
-def test_models_without_probabilities_are_refused(data):
-    with pytest.raises(ParameterError, match="without 'predict_proba'"):
-        DelegatingClassifier(RidgeClassifier()).fit(*data[0])
+@pytest.mark.parametrize("estimator", [RidgeClassifier(), LinearSVC()])
+def test_models_without_probabilities_are_told_what_gives_them(data, estimator):
+    with pytest.raises(ParameterError, match="without 'predict_proba'.*CalibratedClassifierCV"):
+        DelegatingClassifier(estimator).fit(*data[0])
+    wrapped = DelegatingClassifier(CalibratedClassifierCV(estimator), target_accuracy=0.7)
+    assert wrapped.fit(*data[0]).expert_load_ < 1
+
+
+def margin(estimator, X):
+    scores = np.sort(estimator.decision_function(X), axis=1)
+    return scores[:, -1] - scores[:, -2]
+
+
+def test_any_confidence_will_do(data):
+    model = apart(LinearSVC(), target_accuracy=0.85, confidence=margin)
+    model = pickle.loads(pickle.dumps(clone(model).fit(*data[0]).calibrate(*data[1])))
+    accepted, answers = model.decide(data[2][0])
+    scores = margin(model.estimator_, data[2][0])
+    assert 0 < accepted.mean() < 1
+    assert scores[accepted].min() >= model.operating_point_.threshold > scores[~accepted].max()
+    assert (answers == model.estimator_.predict(data[2][0])).all()
+    assert not hasattr(model, "predict_proba")
+
+
+def test_a_confidence_of_the_wrong_length_is_refused(data):
+    model = apart(LinearSVC(), confidence=lambda model, X: [0.5]).fit(*data[0])
+    with pytest.raises(ShapeError, match="confidence: 1"):
+        model.calibrate(*data[1])
+
+
+def test_groups_have_thresholds_of_their_own(data):
+    site = np.where(np.arange(600) < 590, "north", "south")
+    model = apart(LogisticRegression(), target_accuracy=0.85).fit(*data[0])
+    model.calibrate(*data[1], groups=site)
+    point = model.operating_point_
+    assert point["north"].is_certified
+    assert not point["south"].is_certified
+    assert model.expert_load_ == pytest.approx(1 - point["north"].n_accepted / 600)
+    X, y = data[2]
+    everyone = model.decide(X, groups=["north"] * 400).accepted
+    assert 0 < everyone.mean() < 1
+    for stranger in ("south", "east"):
+        assert not model.decide(X, groups=[stranger] * 400).accepted.any()
+    mixed = np.where(np.arange(400) % 2, "north", "south")
+    assert (model.predict(X, groups=mixed)[::2] == -1).all()
+    assert model.score(X, y, groups=mixed) > 0
+    with pytest.raises(ParameterError, match="needs the groups"):
+        model.predict(X)
+    with pytest.raises(ParameterError, match="one threshold for all"):
+        model.calibrate(*data[1]).predict(X, groups=mixed)
+
+
+def test_fit_sets_cases_aside_with_their_groups(data):
+    X, y = data[0]
+    groups = np.arange(500) % 2
+    model = DelegatingClassifier(
+        LogisticRegression(), target_accuracy=0.7, calibration_size=0.5, random_state=0
+    )
+    model.fit(X, y, sample_weight=np.ones(500), groups=groups)
+    points = model.operating_point_.points
+    assert set(points) == {0, 1}
+    assert sum(point.n_cases for point in points.values()) == 250
+
+
+def test_a_quarter_is_set_aside_by_default_and_a_pipeline_needs_no_more(data):
+    delegating = DelegatingClassifier(LogisticRegression(), target_accuracy=0.8, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), delegating).fit(*data[0])
+    assert pipeline[-1].operating_point_.n_cases == 125
+    assert set(pipeline.predict(data[2][0])) == {-1, 0, 1, 2}
+    assert cross_val_score(pipeline, *data[1], cv=3, error_score="raise").min() > 0
+
+
+def test_too_few_cases_are_said_at_fit(data):
+    X, y = data[0]
+    with pytest.warns(DelegatingClassifierWarning, match="20 case.*too few"):
+        DelegatingClassifier(LogisticRegression()).fit(X[:80], y[:80])
+
+
+def test_labels_of_another_kind_are_no_errors_of_the_model(model, data):
+    with pytest.raises(LabelError, match="must hold numbers"):
+        model.score(data[2][0], data[2][1].astype(str))
+
+
+def test_it_is_at_the_top_level_and_imported_late():
+    assert expertload.DelegatingClassifier is DelegatingClassifier
+    assert "DelegatingClassifier" in dir(expertload)
+    with pytest.raises(AttributeError, match="no attribute 'delegating'"):
+        expertload.delegating  # noqa: B018
 
 
 def test_clones_and_pickles(model, data):
@@ -173,11 +281,13 @@ def test_clones_and_pickles(model, data):
 def test_weights_reach_the_model(data):
     X, y = data[0]
     weight = np.where(y == 0, 50.0, 0.1)
-    plain = DelegatingClassifier(LogisticRegression(), calibration_size=0.3, random_state=0)
+    plain = DelegatingClassifier(
+        LogisticRegression(), target_accuracy=0.3, calibration_size=0.3, random_state=0
+    )
     heavy = clone(plain).fit(X, y, sample_weight=weight)
     plain.fit(X, y)
     assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
-    bare = DelegatingClassifier(LogisticRegression()).fit(X, y, sample_weight=weight)
+    bare = apart(LogisticRegression()).fit(X, y, sample_weight=weight)
     assert bare.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
 
 
@@ -193,9 +303,7 @@ def test_pipelines_and_grid_search(data):
     search = GridSearchCV(model, {"estimator__C": [1e-4, 1.0]}, cv=3, error_score="raise")
     search.fit(*data[1])
     assert search.best_estimator_.operating_point_ is not None
-    inner = DelegatingClassifier(
-        make_pipeline(StandardScaler(), LogisticRegression()), target_accuracy=0.85
-    )
+    inner = apart(make_pipeline(StandardScaler(), LogisticRegression()), target_accuracy=0.85)
     inner.fit(*data[0]).calibrate(*data[1])
     assert inner.operating_point_.is_certified
 

@@ -1,11 +1,14 @@
 """Operate classifiers at high accuracy and low expert load.
 
 The curve and its area are here; around them are `expertload.operating_point`,
-`expertload.significance`, `expertload.metrics`, `expertload.scores`, `expertload.calibrators` and
-`expertload.display`. Imported by name, because they need more than numpy and scipy:
-`expertload.losses` and `expertload.torch_metrics`, `expertload.frames`, `expertload.report`,
-`expertload.delegating_classifier` and `expertload.lab`.
+`expertload.significance`, `expertload.metrics`, `expertload.scores`, `expertload.calibrators`,
+`expertload.display` and `expertload.scorers`. Imported by name, because they need more than numpy
+and scipy: `expertload.losses` and `expertload.torch_metrics`, `expertload.frames`,
+`expertload.report` and `expertload.lab`. `DelegatingClassifier` is imported when it is first used.
 """
+
+import importlib as _importlib
+import typing as _t
 
 from expertload import (
     calibrators,
@@ -13,6 +16,7 @@ from expertload import (
     exceptions,
     metrics,
     operating_point,
+    scorers,
     scores,
     significance,
 )
@@ -27,18 +31,23 @@ from expertload.curve import (
     load_at_accuracy,
     load_at_accuracy_from_correctness,
 )
-from expertload.operating_point import OperatingPoint
+from expertload.operating_point import OperatingPoint, certify
+
+if _t.TYPE_CHECKING:
+    from expertload.delegating_classifier import DelegatingClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "COCCurve",
+    "DelegatingClassifier",
     "OperatingPoint",
     "accuracy_at_load",
     "accuracy_at_load_from_correctness",
     "aucoc_score",
     "aucoc_score_from_correctness",
     "calibrators",
+    "certify",
     "coc_curve",
     "coc_curve_from_correctness",
     "display",
@@ -47,6 +56,20 @@ __all__ = [
     "load_at_accuracy_from_correctness",
     "metrics",
     "operating_point",
+    "scorers",
     "scores",
     "significance",
 ]
+
+# What needs scikit-learn, and the module it is imported from when it is first asked for.
+_LAZY = {"DelegatingClassifier": "expertload.delegating_classifier"}
+
+
+def __getattr__(name: str) -> _t.Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'expertload' has no attribute {name!r}")
+    return getattr(_importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,38 +1,62 @@
 """A scikit-learn classifier that knows when to ask: it answers where it is certified to be right.
 
-The verbs come in an honest order. ``fit`` trains the model; ``calibrate`` certifies a threshold on
-cases the model was not fitted on; ``predict`` answers the cases above it and delegates the rest.
-Where only ``fit`` is called, as in a grid search, ``calibration_size`` sets cases aside for the
-second step. Importing this module needs scikit-learn, the extra ``sklearn``.
+``fit`` trains the model on most of the cases and certifies a threshold on the rest; ``predict``
+answers the cases above it and delegates the others. With calibration cases of your own, the verbs
+come apart: ``calibration_size=None`` lets ``fit`` train on all it is given, and ``calibrate``
+certifies on cases the model was not fitted on. Importing this module needs scikit-learn, the extra
+``sklearn``.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from expertload._typing import AnyArray, ArrayLike, FloatArray
+from expertload._answers import Answers, answers_of, right_answers
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
+    as_floats,
     check_calibrated,
     check_classifier,
     check_delegate_label,
+    check_groups_match,
+    check_same_length,
     require_extra,
 )
-from expertload.operating_point import CertifiedPoint, Decisions, certify_from_correctness
+from expertload.operating_point import (
+    CertifiedGroups,
+    CertifiedPoint,
+    Decisions,
+    certify_from_correctness,
+    certify_groups_from_correctness,
+)
 from expertload.operating_point.certified import Method
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.model_selection import train_test_split
     from sklearn.utils import get_tags
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, column_or_1d
+    from sklearn.utils.validation import check_is_fitted
 except ImportError:
     require_extra("sklearn", "sklearn", "DelegatingClassifier")
     raise
 
-__all__ = ["DelegatingClassifier"]
+__all__ = ["DelegatingClassifier", "DelegatingClassifierWarning"]
+
+AUTO_CALIBRATION_SIZE = 0.25
+
+
+class DelegatingClassifierWarning(UserWarning):
+    """Nothing could be certified, so every case is delegated; the message says what would help."""
+
+
+def _gives_probabilities(self: DelegatingClassifier) -> bool:
+    return hasattr(getattr(self, "estimator_", self.estimator), "predict_proba")
 
 
 class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -41,20 +65,24 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     Parameters
     ----------
     estimator : classifier
-        Any scikit-learn classifier with ``predict_proba``. Fitted already, it may be calibrated
-        without another ``fit``.
+        Any scikit-learn classifier with ``predict_proba``, or any at all if `confidence` is
+        given. Fitted already, it may be calibrated without another ``fit``.
     target_accuracy : float, default=0.95
         The accuracy to certify among the cases it answers.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
     method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
         As in `expertload.operating_point.certify`.
+    confidence : callable, optional
+        What to rank cases by: a function of the fitted estimator and the features that returns
+        a number for each case, higher where the answer is surer. The top probability by default.
     delegate_label : "auto", int or str, default="auto"
         What ``predict`` returns for delegated cases; "auto" is -1 for classes that are numbers and
-        ``"delegate"`` for classes that are strings. A label that is a class is refused.
-    calibration_size : float or int, optional
-        Cases that ``fit`` sets aside and calibrates on, a share or a number. By default none:
-        call ``calibrate`` after ``fit``.
+        ``"delegate"`` for classes that are strings, or the next that is no class: -2, -3,
+        ``"delegate_2"`` and so on. A label that is a class is refused.
+    calibration_size : "auto", float, int or None, default="auto"
+        Cases that ``fit`` sets aside and calibrates on: "auto" is a quarter, or give a share or a
+        number. With None the model is fitted to all cases; call ``calibrate`` after ``fit``.
     random_state : int or RandomState, optional
         Which cases are set aside.
 
@@ -66,23 +94,31 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         Its classes; ``predict`` may return ``delegate_label_`` as well.
     delegate_label_ : int or str
         What stands for delegated cases.
-    operating_point_ : CertifiedPoint
-        The certified threshold, with its guarantee, or the reason why there is none.
+    operating_point_ : CertifiedPoint or CertifiedGroups
+        The certified threshold, with its guarantee, or the reason why there is none; one for each
+        group where groups were given.
     expert_load_ : float
         The share of calibration cases delegated.
+
+    Warns
+    -----
+    DelegatingClassifierWarning
+        Where nothing could be certified, so that every case is delegated.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from expertload.delegating_classifier import DelegatingClassifier
+    >>> from expertload import DelegatingClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0)
-    >>> model = DelegatingClassifier(forest, target_accuracy=0.95)
+    >>> model = DelegatingClassifier(forest, target_accuracy=0.95, calibration_size=None)
     >>> model = model.fit(X[:250], y[:250]).calibrate(X[250:450], y[250:450])
     >>> print(f"delegates {(model.predict(X[450:]) == -1).mean():.2f}")
     delegates 0.08
     """
+
+    operating_point_: CertifiedPoint | CertifiedGroups
 
     def __init__(
         self,
@@ -91,20 +127,29 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         target_accuracy: float = 0.95,
         confidence_level: float = 0.95,
         method: Method = "fixed_sequence",
+        confidence: Callable[[Any, Any], ArrayLike] | None = None,
         delegate_label: Any = "auto",
-        calibration_size: float | int | None = None,
+        calibration_size: float | int | str | None = "auto",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.target_accuracy = target_accuracy
         self.confidence_level = confidence_level
         self.method = method
+        self.confidence = confidence
         self.delegate_label = delegate_label
         self.calibration_size = calibration_size
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model, and calibrate it if ``calibration_size`` sets cases aside.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model, and calibrate it on the cases that ``calibration_size`` sets aside.
 
         Parameters
         ----------
@@ -112,67 +157,83 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Features and classes.
         sample_weight : array-like of shape (n_cases,), optional
             Passed on to the model's ``fit``; the calibration counts cases.
+        groups : array-like of shape (n_cases,), optional
+            As in `calibrate`.
         """
         check_classification_targets(y)
         self._forget()
-        weights = [] if sample_weight is None else [sample_weight]
         if self.calibration_size is None:
-            return self._fit_model(X, y, *weights)
+            return self._fit_model(X, y, sample_weight)
+        given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+        given = {name: values for name, values in given.items() if values is not None}
         # Not stratified: the promise is for cases drawn as they come, rare classes included.
         parts = train_test_split(
-            X, y, *weights, test_size=self.calibration_size, random_state=self.random_state
+            X, *given.values(), test_size=self._aside(), random_state=self.random_state
         )
-        return self._fit_model(*parts[::2]).calibrate(*parts[1:4:2])
+        fitting, aside = (dict(zip(["X", *given], parts[i::2], strict=True)) for i in (0, 1))
+        self._fit_model(fitting["X"], fitting["y"], fitting.get("sample_weight"))
+        return self._certify(aside["X"], aside["y"], aside.get("groups"))
 
-    def calibrate(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def calibrate(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
         """Certify a threshold on cases the model was neither fitted nor tuned on.
 
         Parameters
         ----------
         X, y : array-like
             Features and classes; a class the model does not know counts as an error.
+        groups : array-like of shape (n_cases,), optional
+            The site, device, ... of each case. A threshold is then certified for every group, and
+            ``predict`` and ``decide`` need the groups of new cases; cases of other groups are
+            delegated.
         """
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self._adopt(self.estimator)
-        answers, confidence = self._answers(X)
-        self.operating_point_: CertifiedPoint = certify_from_correctness(
-            answers == column_or_1d(y),
-            confidence,
-            target_accuracy=self.target_accuracy,
-            confidence_level=self.confidence_level,
-            method=self.method,
-        )
-        self.expert_load_ = self.operating_point_.expert_load
-        return self
+        return self._certify(X, y, groups)
 
-    def predict(self, X: ArrayLike) -> AnyArray:
+    def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
         """Return the class of each case, or ``delegate_label_`` where experts should decide."""
-        accepted, answers = self.decide(X)
+        accepted, answers = self.decide(X, groups=groups)
         return np.where(accepted, answers, np.asarray(self.delegate_label_, dtype=self._dtype()))
 
-    def decide(self, X: ArrayLike) -> Decisions:
-        """Return which cases are accepted, and the model's answer to all of them."""
+    def decide(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> Decisions:
+        """Return which cases are accepted, and the model's answer to all of them.
+
+        Parameters
+        ----------
+        X : array-like
+            Features.
+        groups : array-like of shape (n_cases,), optional
+            Needed where `calibrate` was given groups, and refused where it was not.
+        """
         check_is_fitted(self, "estimator_")
         check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
-        answers, confidence = self._answers(X)
-        return Decisions(self.operating_point_.accepts(confidence), answers)
+        answers = self._answers(X)
+        return Decisions(self._accepts(answers.confidence, groups), answers.labels)
 
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return the model's probabilities, for delegated cases too."""
         check_is_fitted(self, "estimator_")
         probabilities: FloatArray = self.estimator_.predict_proba(X)
         return probabilities
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the share of all cases that are decided automatically and right.
 
         Delegated cases earn nothing, so that, the accuracy being certified, the better model is
         the one that takes more cases off the experts. Delegating everything scores 0. For the
         accuracy among the accepted alone, use `decide`.
         """
-        accepted, answers = self.decide(X)
-        right = accepted & (answers == column_or_1d(y))
+        accepted, answers = self.decide(X, groups=groups)
+        right = accepted & right_answers(answers, y, type(self).__name__)
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights))
 
@@ -188,12 +249,17 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     # -------------------------------------------------------------- what the verbs share
 
-    def _fit_model(self, X: ArrayLike, y: ArrayLike, *sample_weight: ArrayLike) -> Self:
-        weights = {"sample_weight": sample_weight[0]} if sample_weight else {}
+    def _aside(self) -> float | int | str | None:
+        auto = isinstance(self.calibration_size, str) and self.calibration_size == "auto"
+        return AUTO_CALIBRATION_SIZE if auto else self.calibration_size
+
+    def _fit_model(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._adopt(clone(self.estimator).fit(X, y, **weights))
 
     def _adopt(self, model: Any) -> Self:
-        for attribute in ("predict_proba", "classes_"):
+        needed = ("classes_",) if self.confidence is not None else ("predict_proba", "classes_")
+        for attribute in needed:
             check_classifier(model, attribute, type(self).__name__)
         label = self.delegate_label
         self.delegate_label_ = check_delegate_label(label, model.classes_, type(self).__name__)
@@ -209,10 +275,51 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             if hasattr(self, attribute):
                 delattr(self, attribute)
 
-    def _answers(self, X: ArrayLike) -> tuple[AnyArray, FloatArray]:
-        proba = self.estimator_.predict_proba(X)
-        column = proba.argmax(axis=1)
-        return self.classes_[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
+    def _certify(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Self:
+        answers = self._answers(X)
+        right = right_answers(answers.labels, y, type(self).__name__)
+        options: dict[str, Any] = {
+            name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
+        }
+        if groups is None:
+            point = certify_from_correctness(right, answers.confidence, **options)
+            self.operating_point_, points = point, [point]
+        else:
+            by_group = certify_groups_from_correctness(
+                right, answers.confidence, groups=groups, **options
+            )
+            self.operating_point_, points = by_group, list(by_group.points.values())
+        accepted = sum(point.n_accepted for point in points)
+        self.expert_load_ = 1 - accepted / sum(point.n_cases for point in points)
+        if not accepted:
+            self._warn_that_all_is_delegated(points)
+        return self
+
+    def _answers(self, X: ArrayLike) -> Answers:
+        caller = type(self).__name__
+        if self.confidence is None:
+            return answers_of(self.estimator_, X, caller)
+        labels = np.asarray(self.estimator_.predict(X))
+        scores = as_floats(self.confidence(self.estimator_, X), "confidence", caller)
+        check_same_length(caller, X=labels, confidence=scores)
+        return Answers(labels, scores)
+
+    def _accepts(self, confidence: FloatArray, groups: ArrayLike | None) -> BoolArray:
+        point = self.operating_point_
+        by_group = isinstance(point, CertifiedGroups)
+        check_groups_match(by_group, groups is not None, type(self).__name__)
+        if isinstance(point, CertifiedGroups):
+            return point.accepts(confidence, groups=groups if groups is not None else ())
+        return point.accepts(confidence)
+
+    def _warn_that_all_is_delegated(self, points: list[CertifiedPoint]) -> None:
+        where = "" if len(points) == 1 else f" The largest of {len(points)} groups:"
+        largest = max(points, key=lambda point: point.n_cases)
+        warnings.warn(
+            f"{type(self).__name__} delegates every case.{where} {largest.guarantee}",
+            DelegatingClassifierWarning,
+            stacklevel=4,
+        )
 
     def _dtype(self) -> Any:
         """A type that holds the classes and the label for delegated cases."""

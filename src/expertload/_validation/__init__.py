@@ -81,6 +81,7 @@ from expertload._validation.operating import (
     check_certification,
     check_confidence_matches,
     check_delegate_label,
+    check_groups_match,
     check_ladder_source,
     check_one_criterion,
 )
@@ -156,6 +157,7 @@ __all__ = [
     "check_fraction",
     "check_frame",
     "check_groups",
+    "check_groups_match",
     "check_images",
     "check_indices_usable",
     "check_known_options",

@@ -16,15 +16,18 @@ from expertload.exceptions import (
 
 
 def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
-    """Raise unless a classifier has what displays read from it."""
+    """Raise unless a classifier has what is read from it."""
     if not hasattr(estimator, attribute):
+        has_scores = attribute == "predict_proba" and hasattr(estimator, "decision_function")
         raise ParameterError(
             message(
                 "estimator",
                 caller,
                 "must be a fitted classifier with 'predict_proba' and 'classes_'",
                 f"a {type(estimator).__name__} without '{attribute}'",
-                "pass the probabilities themselves to from_predictions",
+                "wrap it in sklearn.calibration.CalibratedClassifierCV, which gives probabilities"
+                if has_scores
+                else "functions that take y_proba need no estimator, only its probabilities",
             )
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -101,7 +103,7 @@ def check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
     """Return what stands for delegated cases: no class, and of the same kind as the classes."""
     named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
     if isinstance(label, str) and label == "auto":
-        label = "delegate" if named else -1
+        return _free_label(classes, named)
     if classes.dtype.kind != "O" and isinstance(label, str) != named:
         wanted = "must be a string" if named else "must be a number, as the classes are"
         raise ParameterError(message("delegate_label", caller, wanted, f"{label!r}"))
@@ -118,10 +120,33 @@ def check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
     return label
 
 
+def _free_label(classes: AnyArray, named: bool) -> str | int:
+    """Return "delegate" or -1, or the next of their kind that is no class."""
+    taken = set(classes.tolist())
+    choices: Iterator[str | int] = count(-1, -1)
+    if named:
+        choices = chain(["delegate"], (f"delegate_{i}" for i in count(2)))
+    return next(label for label in choices if label not in taken)
+
+
+def check_groups_match(needed: bool, given: bool, caller: str) -> None:
+    """Raise unless groups are given if and only if thresholds were certified by group."""
+    if needed and not given:
+        raise ParameterError(
+            f"This {caller} was calibrated by group, so it needs the groups of new cases. "
+            "Got none. Hint: pass groups=..."
+        )
+    if given and not needed:
+        raise ParameterError(
+            f"This {caller} has one threshold for all cases. Got groups. Hint: pass groups=... to "
+            "calibrate, or to fit, as well."
+        )
+
+
 def check_calibrated(is_calibrated: bool, caller: str) -> None:
     """Raise unless a fitted classifier has a threshold."""
     if not is_calibrated:
         raise NotFittedError(
             f"This {caller} is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
-            "the model was not fitted on, or pass calibration_size=0.25 before fit."
+            "the model was not fitted on, or leave calibration_size as it is by default."
         )

@@ -156,6 +156,28 @@ class Calibrator(ABC):
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names}
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return `options` under the name by which scikit-learn's ``clone`` asks for them."""
+        return self.options
+
+    def set_params(self, **options: Any) -> Self:
+        """Set options by name, as scikit-learn's estimators do.
+
+        Parameters
+        ----------
+        **options
+            Options of the constructor.
+
+        Returns
+        -------
+        Self
+            This calibrator; fit it again for the options to take effect.
+        """
+        for name, value in options.items():
+            check_option(name, tuple(self.options), "options", f"{type(self).__name__}.set_params")
+            setattr(self, name, value)
+        return self
+
     # ----------------------------------------------------------------------- saving and loading
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from expertload._answers import probabilities_of
 from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_curve_points
 from expertload.display._axes import figure_of, one_axes
 from expertload.display._coc_axes import draw_band, draw_line, finish, next_style, zoom
-from expertload.display._estimator import predictions_of
 from expertload.display._marks import PointMarks, mark_operating_point
 from expertload.display._measure import measure
 from expertload.display._style import percent, with_name
@@ -173,7 +173,7 @@ class COCDisplay:
         COCDisplay
             The display, drawn.
         """
-        proba, labels = predictions_of(estimator, X, "COCDisplay.from_estimator")
+        proba, labels = probabilities_of(estimator, X, "COCDisplay.from_estimator")
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, proba, labels=labels, name=name, **options)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from expertload._answers import probabilities_of
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_models, check_option
 from expertload.display._axes import figure_of, one_axes
-from expertload.display._estimator import predictions_of
 from expertload.display._measure import measure
 from expertload.display.coc import SIZE, COCDisplay
 
@@ -122,7 +122,7 @@ class COCComparisonDisplay:
         caller = "COCComparisonDisplay.from_estimators"
         pairs = {}
         for name, estimator in check_models(models, caller).items():
-            proba, labels = predictions_of(estimator, X, caller)
+            proba, labels = probabilities_of(estimator, X, caller)
             cases = check_cases(y, proba, None, None, labels, caller)
             pairs[name] = (cases.correct, cases.confidence)
         return cls.from_correctness(pairs, **options)

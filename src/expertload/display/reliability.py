@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
+from expertload._answers import probabilities_of
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_same_length, check_unit_interval
 from expertload.display._axes import figure_of, two_axes
 from expertload.display._diagram import draw_diagram, draw_histogram
-from expertload.display._estimator import predictions_of
 from expertload.display._style import with_name
 from expertload.metrics.calibration import (
     ReliabilityCurve,
@@ -168,7 +168,7 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             The display, drawn.
         """
-        proba, labels = predictions_of(estimator, X, "ReliabilityDisplay.from_estimator")
+        proba, labels = probabilities_of(estimator, X, "ReliabilityDisplay.from_estimator")
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, proba, labels=labels, name=name, **options)
 

@@ -1,0 +1,102 @@
+"""What a fitted classifier answers, how sure it is, and whether it is right.
+
+Everything that takes a scikit-learn classifier asks it here. Answers are compared with labels by
+name, through the classifier's ``classes_``: a fold without one of the classes, or a classifier that
+was fitted without it, changes no column's meaning. A class the classifier never saw is an error of
+the classifier, not of the caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload._validation import as_array, as_floats, check_classifier, check_same_length, message
+from expertload.exceptions import LabelError, ShapeError
+
+__all__ = ["Answers", "answers_of", "probabilities_of", "right_answers"]
+
+
+class Answers(NamedTuple):
+    """The most probable class of each case, and its probability."""
+
+    labels: AnyArray
+    confidence: FloatArray
+
+
+def probabilities_of(estimator: Any, X: Any, caller: str) -> tuple[Any, Any]:
+    """Return the probabilities of any object with ``predict_proba``, and its ``classes_``."""
+    check_classifier(estimator, "predict_proba", caller)
+    proba = estimator.predict_proba(X)
+    # Asked for only now: an unfitted estimator words its own, better complaint above.
+    check_classifier(estimator, "classes_", caller)
+    return proba, estimator.classes_
+
+
+def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
+    """Return the answers of a fitted classifier, of one class too; of equals the first counts."""
+    given, classes = probabilities_of(estimator, X, caller)
+    names = as_array(classes, "classes_", caller)
+    proba = as_floats(given, "predict_proba", caller, ndim=(2,))
+    if names.ndim != 1 or proba.shape[1] != len(names):
+        raise ShapeError(
+            message(
+                "estimator",
+                caller,
+                "must give one column of probabilities for each of its classes",
+                f"{proba.shape[1]} column(s) for classes of shape {names.shape}",
+            )
+        )
+    column = proba.argmax(axis=1)
+    return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
+
+
+def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray:
+    """Return which answers are the true class; numbers and strings cannot be compared."""
+    truth = as_array(y_true, "y", caller)
+    truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
+    if truth.ndim != 1:
+        raise ShapeError(message("y", caller, "must name one class a case", f"shape {truth.shape}"))
+    check_same_length(caller, X=labels, y=truth)
+    _check_named(truth, caller)
+    if _are_strings(truth) != _are_strings(labels):
+        raise LabelError(
+            message(
+                "y",
+                caller,
+                f"must hold {_kind(labels)}, as the classes of the estimator do",
+                f"{_kind(truth)}, such as {truth[0]!r}",
+            )
+        )
+    right: BoolArray = np.asarray(labels == truth, dtype=np.bool_)
+    return right
+
+
+def _check_named(truth: AnyArray, caller: str) -> None:
+    """Raise if a case has no label; only NaN differs from itself."""
+    kind = truth.dtype.kind
+    missing = np.isnan(truth) if kind == "f" else np.zeros(len(truth), np.bool_)
+    if kind == "O":
+        missing = np.array([value is None or value != value for value in truth.tolist()], np.bool_)
+    if missing.any():
+        raise LabelError(
+            message(
+                "y",
+                caller,
+                "must name a class for each case",
+                f"{int(missing.sum())} missing value(s), the first in row {int(missing.argmax())}",
+                "drop the cases without a label",
+            )
+        )
+
+
+def _are_strings(labels: AnyArray) -> bool:
+    if labels.dtype.kind == "O":
+        return any(isinstance(value, str) for value in labels.tolist())
+    return labels.dtype.kind in "UST"
+
+
+def _kind(labels: AnyArray) -> str:
+    return "strings" if _are_strings(labels) else "numbers"
