@@ -15,10 +15,10 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_files", "_validation"},
+    {"exceptions", "_typing", "_files", "_documents", "_validation"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
-    {"operating_point", "delegating_classifier", "frames", "display", "scorers"},
+    {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},
     {"evaluation", "report", "predictions"},
     {"losses", "torch_metrics"},
     {"lab", "desk"},

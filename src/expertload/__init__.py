@@ -1,10 +1,11 @@
 """Operate classifiers at high accuracy and low expert load.
 
 The curve and its area are here; around them are `expertload.operating_point`,
-`expertload.significance`, `expertload.metrics`, `expertload.scores`, `expertload.calibrators`,
-`expertload.display` and `expertload.scorers`. Imported by name, because they need more than numpy
-and scipy: `expertload.losses` and `expertload.torch_metrics`, `expertload.frames`,
-`expertload.report` and `expertload.lab`. `DelegatingClassifier` is imported when it is first used.
+`expertload.monitoring`, `expertload.significance`, `expertload.metrics`, `expertload.scores`,
+`expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
+they need more than numpy and scipy: `expertload.losses` and `expertload.torch_metrics`,
+`expertload.frames`, `expertload.report` and `expertload.lab`. `DelegatingClassifier` is imported
+when it is first used.
 """
 
 import importlib as _importlib
@@ -15,6 +16,7 @@ from expertload import (
     display,
     exceptions,
     metrics,
+    monitoring,
     operating_point,
     scorers,
     scores,
@@ -55,6 +57,7 @@ __all__ = [
     "load_at_accuracy",
     "load_at_accuracy_from_correctness",
     "metrics",
+    "monitoring",
     "operating_point",
     "scorers",
     "scores",

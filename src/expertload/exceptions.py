@@ -13,7 +13,10 @@
     │   ├── CorrectnessError         correctness outside [0, 1]
     │   ├── WeightError              negative or all-zero weights
     │   ├── ParameterError           an option outside its range
-    │   └── InsufficientDataError    valid cases, but too few or too uniform for the request
+    │   ├── InsufficientDataError    valid cases, but too few or too uniform for the request
+    │   ├── RepeatedCaseError        a case that already has its label
+    │   ├── DecisionOrderError       decisions that come before ones already counted
+    │   └── NotCertifiedError        a policy without the guarantee that is needed
     ├── NotFittedError (ValueError, AttributeError)
     ├── FileFormatError (ValueError)  a saved file that is not what it should be
     │   └── DataDamagedError         a data set's file that is cut short, altered or unsafe
@@ -32,6 +35,7 @@ __all__ = [
     "DataDamagedError",
     "DataNotFoundError",
     "DataTypeError",
+    "DecisionOrderError",
     "DownloadError",
     "EmptyInputError",
     "ExpertLoadError",
@@ -42,9 +46,11 @@ __all__ = [
     "LabelError",
     "MissingExtraError",
     "NonFiniteError",
+    "NotCertifiedError",
     "NotFittedError",
     "ParameterError",
     "ProbabilityError",
+    "RepeatedCaseError",
     "RunInUseError",
     "ShapeError",
     "TrainingDivergedError",
@@ -98,6 +104,18 @@ class ParameterError(InvalidInputError):
 
 class InsufficientDataError(InvalidInputError):
     """The cases are valid, but too few or too uniform for what was asked."""
+
+
+class RepeatedCaseError(InvalidInputError):
+    """A case is given twice, or already has its label; nothing was counted."""
+
+
+class DecisionOrderError(InvalidInputError):
+    """Decisions come before ones that are already counted; nothing was counted."""
+
+
+class NotCertifiedError(InvalidInputError):
+    """A policy does not carry the guarantee that is needed."""
 
 
 class NotFittedError(ExpertLoadError, ValueError, AttributeError):

@@ -1,0 +1,22 @@
+"""Is the promise still kept? Tests that may be looked at after every case.
+
+`AccuracyMonitor` watches a promised accuracy by audits of automatic decisions. Its verdicts hold
+however often one looks, because its evidence is a bet that cannot be expected to win while the
+promise is kept.
+"""
+
+from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence
+from expertload.monitoring.monitor import AccuracyMonitor
+from expertload.monitoring.restarts import Capital, advance, evidence_path, start
+from expertload.monitoring.verdict import History
+
+__all__ = [
+    "AccuracyMonitor",
+    "Capital",
+    "History",
+    "accuracy_lower_bound",
+    "advance",
+    "confirming_evidence",
+    "evidence_path",
+    "start",
+]

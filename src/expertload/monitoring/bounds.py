@@ -1,0 +1,108 @@
+"""How high the accuracy surely is: a bound that holds at every moment at once.
+
+Let S be the (weighted) errors among audits of (weighted) number T, and m an error rate. For a
+negative ``tilt`` l, the product of ``exp(l x) / (1 - m + m exp(l))`` over the cases is a fair game
+if each is wrong with probability m; a mixture over several tilts is one too,
+
+    K(m) = sum_j part_j * exp(l_j S - T log(1 - m + m exp(l_j))),
+
+and by Ville's inequality it ever reaches 1 / alpha with a probability of at most alpha. K grows
+with m, so all rates with K(m) >= 1 / alpha are refuted, and the smallest of them bounds the error.
+
+Two steps make it hold more widely. The logarithm is concave in m, so under drift the bound is one
+for the average rate over the audits so far. And for a weight w <= 1 a factor to the power of w is
+at most its linear interpolation between 1 and itself (Bernoulli), so weighted sums do for S and T
+where cases are audited with different probabilities.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import check_fraction
+from expertload._validation.auditing import as_audit_sums
+
+__all__ = ["accuracy_lower_bound", "confirming_evidence"]
+
+TILTS = -np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0])
+PARTS = np.array([0.05, 0.15, 0.20, 0.25, 0.25, 0.10])
+MOST_LOG = 460.0  # the logarithm of a number that has long said what it has to say
+HALVINGS = 50
+
+
+def confirming_evidence(
+    errors: ArrayLike, audits: ArrayLike, *, target_accuracy: float
+) -> FloatArray:
+    """Return the evidence that the average accuracy is above the target.
+
+    Parameters
+    ----------
+    errors, audits : array-like of the same shape
+        How many errors there were among how many audits so far; weighted sums of both where cases
+        are audited with different probabilities. Open reviews count as errors.
+    target_accuracy : float
+        The accuracy to confirm, in (0, 1).
+
+    Returns
+    -------
+    ndarray
+        While the average accuracy is at most the target, it ever reaches 1 / alpha with a
+        probability of at most alpha.
+
+    Examples
+    --------
+    >>> from expertload.monitoring import confirming_evidence
+    >>> confirming_evidence([0, 0], [81, 82], target_accuracy=0.95).round(2).tolist()
+    [19.68, 20.53]
+    """
+    caller = "confirming_evidence"
+    target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
+    wrong, total = as_audit_sums(errors, audits, caller)
+    evidence: FloatArray = np.exp(_log_evidence(wrong, total, np.asarray(1 - target)))
+    return evidence
+
+
+def accuracy_lower_bound(
+    errors: ArrayLike, audits: ArrayLike, *, confidence_level: float = 0.95
+) -> FloatArray:
+    """Return a lower bound of the average accuracy, valid at any time.
+
+    Parameters
+    ----------
+    errors, audits : array-like of the same shape
+        As in `confirming_evidence`.
+    confidence_level : float, default=0.95
+        The probability that the bound holds after every audit, for ever.
+
+    Returns
+    -------
+    ndarray
+        The bounds; 0 where there is nothing to go by yet.
+
+    Examples
+    --------
+    >>> from expertload.monitoring import accuracy_lower_bound
+    >>> accuracy_lower_bound([0, 0, 4], [0, 100, 200]).round(3).tolist()
+    [0.0, 0.959, 0.939]
+    """
+    caller = "accuracy_lower_bound"
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    wrong, total = as_audit_sums(errors, audits, caller)
+    needed = -np.log1p(-level)
+    low, high = np.zeros(wrong.shape), np.ones(wrong.shape)
+    for _ in range(HALVINGS):  # the smallest refuted error rate, kept at or below `high`
+        middle = (low + high) / 2
+        refuted = _log_evidence(wrong, total, middle) >= needed
+        low, high = np.where(refuted, low, middle), np.where(refuted, middle, high)
+    bound: FloatArray = 1 - high
+    return bound
+
+
+def _log_evidence(errors: FloatArray, audits: FloatArray, error_rate: FloatArray) -> FloatArray:
+    per_case = np.log1p(error_rate[..., None] * np.expm1(TILTS))
+    exponents = TILTS * errors[..., None] - audits[..., None] * per_case
+    largest = exponents.max(axis=-1)
+    rest = np.log((PARTS * np.exp(exponents - largest[..., None])).sum(axis=-1))
+    total: FloatArray = np.minimum(largest + rest, MOST_LOG)
+    return total

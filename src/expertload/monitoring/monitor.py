@@ -1,0 +1,259 @@
+"""Is the promised accuracy still kept? A monitor that may be looked at after every audit."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from expertload._typing import ArrayLike
+from expertload._validation import check_fraction, check_option
+from expertload._validation.auditing import (
+    as_answers,
+    as_inclusion,
+    as_keys,
+    as_moments,
+    check_blocks,
+    check_least_inclusion,
+    check_monitored_policy,
+    check_same_promise,
+)
+from expertload.monitoring.records import AuditRecords, Batch, Order
+from expertload.monitoring.verdict import Verdict
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["AccuracyMonitor"]
+
+
+class AccuracyMonitor(Verdict):
+    """Watch a promised accuracy by audits of automatic decisions.
+
+    Audit a random sample of the cases that are decided automatically: have an expert label them
+    without seeing the model's answer. The monitor may be looked at as often as one likes.
+
+    Parameters
+    ----------
+    target_accuracy : float
+        The promised accuracy among automatic decisions, in (0, 1).
+    confidence_level : float, default=0.95
+        As long as the promise is kept, it is *ever* called refuted with a probability of at most
+        one minus this. The same holds, separately, for calling it confirmed where it is not.
+    blocks : int, optional
+        How many blocks of 50 audits the monitor is made for. By default for ever; a period finds a
+        late fall sooner.
+    least_inclusion_probability : float, optional
+        The least probability with which any decided case is audited, where these differ. Fixed
+        before the audits.
+    order : {"decision", "arrival"}, default="decision"
+        In "decision" order a new case must not be decided before one already counted. "arrival"
+        takes labels as they come, whatever their dates; that is only right where the time a review
+        takes does not depend on whether the case is right.
+
+    Notes
+    -----
+    Give every audited case to `update` when it is drawn, with ``correct=None`` while its review is
+    open, and its label later under the same key. Open reviews count as right for the alarm and as
+    wrong for the confirmation, so nothing depends on how long reviews take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.monitoring import AccuracyMonitor
+    >>> monitor = AccuracyMonitor(target_accuracy=0.95)
+    >>> monitor.update(np.ones(100)).state
+    'confirmed'
+    >>> rng = np.random.default_rng(0)
+    >>> monitor.update(rng.random(400) < 0.85).state
+    'refuted'
+    """
+
+    def __init__(
+        self,
+        *,
+        target_accuracy: float,
+        confidence_level: float = 0.95,
+        blocks: int | None = None,
+        least_inclusion_probability: float | None = None,
+        order: Order = "decision",
+    ) -> None:
+        caller = type(self).__name__
+        super().__init__(
+            check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False),
+            check_fraction(confidence_level, "confidence_level", caller, inclusive=False),
+            check_blocks(blocks, caller),
+        )
+        self._least = check_least_inclusion(least_inclusion_probability, caller)
+        check_option(order, ("decision", "arrival"), "order", caller)
+        self._order: Order = order
+
+    @classmethod
+    def from_policy(cls, policy: Any, **options: Any) -> Self:
+        """Return a monitor of what a certified policy promises.
+
+        Parameters
+        ----------
+        policy : CertifiedPoint or CertifiedGroups
+            From `expertload.operating_point.certify`, or read from a file.
+        **options
+            Other options of the monitor; ``confidence_level`` is the policy's by default.
+
+        Returns
+        -------
+        AccuracyMonitor
+            Without audits yet.
+
+        Raises
+        ------
+        NotCertifiedError
+            If the policy promises nothing, or nothing about the accuracy of automatic decisions.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> from expertload.operating_point import certify_from_correctness
+        >>> policy = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
+        >>> AccuracyMonitor.from_policy(policy).target_accuracy
+        0.95
+        """
+        check_monitored_policy(policy, f"{cls.__name__}.from_policy")
+        options.setdefault("confidence_level", policy.confidence_level)
+        return cls(target_accuracy=policy.target_accuracy, **options)
+
+    # ------------------------------------------------------------------ audits
+
+    def update(
+        self,
+        correct: ArrayLike | None,
+        *,
+        inclusion_probability: ArrayLike | None = None,
+        least_inclusion_probability: ArrayLike | None = None,
+        decided_at: Any = None,
+        key: Any = None,
+    ) -> Self:
+        """Count some audits, all of them or, where something is wrong, none.
+
+        Parameters
+        ----------
+        correct : array-like of shape (n_cases,)
+            1 for right, 0 for wrong, or a grade between; None or NaN while a review is open.
+        inclusion_probability : array-like or float, optional
+            The probability with which each case was audited, in (0, 1]. For all cases or for none.
+        least_inclusion_probability : array-like or float, optional
+            The least that any decided case had at that time, if not the monitor's own. Where all
+            cases of a time have the same probability, both are the same.
+        decided_at : array-like, optional
+            When each case was decided: dates, ISO text (UTC where no zone is named), or numbers.
+            For all cases or for none. Cases of one call may come in any order.
+        key : array-like of str or int, optional
+            What each case is called; needed to give a label later, and guards against counting a
+            case twice.
+
+        Returns
+        -------
+        AccuracyMonitor
+            This monitor.
+
+        Raises
+        ------
+        RepeatedCaseError, DecisionOrderError, ProbabilityError, CorrectnessError
+            And other input errors. Nothing was counted then.
+        """
+        caller = f"{type(self).__name__}.update"
+        batch = self._batch(
+            correct, inclusion_probability, least_inclusion_probability, decided_at, key, caller
+        )
+        change = self._records.plan(batch, self._order, caller)
+        self._records.apply(batch, change)
+        # An open review counted as right: only a wrong answer changes what was counted before.
+        if any(grade != 1 for grade in change.answers.values()):
+            self._forget()
+        return self
+
+    def _batch(
+        self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any, caller: str
+    ) -> Batch:
+        answers = as_answers(correct, caller)
+        n = len(answers)
+        named = least if least is not None else self._least
+        return Batch(
+            answers,
+            as_inclusion(inclusion, n, "inclusion_probability", caller),
+            as_inclusion(named, n, "least_inclusion_probability", caller),
+            as_moments(decided_at, n, caller),
+            as_keys(key, n, caller),
+        )
+
+    def merge(self, *others: AccuracyMonitor) -> AccuracyMonitor:
+        """Return a monitor of the audits of several, counted again in the order of decisions.
+
+        Parameters
+        ----------
+        *others : AccuracyMonitor
+            Of the same promise. All audits must have ``decided_at``; equal moments are ordered by
+            key.
+
+        Returns
+        -------
+        AccuracyMonitor
+            What one monitor that saw all of them would be. Those merged stay as they are.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> north = AccuracyMonitor(target_accuracy=0.95).update([1, 0], decided_at=[1, 4])
+        >>> south = AccuracyMonitor(target_accuracy=0.95).update([1, 1], decided_at=[2, 3])
+        >>> north.merge(south).n_audits
+        4
+        """
+        caller = f"{type(self).__name__}.merge"
+        check_same_promise([each._promise for each in (self, *others)], caller)
+        merged = self._empty()
+        records = [each._records for each in (self, *others)]
+        merged._records = AuditRecords.merged([each for each in records if len(each)], caller)
+        return merged
+
+    def _restore(self, audits: dict[str, Any]) -> None:
+        """Count the audits of a file, in the order in which they stand there."""
+        if audits["correct"]:
+            self.update(**audits)
+
+    @property
+    def _promise(self) -> dict[str, Any]:
+        return {
+            "target_accuracy": self._target,
+            "confidence_level": self._level,
+            "blocks": self._blocks,
+            "least_inclusion_probability": self._least,
+            "order": self._order,
+        }
+
+    def _empty(self) -> AccuracyMonitor:
+        return type(self)(**self._promise)
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the monitor as JSON; an older file is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        """
+        from expertload.monitoring.storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a monitor that `save` wrote, and count its audits again.
+
+        Raises
+        ------
+        FileFormatError
+            Where the file is something else, cut short, changed since, or of a newer schema.
+        """
+        from expertload.monitoring.storage import load
+
+        return load(cls, path)

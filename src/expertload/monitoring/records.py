@@ -1,0 +1,270 @@
+"""The audits a monitor has seen, in the order in which the cases were decided.
+
+An audit is written down when the case is drawn, its review still open, or when its label is there.
+It keeps its place: a label that comes late is filled in where its case stands. So the order never
+depends on the answers, which is what the promise about false alarms rests on.
+
+A batch of audits is checked whole before anything is changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from expertload._typing import FloatArray
+from expertload._validation.auditing import (
+    Clock,
+    Key,
+    Moments,
+    check_one_inclusion,
+    clock_changed,
+    column_changed,
+    decisions_go_back,
+    iso_time,
+    moment_changed,
+    repeated_case,
+    unclear_inclusion,
+    unclear_order,
+)
+
+__all__ = ["AuditRecords", "Batch", "Order"]
+
+Order = Literal["decision", "arrival"]
+# What may be said of every case or of none, and what users call it.
+NAMES = {
+    "inclusion": "inclusion_probability",
+    "least": "least_inclusion_probability",
+    "keys": "key",
+}
+COLUMNS = ("correct", "inclusion", "least", "moments", "keys")
+
+
+class Batch(NamedTuple):
+    """Some audits as they are given, each valid by itself.
+
+    Attributes
+    ----------
+    correct : ndarray
+        Grades, NaN where a review is open.
+    inclusion, least : ndarray or None
+        The probability with which each case was audited, and the least that any case then had.
+    moments : Moments or None
+        When each was decided.
+    keys : list of str or int, or None
+        What each is called.
+    """
+
+    correct: FloatArray
+    inclusion: FloatArray | None = None
+    least: FloatArray | None = None
+    moments: Moments | None = None
+    keys: list[Key] | None = None
+
+
+class Change(NamedTuple):
+    """What a batch will do: rows that are new, in their order, and answers to open reviews."""
+
+    new: list[int]
+    answers: dict[int, float]
+
+
+@dataclass
+class AuditRecords:
+    """Audits as columns, one entry a case.
+
+    Attributes
+    ----------
+    correct : list of float
+        Grades; NaN where a review is open.
+    inclusion, least : list of float
+        As in `Batch`; NaN where not said.
+    moments : list of int or float
+        When each was decided; empty where not said.
+    keys : list of str or int or None
+        What each is called.
+    clock : {"time", "number"} or None
+        What the moments are: microseconds of UTC, or numbers.
+    """
+
+    correct: list[float] = field(default_factory=list)
+    inclusion: list[float] = field(default_factory=list)
+    least: list[float] = field(default_factory=list)
+    moments: list[int | float] = field(default_factory=list)
+    keys: list[Key | None] = field(default_factory=list)
+    clock: Clock | None = None
+    places: dict[Key, int] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weight of each audit: the least probability divided by its own."""
+        return self.weights_from(0)
+
+    def weights_from(self, first: int) -> FloatArray:
+        """Return the weights from one place on."""
+        ratio = np.asarray(self.least[first:], float) / np.asarray(self.inclusion[first:], float)
+        weights: FloatArray = np.where(np.isnan(ratio), 1.0, ratio)
+        return weights
+
+    def errors(self, *, open_as: float, first: int = 0) -> FloatArray:
+        """Return the errors, open reviews counting as `open_as`."""
+        errors = 1 - np.asarray(self.correct[first:], dtype=np.float64)
+        counted: FloatArray = np.where(np.isnan(errors), open_as, errors)
+        return counted
+
+    # ------------------------------------------------------------------ changing
+
+    def plan(self, batch: Batch, order: Order, caller: str) -> Change:
+        """Return what a batch will do, or raise; nothing is changed yet."""
+        places = self._places_of(batch, caller)
+        late = [row for row, place in enumerate(places) if place is not None]
+        new = [row for row, place in enumerate(places) if place is None]
+        for row in late:
+            self._check_late(batch, row, places, caller)
+        if new:
+            self._check_columns(batch, caller)
+            self._check_inclusion(batch, new, caller)
+        answers = {
+            place: float(batch.correct[row])
+            for row, place in enumerate(places)
+            if place is not None and not math.isnan(batch.correct[row])
+        }
+        return Change(self._ordered(batch, new, order, caller), answers)
+
+    def apply(self, batch: Batch, change: Change) -> None:
+        """Do what was planned; nothing in here can fail halfway."""
+        n, start = len(change.new), len(self)
+        unsaid = [math.nan] * n
+        for place, grade in change.answers.items():
+            self.correct[place] = grade
+        self.correct += _picked(batch.correct.tolist(), change.new)
+        inclusion = batch.inclusion
+        self.inclusion += unsaid if inclusion is None else inclusion[change.new].tolist()
+        self.least += unsaid if batch.least is None else batch.least[change.new].tolist()
+        if batch.moments is not None and n:
+            self.clock = batch.moments.clock
+            self.moments += _picked(batch.moments.values, change.new)
+        keys = [None] * n if batch.keys is None else _picked(batch.keys, change.new)
+        self.keys += keys
+        self.places |= {key: start + i for i, key in enumerate(keys) if key is not None}
+
+    def _places_of(self, batch: Batch, caller: str) -> list[int | None]:
+        if batch.keys is None:
+            return [None] * len(batch.correct)
+        seen: set[Key] = set()
+        for key in batch.keys:
+            if key in seen:
+                raise repeated_case(key, "it is given twice", caller)
+            seen.add(key)
+        return [self.places.get(key) for key in batch.keys]
+
+    def _check_late(
+        self, batch: Batch, row: int, places: Sequence[int | None], caller: str
+    ) -> None:
+        place = places[row]
+        if place is None or batch.keys is None:
+            return
+        if not math.isnan(self.correct[place]):
+            raise repeated_case(batch.keys[row], "it already has its label", caller)
+        if batch.moments is None or self.clock is None:
+            return
+        if (batch.moments.clock, batch.moments.values[row]) != (self.clock, self.moments[place]):
+            raise moment_changed(batch.keys[row], self.moment(place), caller)
+
+    def _check_columns(self, batch: Batch, caller: str) -> None:
+        """Raise unless what is said of these cases is what was said of those before."""
+        if not len(self):
+            return
+        for name, said in NAMES.items():
+            if _is_unsaid(getattr(self, name)[-1]) != (getattr(batch, name) is None):
+                raise column_changed(said, caller)
+        clock = None if batch.moments is None else batch.moments.clock
+        if clock != self.clock:
+            raise clock_changed(self.clock, clock, caller)
+
+    def _check_inclusion(self, batch: Batch, new: list[int], caller: str) -> None:
+        """Raise unless the weights follow from a design that was fixed before."""
+        if batch.inclusion is None:
+            if batch.least is not None:
+                raise unclear_inclusion("where a least one is named", "none", caller)
+        elif batch.least is None:
+            check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()}, caller)
+        elif (batch.inclusion < batch.least).any():
+            row = int((batch.inclusion < batch.least).argmax())
+            got = f"{batch.inclusion[row]:g} below the least, {batch.least[row]:g}"
+            raise unclear_inclusion("of at least the least one named", got, caller)
+
+    def _ordered(self, batch: Batch, new: list[int], order: Order, caller: str) -> list[int]:
+        """Return new rows in the order of their decisions, none before one already counted."""
+        if batch.moments is None or order == "arrival":
+            return new
+        values = batch.moments.values
+        ordered = sorted(new, key=lambda row: values[row])  # stable: equal ones stay as given
+        if ordered and self.moments and values[ordered[0]] < self.moments[-1]:
+            early = Moments(batch.moments.clock, [values[ordered[0]]])
+            raise decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
+        return ordered
+
+    # ------------------------------------------------------------------ merging
+
+    @classmethod
+    def merged(cls, parts: Sequence[AuditRecords], caller: str) -> AuditRecords:
+        """Return the audits of several, in the order of decisions; equal moments by key."""
+        clocks = {part.clock for part in parts}
+        if len(parts) > 1 and (len(clocks) > 1 or None in clocks):
+            raise unclear_order(caller)
+        columns: dict[str, Any] = {
+            name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
+        }
+        both = cls(
+            **columns,
+            clock=parts[0].clock if parts else None,
+        )
+        if len(parts) > 1:
+            both = both._sorted()
+        for name in ("inclusion", "least", "keys"):
+            if len({_is_unsaid(value) for value in getattr(both, name)}) > 1:
+                raise column_changed(NAMES[name], caller)
+        if both.least and _is_unsaid(both.least[0]):
+            check_one_inclusion({v for v in both.inclusion if not _is_unsaid(v)}, caller)
+        for place, key in enumerate(both.keys):
+            if key is not None and both.places.setdefault(key, place) != place:
+                raise repeated_case(key, "more than one monitor has it", caller)
+        return both
+
+    def _sorted(self) -> AuditRecords:
+        def place_in_time(row: int) -> tuple[int | float, bool, str]:
+            return self.moments[row], self.keys[row] is None, str(self.keys[row])
+
+        rows = sorted(range(len(self)), key=place_in_time)
+        columns: dict[str, Any] = {name: _picked(getattr(self, name), rows) for name in COLUMNS}
+        return AuditRecords(**columns, clock=self.clock)
+
+    # ------------------------------------------------------------------ saying
+
+    def moment(self, place: int) -> str | None:
+        """Write when the case at a place was decided, None where it was not said."""
+        if self.clock is None:
+            return None
+        return _said(Moments(self.clock, [self.moments[place]]))
+
+
+def _is_unsaid(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _picked(values: Sequence[Any], rows: list[int]) -> list[Any]:
+    return [values[row] for row in rows]
+
+
+def _said(moments: Moments) -> str:
+    (value,) = moments.values
+    return iso_time(int(value)) if moments.clock == "time" else f"{value:g}"

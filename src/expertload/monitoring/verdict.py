@@ -1,0 +1,203 @@
+"""What a monitor says: the state of a promise, the evidence against it, and a bound."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from expertload._typing import FloatArray
+from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence
+from expertload.monitoring.capital import accuracy_bets
+from expertload.monitoring.records import AuditRecords
+from expertload.monitoring.restarts import Capital, advance, start
+from expertload.monitoring.words import summary
+
+__all__ = ["History", "State", "Verdict"]
+
+State = Literal["confirmed", "not refuted", "refuted"]
+# Odds of five to one against the promise: no alarm, but a reason to audit more.
+WARNING_EVIDENCE = 5.0
+
+
+class History(NamedTuple):
+    """What a monitor knew after each audit, in the order of the decisions.
+
+    Attributes
+    ----------
+    evidence : ndarray of shape (n_audits,)
+        Against the promise; 1 / alpha refutes it.
+    lower_bound : ndarray of shape (n_audits,)
+        Of the average accuracy so far.
+    decided_at : tuple of str, or None
+        When each case was decided, where it was said.
+    """
+
+    evidence: FloatArray
+    lower_bound: FloatArray
+    decided_at: tuple[str, ...] | None
+
+
+class Verdict:
+    """What the audits of a promise say; counted when asked, and only once.
+
+    Parameters
+    ----------
+    target_accuracy, confidence_level, blocks
+        As in `expertload.monitoring.AccuracyMonitor`.
+    """
+
+    _refuted_by: int | None
+
+    def __init__(self, target_accuracy: float, confidence_level: float, blocks: int | None) -> None:
+        self._target, self._level, self._blocks = target_accuracy, confidence_level, blocks
+        self._bets = accuracy_bets(target_accuracy)
+        self._records = AuditRecords()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Count again from the beginning, when next asked."""
+        self._capital: Capital = start(self._bets)
+        self._highest, self._refuted_by = 0.0, None
+
+    def _count(self) -> None:
+        """Count the audits that are new since last asked."""
+        first = self._capital.n_audits
+        if first == len(self._records):
+            return
+        errors = self._records.errors(open_as=0, first=first)
+        weights = self._records.weights_from(first)
+        self._capital, path = advance(
+            self._capital, errors, weights, bets=self._bets, blocks=self._blocks
+        )
+        self._highest = max(self._highest, float(path.max()))
+        crossed = np.flatnonzero(path >= self.alarm_evidence)
+        if self._refuted_by is None and len(crossed):
+            self._refuted_by = first + int(crossed[0])
+
+    @property
+    def target_accuracy(self) -> float:
+        """What is promised."""
+        return self._target
+
+    @property
+    def confidence_level(self) -> float:
+        """How surely what is said holds."""
+        return self._level
+
+    @property
+    def alarm_evidence(self) -> float:
+        """The evidence that refutes the promise: one over one minus the confidence level."""
+        return 1 / (1 - self._level)
+
+    @property
+    def state(self) -> State:
+        """Whether the promise is "confirmed", "not refuted" or "refuted".
+
+        "refuted" stays: what was shown once remains shown. "confirmed" says that the average
+        accuracy of all audited decisions so far reaches the target; it may be lost again.
+        """
+        if self.refuted_at is not None:
+            return "refuted"
+        for_it = confirming_evidence(*self._sums(), target_accuracy=self._target)
+        return "confirmed" if for_it[0] >= self.alarm_evidence else "not refuted"
+
+    @property
+    def evidence(self) -> float:
+        """The evidence against the promise now: how many times a doubter's stake has grown."""
+        self._count()
+        return float(self._capital.evidence)
+
+    @property
+    def highest_evidence(self) -> float:
+        """The highest evidence after any audit so far."""
+        self._count()
+        return self._highest
+
+    @property
+    def warns(self) -> bool:
+        """Whether the evidence is five or more: no alarm, but a reason to audit more cases."""
+        return self.evidence >= WARNING_EVIDENCE
+
+    @property
+    def refuted_at(self) -> int | None:
+        """The number, from 1 on, of the audit that refuted the promise; None if none has."""
+        self._count()
+        return None if self._refuted_by is None else self._refuted_by + 1
+
+    @property
+    def lower_bound(self) -> float:
+        """A lower bound of the average accuracy so far, valid however often one looks."""
+        return float(accuracy_lower_bound(*self._sums(), confidence_level=self._level)[0])
+
+    def _sums(self) -> tuple[list[float], list[float]]:
+        """Return weighted errors, open reviews among them, and the weighted number of audits."""
+        weights = self._records.weights
+        return [float(weights @ self._records.errors(open_as=1))], [float(weights.sum())]
+
+    @property
+    def n_audits(self) -> int:
+        """How many audits were counted, with those still open."""
+        return len(self._records)
+
+    @property
+    def n_open(self) -> int:
+        """How many reviews are still open."""
+        return sum(map(math.isnan, self._records.correct))
+
+    @property
+    def n_errors(self) -> float:
+        """How many labelled audits were wrong; the sum of what was missing for grades."""
+        return float(self._records.errors(open_as=0).sum())
+
+    @property
+    def labels(self) -> dict[str | int, float | None]:
+        """The answer to each case with a key, None while its review is open."""
+        grades = self._records.correct
+        return {
+            key: None if math.isnan(grades[place]) else grades[place]
+            for key, place in self._records.places.items()
+        }
+
+    def history(self) -> History:
+        """Return evidence and bound after each audit, for a figure or to recount.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> monitor = AccuracyMonitor(target_accuracy=0.95).update([1, 0, 0])
+        >>> monitor.history().evidence.round(2).tolist()
+        [0.46, 1.13, 3.71]
+        """
+        records, weights = self._records, self._records.weights
+        errors = records.errors(open_as=0)
+        _, path = advance(start(self._bets), errors, weights, bets=self._bets, blocks=self._blocks)
+        wrong = np.cumsum(weights * records.errors(open_as=1))
+        bound = accuracy_lower_bound(wrong, np.cumsum(weights), confidence_level=self._level)
+        moments = [records.moment(place) for place in range(len(records))]
+        return History(path, bound, tuple(m for m in moments if m is not None) or None)
+
+    # ------------------------------------------------------------------ words and files
+
+    def summary(self) -> str:
+        """Return in plain words what the audits say.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> print(AccuracyMonitor(target_accuracy=0.95).update([1] * 60).summary())
+        Not refuted: an accuracy of 0.95 is neither shown nor ruled out after 60 audits, 0 of
+        them wrong. On average so far it is at least 0.9...; evidence against it is 0.1..., and 20
+        would refute it (confidence level 0.95).
+        """
+        return summary(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(target_accuracy={self._target:g}, n_audits={self.n_audits}, "
+            f"state={self.state!r}, evidence={self.evidence:.4g})"
+        )
