@@ -10,9 +10,7 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload._validation.arrays import check_same_length, check_unit_interval
 from expertload._validation.wording import message
-from expertload.exceptions import (
-    ParameterError,
-)
+from expertload.exceptions import ParameterError, ShapeError
 
 
 def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
@@ -30,6 +28,32 @@ def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
                 else "functions that take y_proba need no estimator, only its probabilities",
             )
         )
+
+
+def check_cv_results(results: Any, n: int, caller: str) -> tuple[list[Any], list[Any]]:
+    """Return the classifiers of a cross-validation, and the rows each was tested on."""
+    kept = isinstance(results, Mapping) and {"estimator", "indices"} <= set(results)
+    if not kept:
+        raise ParameterError(
+            message(
+                "cv_results",
+                caller,
+                "must hold 'estimator' and 'indices'",
+                f"the keys {', '.join(map(str, results))}"
+                if isinstance(results, Mapping)
+                else f"a {type(results).__name__}",
+                "cross_validate(..., return_estimator=True, return_indices=True)",
+            )
+        )
+    tested = [np.asarray(rows) for rows in results["indices"]["test"]]
+    largest = max(
+        int(rows.max()) for part in results["indices"].values() for rows in map(np.asarray, part)
+    )
+    if largest >= n:
+        raise ShapeError(
+            message("y", caller, "must be what cross_validate was given", f"{n} cases, too few")
+        )
+    return list(results["estimator"]), tested
 
 
 def check_models(models: Any, caller: str) -> dict[str, Any]:

@@ -7,7 +7,14 @@ import matplotlib; the first drawing does.
 
 from expertload.display.coc import COCDisplay
 from expertload.display.comparison import COCComparisonDisplay
+from expertload.display.folds import COCFoldsDisplay
 from expertload.display.outlier import OutlierDisplay
 from expertload.display.reliability import ReliabilityDisplay
 
-__all__ = ["COCComparisonDisplay", "COCDisplay", "OutlierDisplay", "ReliabilityDisplay"]
+__all__ = [
+    "COCComparisonDisplay",
+    "COCDisplay",
+    "COCFoldsDisplay",
+    "OutlierDisplay",
+    "ReliabilityDisplay",
+]

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from expertload.display._style import add_legend, line_style, percent_axis, quiet
-from expertload.display._vertices import along_curve
+from expertload.display._style import (
+    add_legend,
+    is_named,
+    line_style,
+    name_line,
+    percent_axis,
+    quiet,
+)
+from expertload.display._vertices import along_curve, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,9 +26,9 @@ if TYPE_CHECKING:
     from expertload._typing import FloatArray
     from expertload.significance import COCBand
 
-__all__ = ["draw_band", "draw_line", "finish", "next_style", "zoom"]
+__all__ = ["draw_band", "draw_fold", "draw_line", "draw_mean", "finish", "next_style", "zoom"]
 
-CURVE, BAND = "expertload-coc-curve", "expertload-coc-band"
+CURVE, BAND, FOLD = "expertload-coc-curve", "expertload-coc-band", "expertload-coc-fold"
 ALPHA_ALONE, ALPHA_AMONG_OTHERS = 0.20, 0.11
 # Beyond this load so few cases are left that their accuracy must not set the scale.
 LOAD_THAT_SETS_THE_SCALE = 0.9
@@ -60,10 +67,40 @@ def _set_bottom(ax: Axes, bottom: float) -> None:
     ax.set_ylim(bottom, 1 + max(0.02 * (1 - bottom), 1e-6))
 
 
-def draw_line(ax: Axes, load: FloatArray, accuracy: FloatArray, **style: Any) -> Line2D:
+def draw_line(
+    ax: Axes, load: FloatArray, accuracy: FloatArray, *, label: str, **style: Any
+) -> Line2D:
     """Draw a curve as it is between its points too."""
     (line,) = ax.plot(*along_curve(load, accuracy), gid=CURVE, **style)
+    return name_line(line, label)
+
+
+def draw_fold(ax: Axes, load: FloatArray, accuracy: FloatArray, colour: Any) -> Line2D:
+    """Draw the curve of one fold of several, lightly."""
+    (line,) = ax.plot(*along_curve(load, accuracy), gid=FOLD, color=colour)
+    line.set(linewidth=0.9, alpha=0.35)
     return line
+
+
+def draw_mean(
+    ax: Axes,
+    load: FloatArray,
+    accuracy: FloatArray,
+    spread: FloatArray | None,
+    *,
+    label: str,
+    **style: Any,
+) -> tuple[Line2D, PolyCollection | None]:
+    """Draw a mean curve whose points lie close enough for straight lines, and its spread."""
+    keep = visible(load, accuracy)
+    x, y = load[keep], accuracy[keep]
+    (line,) = ax.plot(x, y, gid=CURVE, **style)
+    band = None
+    if spread is not None:
+        low, high = (y - spread[keep]).clip(0, 1), (y + spread[keep]).clip(0, 1)
+        band = ax.fill_between(x, low, high, color=line.get_color(), linewidth=0, gid=BAND)
+        band.set_alpha(ALPHA_AMONG_OTHERS)
+    return name_line(line, label), band
 
 
 def draw_band(
@@ -86,7 +123,7 @@ def finish(ax: Axes, legend_title: str | None) -> None:
     ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among the accepted")
     percent_axis(ax, "x", "y")
     quiet(ax)
-    if any(not str(line.get_label()).startswith("_") for line in _curves(ax)):
+    if any(is_named(line) for line in _curves(ax)):
         add_legend(ax, legend_title)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from expertload.display._style import (
     GUIDE,
     add_legend,
+    is_named,
     line_style,
+    name_line,
     percent_axis,
     quiet,
 )
@@ -39,7 +41,6 @@ def draw_diagram(
     (line,) = ax.plot(
         curve.confidence,
         curve.accuracy,
-        label=label or None,
         gid=CURVE,
         linewidth=1.2,
         clip_on=False,
@@ -57,6 +58,7 @@ def draw_diagram(
     ax.scatter(
         curve.confidence, curve.accuracy, s=area, color=style["color"], zorder=3, clip_on=False
     )
+    name_line(line, label)
     _finish(ax, title)
     return line, gaps
 
@@ -65,7 +67,7 @@ def _finish(ax: Axes, title: str | None) -> None:
     ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
     percent_axis(ax, "x", "y")
     quiet(ax)
-    if ax.get_legend_handles_labels()[0]:
+    if ax.get_legend_handles_labels()[0] or any(map(is_named, ax.lines)):
         add_legend(ax, title)
 
 

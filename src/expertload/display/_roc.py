@@ -11,6 +11,7 @@ from expertload.display._style import (
     VERMILLION,
     add_legend,
     line_style,
+    name_line,
     percent,
     percent_axis,
     quiet,
@@ -60,9 +61,8 @@ def draw_roc(ax: Axes, false: FloatArray, true: FloatArray, *, label: str, posit
     if not any(line.get_gid() == DIAGONAL for line in ax.lines):
         ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)
     keep = visible(false, true)
-    (line,) = ax.plot(
-        false[keep], true[keep], label=label or None, gid=CURVE, linewidth=1.8, **style
-    )
+    (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
+    name_line(line, label)
     x_label, y_label = AXIS_LABELS[positive]
     ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
     percent_axis(ax, "x", "y")

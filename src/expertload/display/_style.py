@@ -15,14 +15,26 @@ from expertload._validation import require_extra
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
 
-__all__ = ["add_legend", "line_style", "percent", "percent_axis", "quiet", "with_name"]
+__all__ = [
+    "add_legend",
+    "is_named",
+    "line_style",
+    "name_line",
+    "percent",
+    "percent_axis",
+    "quiet",
+    "with_name",
+]
 
 BLUE, VERMILLION, GREEN = "#0072B2", "#D55E00", "#009E73"
 PALETTE = (BLUE, VERMILLION, GREEN, "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 INK, GUIDE, GRID = "#333333", "#767676", "#E3E3E3"
 SMALL = 9.0
 LEGEND_WIDTH = 48
+# The attribute of a line that holds its label as it is to be written.
+LITERAL = "_expertload_label"
 
 
 def line_style(index: int) -> dict[str, Any]:
@@ -78,11 +90,45 @@ def _wrapped(name: str) -> str:
     return textwrap.fill(name, LEGEND_WIDTH)
 
 
+def name_line(line: Line2D, label: str) -> Line2D:
+    """Give a line the label that `add_legend` writes as it is; "" leaves it out of the legend.
+
+    Matplotlib would hide a label that begins with an underscore, and read what stands between
+    dollar signs as mathematics.
+    """
+    if label:
+        line.set_label(label)
+        setattr(line, LITERAL, label)
+    return line
+
+
+def is_named(line: Line2D) -> bool:
+    """Whether `name_line` gave the line a label."""
+    return hasattr(line, LITERAL)
+
+
 def add_legend(ax: Axes, title: str | None = None) -> Legend:
-    """Draw the legend where it hides least."""
+    """Draw the legend where it hides least; labels of lines named here are written as they are."""
+    others = ax.get_legend_handles_labels()[0]
+    hidden = [line for line in ax.lines if is_named(line) and line not in others]
+    drawn = [each for each in ax.get_children() if each in others or each in hidden]
+    handles: list[Any] = [*drawn, *(each for each in others if each not in drawn)]
+    literal = [getattr(each, LITERAL, None) for each in handles]
+    labels = ["." if is_named(each) else each.get_label() for each in handles]
     legend = ax.legend(
-        loc="best", fontsize=SMALL, title=title, title_fontsize=SMALL, framealpha=0.85
+        handles,
+        labels,
+        loc="best",
+        fontsize=SMALL,
+        title=title,
+        title_fontsize=SMALL,
+        framealpha=0.85,
     )
+    for written, text in zip(legend.get_texts(), literal, strict=True):
+        if text is not None:
+            written.set_parse_math(False)
+            written.set_text(text)
+    legend.get_title().set_parse_math(False)
     legend.set_alignment("left")
     legend.get_frame().set_edgecolor(GRID)
     return legend

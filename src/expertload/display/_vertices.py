@@ -9,12 +9,13 @@ same rule: they are linear in the same quantities, and so always hold the curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 
-__all__ = ["along_curve", "visible"]
+__all__ = ["along_curve", "mean_curve", "visible"]
 
 # Steps in the logarithm of the accepted share: a chord then misses the hyperbola by at most
 # STEP**2 / 4, a quarter of a thousandth of the axis.
@@ -35,6 +36,30 @@ def along_curve(
         np.append(loads[keep], 1.0),
         *(np.append(d[keep], v[-1]) for d, v in zip(drawn, values, strict=True)),
     )
+
+
+def mean_curve(
+    curves: Sequence[tuple[FloatArray, FloatArray]],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return loads, the mean accuracy of several curves there, and their standard deviation.
+
+    Every threshold of every curve is among the loads, so that no corner is cut.
+    """
+    last = max(load[-1] for load, _ in curves)
+    accepted = np.exp(-np.arange(0, -math.log(1 - last), STEP))
+    loads = np.unique(np.concatenate([load for load, _ in curves] + [1 - accepted]))
+    values = np.stack([_held(load, accuracy, loads) for load, accuracy in curves])
+    spread = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(loads))
+    ends = (1.0, values[:, -1].mean(), spread[-1])
+    columns = (loads, values.mean(axis=0), spread)
+    loads, mean, spread = (np.append(c, e) for c, e in zip(columns, ends, strict=True))
+    return loads, mean, spread
+
+
+def _held(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:
+    """As `_randomised`; beyond the last threshold the value stays what it is."""
+    inside = np.minimum(at, expert_load[-1])
+    return _randomised(expert_load, value, inside)
 
 
 def _randomised(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:

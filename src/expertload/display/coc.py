@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
+    from expertload.display.folds import COCFoldsDisplay
     from expertload.operating_point import OperatingPoint
 
 __all__ = ["COCDisplay"]
@@ -176,6 +177,31 @@ class COCDisplay:
         proba, labels = probabilities_of(estimator, X, "COCDisplay.from_estimator")
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(y, proba, labels=labels, name=name, **options)
+
+    @classmethod
+    def from_cv_results(
+        cls, cv_results: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any
+    ) -> COCFoldsDisplay:
+        """Compute and draw the curves of the folds of a cross-validation, and their mean.
+
+        Parameters
+        ----------
+        cv_results : mapping
+            What scikit-learn's ``cross_validate`` returned, with ``return_estimator=True`` and
+            ``return_indices=True``.
+        X, y : array-like
+            What it was given.
+        **options
+            ``sample_weight``, ``name`` and ``ax``, see `COCFoldsDisplay.from_cv_results`.
+
+        Returns
+        -------
+        COCFoldsDisplay
+            The display, drawn.
+        """
+        from expertload.display.folds import COCFoldsDisplay  # which is made of these displays
+
+        return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
 
     @classmethod
     def from_correctness(

@@ -1,0 +1,180 @@
+"""The COC curves of cross-validation: one for each fold, and their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from expertload._answers import answers_of, right_answers
+from expertload._cases import check_correctness_cases
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import as_array, check_cv_results, require_extra
+from expertload.display._axes import figure_of, one_axes
+from expertload.display._coc_axes import draw_fold, draw_mean, finish, next_style, zoom
+from expertload.display._measure import measure
+from expertload.display._style import with_name
+from expertload.display._vertices import mean_curve
+from expertload.display.coc import SIZE, COCDisplay
+from expertload.significance import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+__all__ = ["COCFoldsDisplay"]
+
+
+class COCFoldsDisplay:
+    """COC curves of the folds of a cross-validation, with their mean.
+
+    At each load the mean is that of the folds' accuracies, so the area under it is the mean of the
+    folds' areas. The band around it is one standard deviation of the folds to either side: it
+    shows how much they differ, and is no confidence interval.
+
+    Parameters
+    ----------
+    folds : sequence of COCDisplay
+        The curves. `COCDisplay.from_cv_results` makes them.
+    name : str, optional
+        The model's name, for the legend.
+
+    Attributes
+    ----------
+    folds : list of COCDisplay
+        The curves of the folds.
+    expert_load, accuracy, spread : ndarray of shape (n_points,)
+        The mean curve, and the standard deviation of the folds around it (zero for one fold).
+    aucoc : ndarray of shape (n_folds,)
+        The area of each fold.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where the curves were drawn.
+    line_, fold_lines_, band_ : matplotlib Line2D, list of Line2D, PolyCollection or None
+        The mean, the folds, and the band; None for a single fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_validate
+    >>> from expertload.display import COCDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(C=0.01, max_iter=1000)
+    >>> found = cross_validate(model, X, y, return_estimator=True, return_indices=True)
+    >>> display = COCDisplay.from_cv_results(found, X, y)
+    >>> display.line_.get_label()
+    'mean of 5 folds, AUCOC 0.961 ± 0.029'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    line_: Line2D
+    fold_lines_: list[Line2D]
+    band_: PolyCollection | None
+
+    def __init__(self, folds: Sequence[COCDisplay], *, name: str | None = None) -> None:
+        self.folds = list(folds)
+        self.name = name
+        self.aucoc: FloatArray = np.array([_area(fold.aucoc) for fold in self.folds])
+        self.expert_load, self.accuracy, self.spread = mean_curve(
+            [(fold.expert_load, fold.accuracy) for fold in self.folds]
+        )
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Compute the curve of each fold on the cases it was tested on, and draw them.
+
+        Parameters
+        ----------
+        cv_results : mapping
+            What scikit-learn's ``cross_validate`` returned, with ``return_estimator=True`` and
+            ``return_indices=True``.
+        X, y : array-like
+            What it was given. Cases of a class that a fold's classifier never saw count as errors.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
+        name : str, optional
+            The model's name, for the legend.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        COCFoldsDisplay
+            The display, drawn.
+        """
+        caller = "COCDisplay.from_cv_results"
+        labels = as_array(y, "y", caller)
+        estimators, tested = check_cv_results(cv_results, len(labels), caller)
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight", caller)
+        pick = require_extra("sklearn.utils", "sklearn", caller)._safe_indexing
+        folds = []
+        for estimator, rows in zip(estimators, tested, strict=True):
+            answers = answers_of(estimator, pick(X, rows), caller)
+            cases = check_correctness_cases(
+                right_answers(answers.labels, labels[rows], caller),
+                answers.confidence,
+                None if weight is None else weight[rows],
+                caller,
+            )
+            folds.append(COCDisplay(**measure(cases, 0.95)))
+        return cls(folds, name=name).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Draw the curves of the folds lightly, and their mean with its band.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        name : str, optional
+            The name for the legend, instead of the display's own.
+
+        Returns
+        -------
+        COCFoldsDisplay
+            This display.
+        """
+        self.ax_ = one_axes(ax, "COCFoldsDisplay.plot", figsize=SIZE)
+        self.figure_ = figure_of(self.ax_)
+        style = next_style(self.ax_)
+        for fold in self.folds:
+            zoom(self.ax_, fold.expert_load, fold.accuracy, None)
+        self.fold_lines_ = [
+            draw_fold(self.ax_, fold.expert_load, fold.accuracy, style["color"])
+            for fold in self.folds
+        ]
+        self.line_, self.band_ = draw_mean(
+            self.ax_,
+            self.expert_load,
+            self.accuracy,
+            self.spread if len(self.folds) > 1 else None,
+            label=self._legend_entry(name),
+            **style,
+        )
+        finish(self.ax_, None)
+        return self
+
+    def _legend_entry(self, name: str | None) -> str:
+        text = f"AUCOC {self.aucoc.mean():.3f}"
+        if len(self.folds) > 1:
+            text = f"mean of {len(self.folds)} folds, {text} ± {self.aucoc.std(ddof=1):.3f}"
+        return with_name(self.name if name is None else name, text)
+
+
+def _area(aucoc: Interval | float | None) -> float:
+    if aucoc is None:
+        return float("nan")
+    return aucoc.estimate if isinstance(aucoc, Interval) else float(aucoc)
