@@ -22,6 +22,7 @@ from expertload.cli import (
     lab_sweep,
     lab_table,
     lab_train,
+    plot,
 )
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
@@ -60,6 +61,7 @@ app = typer.Typer(
 )
 app.command("evaluate")(evaluate.evaluate)
 app.command("decide")(decide.decide)
+app.command("plot")(plot.plot)
 
 lab = _group("Experiments: data, training, sweeps, tables.")
 data = _group("The data sets of the lab.")

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expertload.cli.model_names import name_models
 from expertload.cli.outputs import check_output
-from expertload.cli.predictions_options import Confidence, Group, Label, Probabilities, Query
+from expertload.cli.predictions_options import (
+    Confidence,
+    Correct,
+    Group,
+    Label,
+    Names,
+    Probabilities,
+    Query,
+    Weight,
+)
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -21,8 +30,6 @@ if TYPE_CHECKING:
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
 
 __all__ = ["evaluate"]
-
-COLUMNS = "Columns"
 
 
 def evaluate(
@@ -62,35 +69,16 @@ def evaluate(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="What to call the model of each FILE, in order.", show_default="FILE"),
-    ] = None,
+    name: Names = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
     ] = False,
     label: Label = None,
     probabilities: Probabilities = None,
     confidence: Confidence = None,
-    correct: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Whether a case is right, or its grade from 0 to 1.",
-            rich_help_panel=COLUMNS,
-            show_default="by name",
-        ),
-    ] = None,
+    correct: Correct = None,
     group: Group = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="How much a case counts; 'none' if 'sample_weight' is something else.",
-            rich_help_panel=COLUMNS,
-            show_default="sample_weight",
-        ),
-    ] = None,
+    weight: Weight = None,
     query: Query = None,
 ) -> None:
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
@@ -100,8 +88,7 @@ def evaluate(
     """
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
-    if name and len(name) != len(files):
-        raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
+    called_by = name_models(files, name)
     if out is not None:
         check_output(out, others=files)
     if save_policy is not None:
@@ -118,7 +105,7 @@ def evaluate(
         weight=weight,
     )
     models: Models = {}
-    for file, called in zip(files, name or _names(files), strict=True):
+    for file, called in zip(files, called_by, strict=True):
         table = read_predictions(file, names=names, query=query)
         models[called] = (
             table,
@@ -153,17 +140,6 @@ def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
     for called, (table, found) in models.items():
         print_evaluation(screen, called, table, found)
     print_comparisons(screen, comparisons)
-
-
-def _names(files: list[Path]) -> list[str]:
-    """Return file names without their ends; the whole path where that does not tell them apart."""
-    stems = [file.name.partition(".")[0] or file.name for file in files]
-    if len(set(stems)) == len(files):
-        return stems
-    paths = [str(file) for file in files]
-    return (
-        paths if len(set(paths)) == len(files) else [f"{p} ({i})" for p, i in zip(paths, count(1))]
-    )
 
 
 def _compare(models: dict[str, Evaluation]) -> dict[str, Comparison]:

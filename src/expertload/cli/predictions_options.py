@@ -6,9 +6,25 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Confidence", "Group", "Label", "Probabilities", "Query"]
+__all__ = [
+    "Confidence",
+    "Correct",
+    "Group",
+    "Label",
+    "Names",
+    "Probabilities",
+    "Query",
+    "Weight",
+]
 
 COLUMNS = "Columns"
+
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name", help="What to call the model of each FILE, in order.", show_default="FILE"
+    ),
+]
 
 Label = Annotated[
     str | None,
@@ -34,6 +50,15 @@ Confidence = Annotated[
         show_default="the top probability",
     ),
 ]
+Correct = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Whether a case is right, or its grade from 0 to 1.",
+        rich_help_panel=COLUMNS,
+        show_default="by name",
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option(
@@ -47,5 +72,14 @@ Query = Annotated[
     str | None,
     typer.Option(
         metavar="SQL", help="What to read, where FILE is a DuckDB database.", show_default=False
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="How much a case counts; 'none' if 'sample_weight' is something else.",
+        rich_help_panel=COLUMNS,
+        show_default="sample_weight",
     ),
 ]

@@ -1,0 +1,33 @@
+"""What models are called where files stand for them."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import typer
+
+__all__ = ["name_models"]
+
+
+def name_models(files: list[Path], given: list[str] | None) -> list[str]:
+    """Return the names given, or file names without their ends; whole paths where those repeat.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.model_names import name_models
+    >>> name_models([Path("runs/a.csv"), Path("b.csv.gz")], None)
+    ['a', 'b']
+    """
+    if given:
+        if len(given) != len(files):
+            raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
+        return given
+    stems = [file.name.partition(".")[0] or file.name for file in files]
+    if len(set(stems)) == len(files):
+        return stems
+    paths = [str(file) for file in files]
+    if len(set(paths)) == len(files):
+        return paths
+    return [f"{path} ({i})" for path, i in zip(paths, count(1))]

@@ -1,0 +1,152 @@
+"""`expertload plot FILE... --out coc.png`: the COC curve of files of predictions, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.model_names import name_models
+from expertload.cli.outputs import check_output
+from expertload.cli.predictions_options import (
+    Confidence,
+    Correct,
+    Label,
+    Names,
+    Probabilities,
+    Query,
+    Weight,
+)
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.display import COCComparisonDisplay
+    from expertload.evaluation import Evaluation
+
+__all__ = ["plot"]
+
+SUFFIXES = (".png", ".svg", ".pdf")
+DOTS_PER_INCH = 200
+
+
+def plot(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Predictions, as for 'evaluate'. Several files are models on one picture.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="PICTURE", help="Where to draw: .png, .svg or .pdf.")
+    ],
+    target_accuracy: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ACCURACY",
+            help="Mark where each curve reaches this accuracy.",
+            show_default=False,
+        ),
+    ] = None,
+    confidence_level: Annotated[float, typer.Option(help="Of the bands and intervals.")] = 0.95,
+    title: Annotated[
+        str | None, typer.Option(help="A heading above the picture.", show_default=False)
+    ] = None,
+    name: Names = None,
+    label: Label = None,
+    probabilities: Probabilities = None,
+    confidence: Confidence = None,
+    correct: Correct = None,
+    weight: Weight = None,
+    query: Query = None,
+) -> None:
+    """Draw the COC curve: accuracy of automatic decisions against the share left to experts.
+
+    Columns are found by name, as for `expertload evaluate`.
+    """
+    called = name_models(files, name)
+    _check_suffix(out)
+    check_output(out, others=files)
+
+    from expertload.predictions import ColumnNames, read_predictions
+
+    names = ColumnNames(
+        label=label,
+        probabilities=probabilities,
+        confidence=confidence,
+        correct=correct,
+        group="none",
+        weight=weight,
+    )
+    found = {
+        each: read_predictions(file, names=names, query=query).evaluate(
+            target_accuracy=0.95 if target_accuracy is None else target_accuracy,
+            confidence_level=confidence_level,
+        )
+        for file, each in zip(files, called, strict=True)
+    }
+    _save(_draw(found, title, mark=target_accuracy is not None), out)
+    console().print(f"The picture is in {out}.", markup=False, soft_wrap=True)
+
+
+def _check_suffix(out: Path) -> None:
+    from expertload.exceptions import FileWriteError
+
+    if out.suffix.lower() not in SUFFIXES:
+        raise FileWriteError(
+            f"A picture can be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
+            f"file such as {out.stem or 'coc'}.png; 'expertload evaluate --out' writes pages."
+        )
+
+
+def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
+    from expertload._validation import require_extra
+    from expertload.display import COCComparisonDisplay, COCDisplay
+    from expertload.operating_point import choose_from_correctness
+
+    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # no screen is needed
+    drawn = COCComparisonDisplay(
+        {
+            name: COCDisplay(
+                expert_load=each.curve.expert_load,
+                accuracy=each.curve.accuracy,
+                aucoc=each.aucoc,
+                band=each.band,
+                name=name,
+            )
+            for name, each in found.items()
+        }
+    ).plot()
+    if mark:
+        for name, each in found.items():
+            correct, confidence, weight = each.cases
+            drawn.displays[name].mark(
+                choose_from_correctness(
+                    correct,
+                    confidence,
+                    target_accuracy=each.target_accuracy,
+                    sample_weight=weight,
+                )
+            )
+    if title is not None:
+        drawn.ax_.set_title(title, loc="left", parse_math=False)
+    return drawn
+
+
+def _save(drawn: COCComparisonDisplay, out: Path) -> None:
+    """Write the picture whole or not at all; the same input makes the same file."""
+    import io
+
+    from matplotlib import rc_context
+
+    from expertload._files import write_atomically
+    from expertload.predictions._writing import saying_write_errors
+
+    kind = out.suffix.lower().removeprefix(".")
+    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    picture = io.BytesIO()
+    with rc_context({"svg.hashsalt": "expertload"}):
+        drawn.figure_.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
+    with saying_write_errors(out):
+        write_atomically(out, picture.getvalue())

@@ -1,0 +1,93 @@
+"""`expertload plot`, as it is typed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from matplotlib import image, pyplot
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
+from tests.predictions.files import predictions, write
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(app, ["plot", *map(str, arguments)])
+        assert result.exit_code == code, result.output
+        if code == 1:
+            assert len(result.stderr.strip().splitlines()) == 1
+            assert "Traceback" not in result.output
+        return result
+
+    yield invoke
+    pyplot.close("all")
+
+
+@pytest.fixture
+def file(tmp_path):
+    write(tmp_path / "model.csv", predictions(400))
+    return tmp_path / "model.csv"
+
+
+STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_each_kind_of_picture_twice_the_same(run, file, tmp_path, kind):
+    said = run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95).stdout
+    assert said.strip() == f"The picture is in coc.{kind}."
+    first = (tmp_path / f"coc.{kind}").read_bytes()
+    assert first.startswith(STARTS[kind])
+    run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95)
+    assert (tmp_path / f"coc.{kind}").read_bytes() == first
+
+
+def test_it_is_no_blank_sheet(run, file, tmp_path):
+    run(file, "--out", tmp_path / "coc.PNG")
+    picture = image.imread(tmp_path / "coc.PNG")
+    assert picture.shape[0] > 800
+    assert 0.01 < np.mean(picture[..., :3].min(axis=2) < 0.8) < 0.5
+
+
+def test_several_models_by_name(run, file, tmp_path):
+    write(tmp_path / "other.csv", predictions(400, seed=1))
+    with pyplot.rc_context({"svg.fonttype": "none"}):
+        run(
+            *(file, tmp_path / "other.csv", "--out", "coc.svg", "--title", "$a$ _b"),
+            *("--name", "_old $x$", "--name", "new", "--target-accuracy", 0.9),
+        )
+    text = re.sub(r"<[^>]+>", "", (tmp_path / "coc.svg").read_text("utf-8"))
+    assert "_old $x$: AUCOC 0." in text
+    assert "new: AUCOC 0." in text
+    assert "$a$ _b" in text
+    assert text.count("accuracy at") == 2
+
+
+@pytest.mark.parametrize("out", ["coc.html", "coc", "coc.jpg", "coc.csv", ".png"])
+def test_other_suffixes_are_refused_in_a_sentence(run, file, tmp_path, out):
+    before = sorted(tmp_path.iterdir())
+    assert "can be written as .png, .svg, .pdf" in run(file, "--out", out, code=1).stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_done_is_said(run, file, tmp_path):
+    assert "no folder" in run(file, "--out", "nowhere/coc.png", code=1).stderr
+    assert "no.csv" in run("no.csv", "--out", "coc.png", code=1).stderr
+    result = run(file, "--out", "coc.png", "--name", "a", "--name", "b", code=2)
+    assert "for each of the 1 files" in result.stderr
+    assert "--out" in run(file, code=2).stderr
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+def test_correctness_and_confidence_will_do(run, tmp_path):
+    rows = "\n".join(f"{i % 3 > 0:d},{i / 50}" for i in range(50))
+    (tmp_path / "c.csv").write_text(f"ok,score\n{rows}\n")
+    run("c.csv", "--correct", "ok", "--confidence", "score", "--out", "coc.pdf")
+    assert (tmp_path / "coc.pdf").stat().st_size > 5000
