@@ -16,13 +16,13 @@ import torch
 from torch import nn
 
 from benchmarks.measure import best_times, row
-from expertload.lab._training_parts import launch_fabric, prepare
 from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
-from expertload.lab.progress import SilentReporter
-from expertload.lab.recipe import TrainingConfig
-from expertload.lab.train import _train_epoch
+from expertload.lab.runs.recipe import TrainingConfig
+from expertload.lab.training._parts import launch_fabric, prepare
+from expertload.lab.training.loop import _train_epoch
+from expertload.lab.training.progress import SilentReporter
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 BATCH_SIZE, N_BATCHES, N_CLASSES = 128, 3, 100

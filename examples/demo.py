@@ -24,9 +24,9 @@ from scipy.special import softmax
 from expertload import operating_point
 from expertload.display import COCComparisonDisplay
 from expertload.evaluation import evaluate_predictions
-from expertload.lab.recipe import LossConfig, load_recipe
-from expertload.lab.run_folder import RunFolder
-from expertload.lab.train import train
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import LossConfig, load_recipe
+from expertload.lab.training.loop import train
 from expertload.report import build_report
 
 LOSSES = (LossConfig(name="ce"), LossConfig(name="ce+aucoc", weight=0.1))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from expertload.lab.recipe import load_recipe
+from expertload.lab.runs.recipe import load_recipe
 
 PATH = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 

@@ -13,20 +13,27 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from results.anatomy import LOSSES, _areas, _push, examine
-from results.experiments import SUMMARY, Difference, by_seed, chosen_rows, paired, tuning_seeds
-from results.figures import draw_figures, fingerprint
-from results.files import HERE
-from results.gather import best_baseline, gather, read_comparisons
-from results.pages import BLOCK, MAKERS, PAGES, fill, make
 from scipy.stats import ttest_rel
+from tools.evidence.anatomy import LOSSES, _areas, _push, examine
+from tools.evidence.experiments import (
+    SUMMARY,
+    Difference,
+    by_seed,
+    chosen_rows,
+    paired,
+    tuning_seeds,
+)
+from tools.evidence.figures import draw_figures, fingerprint
+from tools.evidence.files import HERE
+from tools.evidence.gather import best_baseline, gather, read_comparisons
+from tools.evidence.pages import BLOCK, MAKERS, PAGES, fill, make
 
 from expertload import aucoc_score
 from expertload.exceptions import FileFormatError
-from expertload.lab.compare import compare_runs
-from expertload.lab.finished_run import FinishedRun
-from expertload.lab.recipe import load_recipe
-from expertload.lab.result_rows import collect, facts_of, read_rows, write_rows
+from expertload.lab.results.compare import compare_runs
+from expertload.lab.results.rows import collect, facts_of, read_rows, write_rows
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.recipe import load_recipe
 from expertload.losses.build import LOSS_NAMES
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
@@ -41,7 +48,7 @@ RESULTS = sorted(HERE.glob("*-cpu.csv"))
 def test_tables_on_the_page_are_those_of_the_csv(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert BLOCK.search(text)
-    assert fill(text) == text, "run: python -m results write"
+    assert fill(text) == text, "run: python -m tools.evidence write"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -149,13 +156,13 @@ def test_rows_say_where_they_come_from(path):
         assert row.settings != "{}"
         assert "torch" in row.versions
         assert "expertload" in row.versions
-    assert (ROOT / "experiments" / f"{path.stem}.toml").exists()
+    assert load_recipe(path.stem).name == path.stem
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_results_are_of_the_recipe_that_is_there(path):
     """Data, network, training and the options tried: a recipe that changed needs new runs."""
-    recipe = load_recipe(ROOT / "experiments" / f"{path.stem}.toml")
+    recipe = load_recipe(path.stem)
     planned = [
         facts_of(recipe.run(c, 0)) for loss in recipe.losses for c in recipe.candidates(loss)
     ]
@@ -167,7 +174,7 @@ def test_results_are_of_the_recipe_that_is_there(path):
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_the_script_trains_all_that_is_published(path):
     """Seeds and losses of every experiment, as its commands have them."""
-    script = (ROOT / "experiments" / "evidence.sh").read_text()
+    script = (ROOT / "tools" / "evidence" / "evidence.sh").read_text()
     lines = re.findall(rf"^sweep {path.stem} (.*)$", script, re.MULTILINE)
     words = " ".join(lines).split()
     first, last = words[words.index("--seeds") + 1].split("-")
@@ -236,11 +243,11 @@ def test_what_is_known_of_other_experiments_stays(gathered, tmp_path):
 
 
 def test_tables_of_gathered_results(gathered, monkeypatch):
-    """Tables that no other test computes by hand, from results small enough to look at."""
+    """Tables that no other test computes by hand, from tools.evidence small enough to look at."""
     _, into = gathered
     shutil.copy(into / "tiny.csv", into / "a-cpu.csv")
     shutil.copy(into / "tiny.csv", into / "b-cpu.csv")
-    monkeypatch.setattr("results.files.HERE", into)
+    monkeypatch.setattr("tools.evidence.files.HERE", into)
     rows = read_rows(into / "tiny.csv")
     lines = [line.split(" | ") for line in make("compute").splitlines()]
     assert [line[1:] for line in lines[2:4]] == [["9", "0.01 |"], ["0", "0.00 |"]]  # counted once
@@ -272,7 +279,7 @@ def test_an_ablation_trained_otherwise_is_refused(gathered, monkeypatch):
     base = [replace(PLAIN_ROW, seed=seed) for seed in range(2)]
     other = [replace(row, loss="ce+aucoc", options='{"weight": 1.0}') for row in base]
     write_rows(into / "retinamnist-cpu.csv", base)
-    monkeypatch.setattr("results.files.HERE", into)
+    monkeypatch.setattr("tools.evidence.files.HERE", into)
     write_rows(into / "retinamnist-rank-cpu.csv", other)
     assert "| rank estimator | weight 1 | 2 |" in make("ablations retinamnist-cpu")
     changed = [replace(row, settings='{"training.epochs": 9}') for row in other]

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.lab.evaluate import evaluate_runs
-from expertload.lab.result_rows import collect, read_rows
-from expertload.lab.run_folder import RunFolder
+from expertload.lab.results.evaluate import evaluate_runs
+from expertload.lab.results.rows import collect, read_rows
+from expertload.lab.runs.folder import RunFolder
 from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from expertload.lab.recipe import (
+from expertload.lab.runs.recipe import (
     DataConfig,
     LossConfig,
     ModelConfig,

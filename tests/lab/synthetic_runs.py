@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from expertload.lab.evaluate import evaluate_logits
-from expertload.lab.recipe import RunConfig
-from expertload.lab.result_rows import ResultRow
-from expertload.lab.run_folder import RunFolder
-from expertload.lab.train import train
+from expertload.lab.results.evaluate import evaluate_logits
+from expertload.lab.results.rows import ResultRow
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import RunConfig
+from expertload.lab.training.loop import train
 
 PLAIN_ROW = ResultRow(
     data="nowhere",

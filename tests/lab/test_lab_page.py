@@ -10,10 +10,10 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 from tests.lab.conftest import SRC, run_command
-from tests.lab.test_own_data import write_images
+from tests.lab.runs.test_own_data import write_images
 
 from expertload.lab.models import model_names
-from expertload.lab.recipe import Recipe, load_recipe
+from expertload.lab.runs.recipe import Recipe, load_recipe
 from expertload.losses import build_loss
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from expertload.lab.evaluate import Evaluation
+    from expertload.lab.results.evaluate import RunEvaluation
 
 __all__ = ["AsJson", "evaluate"]
 
@@ -47,7 +47,7 @@ def evaluate(
     """
     targets = None if at is None else _fractions(at)
 
-    from expertload.lab.evaluate import evaluate_runs
+    from expertload.lab.results.evaluate import evaluate_runs
 
     evaluation = evaluate_runs(
         runs, calibrator=calibrator, target_accuracies=targets, data_dir=data_dir
@@ -67,11 +67,11 @@ def _fractions(text: str) -> list[float]:
         ) from None
 
 
-def _table(evaluation: Evaluation) -> Table:
+def _table(evaluation: RunEvaluation) -> Table:
     """Lines are numbers, columns are runs before and after calibration, in per cent."""
     from rich.table import Table
 
-    from expertload.lab.numbers import find_number
+    from expertload.lab.results.measures import find_measure
 
     everything = dict(evaluation.runs)
     if evaluation.ensemble is not None:
@@ -89,14 +89,14 @@ def _table(evaluation: Evaluation) -> Table:
             for results in everything.values()
             for split in ("test", "test_calibrated")
         ]
-        table.add_row(find_number(number).heading, *cells)
+        table.add_row(find_measure(number).heading, *cells)
     return table
 
 
 def _cell(name: str, numbers: dict[str, float]) -> str:
-    from expertload.lab.numbers import find_number
+    from expertload.lab.results.measures import find_measure
 
-    show = find_number(name).show
+    show = find_measure(name).show
     if name != "aucoc":
         return show(numbers[name])
     low, high = show(numbers["aucoc_low"]), show(numbers["aucoc_high"])

@@ -14,7 +14,7 @@ from expertload.cli.lab_evaluate import AsJson
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
-    from expertload.lab.ood import OutlierEvaluation
+    from expertload.lab.results.ood import OutlierEvaluation
 
 __all__ = ["ood"]
 
@@ -75,7 +75,7 @@ def ood(
     """
     names = [name.strip() for name in against.split(",") if name.strip()]
 
-    from expertload.lab.ood import evaluate_outliers
+    from expertload.lab.results.ood import evaluate_outliers
 
     evaluation = evaluate_outliers(
         run,

@@ -12,7 +12,7 @@ from expertload.cli.lab_train import Accelerator, Devices, Nodes, Settings
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
-    from expertload.lab.launch import Launcher
+    from expertload.lab.sweeps.launch import Launcher
 
 __all__ = ["sweep"]
 
@@ -72,7 +72,7 @@ def sweep(
     Where a loss has several candidates, they are trained with the tuning seeds first; the one
     that does best on validation data is then trained with every seed (see choice.json).
     """
-    from expertload.lab.recipe import load_recipe
+    from expertload.lab.runs.recipe import load_recipe
 
     loaded = load_recipe(recipe, settings=settings or [])
     names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
@@ -80,9 +80,9 @@ def sweep(
     tuning = _numbers(tuning_seeds) if tuning_seeds else None
     folder = out or Path("runs") / loaded.name
 
-    from expertload.lab.run_data import load_run_data
-    from expertload.lab.sweep import Sweep
-    from expertload.lab.sweep_display import observing, print_report
+    from expertload.lab.runs.data import load_run_data
+    from expertload.lab.sweeps.display import observing, print_report
+    from expertload.lab.sweeps.sweep import Sweep
 
     # Missing data is better said once and now than in the log of every run.
     load_run_data(loaded.data, data_dir=data_dir)
@@ -101,8 +101,8 @@ def sweep(
 def _launcher(
     folder: Path, jobs: int, slurm: bool, job_settings: list[str], options: dict[str, Any]
 ) -> Launcher:
-    from expertload.lab.launch import ClusterLauncher, ProcessLauncher
-    from expertload.lab.settings import change
+    from expertload.lab.runs.settings import change
+    from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 
     parameters = change({}, job_settings)
     if slurm:

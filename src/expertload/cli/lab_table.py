@@ -73,9 +73,9 @@ def table(
     Mean and spread are over seeds; the best is bold and the second underlined. Where a loss was
     tried with several options, validation data chose which are shown.
     """
-    from expertload.lab.ensembles import collect_ensembles
-    from expertload.lab.result_rows import collect, write_rows
-    from expertload.lab.tables import make_table
+    from expertload.lab.results.ensembles import collect_ensembles
+    from expertload.lab.results.rows import collect, write_rows
+    from expertload.lab.results.tables import make_table
 
     rows = collect(_find(runs))
     if ensembles:
@@ -118,7 +118,7 @@ def compare(
 
     Groups are compared as ensembles, and seed by seed where both have the same seeds.
     """
-    from expertload.lab.compare import compare_runs
+    from expertload.lab.results.compare import compare_runs
 
     sides = [_side(words, runs) for words in (first, second)]
     result = compare_runs(sides[0], sides[1], number=number, n_rounds=rounds, random_state=seed)
@@ -128,7 +128,7 @@ def compare(
 def _side(words: str, runs: Path | None) -> list[Path]:
     if runs is None:
         return [Path(word.strip()) for word in words.split(",")]
-    from expertload.lab.candidates import runs_of_loss
+    from expertload.lab.results.selection import runs_of_loss
 
     return runs_of_loss(_find(runs), words)
 

@@ -11,7 +11,7 @@ from expertload.cli.lab_data import DataDir
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
-    from expertload.lab.recipe import LossConfig, Recipe, RunConfig
+    from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
 
 __all__ = ["Accelerator", "Devices", "Nodes", "Settings", "train"]
 
@@ -66,12 +66,12 @@ def train(
     # Lightning and torch take seconds to import; what can be wrong before is said before.
     config, folder = _run(recipe, loss, seed, settings or [], out)
 
-    from expertload.lab.progress import ConsoleReporter, Reporter, Reporters
-    from expertload.lab.train import train as train_run
+    from expertload.lab.training.loop import train as train_run
+    from expertload.lab.training.progress import ConsoleReporter, Reporter, Reporters
 
     reporters: list[Reporter] = [ConsoleReporter(console(), folder=folder)]
     if tensorboard:
-        from expertload.lab.tensorboard import TensorBoardReporter
+        from expertload.lab.training.progress import TensorBoardReporter
 
         reporters.append(TensorBoardReporter(folder / "tensorboard"))
     train_run(
@@ -89,10 +89,10 @@ def _run(
     recipe: str, loss: str | None, seed: int | None, settings: list[str], out: Path | None
 ) -> tuple[RunConfig, Path]:
     """Return the configuration that was asked for, and where it goes."""
-    from expertload.lab.recipe import load_recipe
+    from expertload.lab.runs.recipe import load_recipe
 
     if (Path(recipe) / "config.json").is_file():
-        from expertload.lab.run_folder import RunFolder
+        from expertload.lab.runs.folder import RunFolder
 
         if loss or seed is not None or settings or out:
             raise typer.BadParameter(f"{recipe} is a run already: it has its loss, seed and all.")
@@ -107,8 +107,8 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     """Return the first of a loss's candidates, with what was set."""
     from pydantic import ValidationError
 
-    from expertload.lab.recipe import LossConfig, first_problems
-    from expertload.lab.settings import change
+    from expertload.lab.runs.recipe import LossConfig, first_problems
+    from expertload.lab.runs.settings import change
 
     candidates = recipe.candidates(loss)
     if len(candidates) > 1 and not settings:

@@ -1,7 +1,67 @@
 """The laboratory: data sets, models and training for experiments on expert load.
 
-Everything here needs the ``lab`` extra (``pip install 'expertload[lab]'``). The rest of the
-library never imports it.
+====================  ==========================================================================
+`lab.data`            data sets by name, as plain arrays
+`lab.models`          networks by name
+`lab.runs`            recipes, settings, the folder of a run, a run that is done
+`lab.training`        training one run
+`lab.sweeps`          training many
+`lab.results`         measures, comparisons, ensembles, outliers, tables
+====================  ==========================================================================
+
+What people call is here as well. Everything needs the ``lab`` extra
+(``pip install 'expertload[lab]'``). The rest of the library never imports it.
 """
 
-__all__ = ["data", "models"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from expertload.lab.data import load_dataset
+    from expertload.lab.models import build_model
+    from expertload.lab.results import (
+        collect,
+        compare_runs,
+        evaluate_outliers,
+        evaluate_runs,
+        make_table,
+    )
+    from expertload.lab.runs import FinishedRun, Recipe, RunConfig, RunFolder, load_recipe
+    from expertload.lab.sweeps import ProcessLauncher, Sweep
+    from expertload.lab.training import train
+
+__all__ = [
+    "FinishedRun",
+    "ProcessLauncher",
+    "Recipe",
+    "RunConfig",
+    "RunFolder",
+    "Sweep",
+    "build_model",
+    "collect",
+    "compare_runs",
+    "evaluate_outliers",
+    "evaluate_runs",
+    "load_dataset",
+    "load_recipe",
+    "make_table",
+    "train",
+]
+
+# Rooms are opened when something in them is asked for: torch takes seconds to import.
+_ROOMS = {
+    "data": ("load_dataset",),
+    "models": ("build_model",),
+    "results": ("collect", "compare_runs", "evaluate_outliers", "evaluate_runs", "make_table"),
+    "runs": ("FinishedRun", "Recipe", "RunConfig", "RunFolder", "load_recipe"),
+    "sweeps": ("ProcessLauncher", "Sweep"),
+    "training": ("train",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for room, things in _ROOMS.items():
+        if name == room or name in things:
+            module = import_module(f"{__name__}.{room}")
+            return module if name == room else getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,26 @@
+"""What runs are worth: measures, comparisons, ensembles, outliers, and tables of them.
+
+Reading results loads no torch; only what asks a network again does.
+"""
+
+from expertload.lab.results.compare import RunComparison, compare_runs
+from expertload.lab.results.ensembles import collect_ensembles
+from expertload.lab.results.evaluate import RunEvaluation, evaluate_runs
+from expertload.lab.results.ood import OutlierEvaluation, evaluate_outliers
+from expertload.lab.results.rows import ResultRow, collect, read_rows, write_rows
+from expertload.lab.results.tables import make_table
+
+__all__ = [
+    "OutlierEvaluation",
+    "ResultRow",
+    "RunComparison",
+    "RunEvaluation",
+    "collect",
+    "collect_ensembles",
+    "compare_runs",
+    "evaluate_outliers",
+    "evaluate_runs",
+    "make_table",
+    "read_rows",
+    "write_rows",
+]

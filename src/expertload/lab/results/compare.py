@@ -1,0 +1,297 @@
+"""Is one run, or one group of runs, better than another, or was it chance?
+
+Two kinds of chance are at work. The *test cases* are a sample: paired tests on them (the paper's
+permutation test, and for AUCOC the closed form) say whether these very networks would differ on
+other cases. The *seeds* are a sample as well: the paired differences of runs with equal seeds say
+whether training again would show the difference again. A single pair of runs can only answer the
+first question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from expertload._typing import FloatArray
+from expertload._validation import check_count, check_fraction
+from expertload.curve import aucoc_score
+from expertload.exceptions import ParameterError
+from expertload.lab.results.measures import Measure, Metric, find_measure
+from expertload.lab.runs.finished import FinishedRun, check_same_cases, read_runs
+from expertload.significance import (
+    Comparison,
+    PermutationResult,
+    aucoc_paired_test,
+    permutation_test,
+)
+
+__all__ = ["RunComparison", "SeedComparison", "compare_runs", "mean_difference"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedComparison:
+    """Differences between runs that share a seed.
+
+    Attributes
+    ----------
+    seeds : tuple of int
+    differences : tuple of float
+        First minus second, a seed.
+    mean : Comparison
+        Their mean, with interval and p-value from Student's t.
+    """
+
+    seeds: tuple[int, ...]
+    differences: tuple[float, ...]
+    mean: Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunComparison:
+    """How two runs, or two groups of runs, differ on the test cases.
+
+    A group answers with the mean of its runs' probabilities, so a group of one is that run.
+
+    Attributes
+    ----------
+    number : str
+        What is compared, ``"aucoc"`` for instance.
+    names : tuple of str
+        Of the two sides.
+    n_runs : tuple of int
+        Of the two sides.
+    n_cases : int
+    confidence_level : float
+        Of the intervals, and of the summary's verdicts.
+    values : tuple of float
+        The number of each side.
+    permutation : PermutationResult
+        The paper's test. For AUCOC it exchanges ranks, so that a model that is merely more
+        confident is not taken for another.
+    closed_form : Comparison or None
+        The paired test of AUCOC; None for other numbers.
+    by_seed : SeedComparison or None
+        None unless both sides have two runs or more, with the same seeds.
+    """
+
+    number: str
+    names: tuple[str, str]
+    n_runs: tuple[int, int]
+    n_cases: int
+    confidence_level: float
+    values: tuple[float, float]
+    permutation: PermutationResult
+    closed_form: Comparison | None
+    by_seed: SeedComparison | None
+
+    @property
+    def difference(self) -> float:
+        """First minus second."""
+        return self.values[0] - self.values[1]
+
+    def __str__(self) -> str:
+        """Say everything in a few sentences."""
+        return "\n".join(_sentences(self))
+
+
+def compare_runs(
+    first: str | Path | Sequence[str | Path],
+    second: str | Path | Sequence[str | Path],
+    *,
+    number: str = "aucoc",
+    confidence_level: float = 0.95,
+    n_rounds: int = 1000,
+    random_state: int = 0,
+) -> RunComparison:
+    """Compare two runs, or two groups of runs, on the same test cases.
+
+    Parameters
+    ----------
+    first, second : path or sequence of paths
+        Folders of runs that are done, all of the same data.
+    number : str, default="aucoc"
+        A name of `expertload.lab.results.measures`, ``"load@95"`` and ``"ece"`` among them.
+    confidence_level : float, default=0.95
+        Of the intervals.
+    n_rounds : int, default=1000
+        Of the permutation test.
+    random_state : int, default=0
+        Seed of the permutation test.
+
+    Returns
+    -------
+    RunComparison
+        Printed, it is a summary in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.results.compare import compare_runs
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.folder import RunFolder
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, 400)
+    >>> with TemporaryDirectory() as place:
+    ...     for name, gain in (("ce", 1.0), ("ce+aucoc", 3.0)):
+    ...         run = RunFolder(Path(place) / name)
+    ...         run.create(RunConfig.model_validate({
+    ...             "data": {"name": "digits"}, "model": {"name": "small-cnn"},
+    ...             "loss": {"name": name},
+    ...             "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}}))
+    ...         logits = rng.normal(size=(400, 3)) + gain * np.eye(3)[labels]
+    ...         for split in ("validation", "test"):
+    ...             run.write_logits(split, logits, labels)
+    ...         run.write_json("results.json", {})
+    ...     comparison = compare_runs(Path(place) / "ce+aucoc", Path(place) / "ce")
+    >>> print(f"{comparison.difference:.2f}, p = {comparison.permutation.p_value:.3f}")
+    0.20, p = 0.001
+    """
+    caller = "compare_runs"
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_count(n_rounds, "n_rounds", caller)
+    chosen = find_measure(number)
+    metric = _metric(chosen)
+    sides = read_runs(first, caller), read_runs(second, caller)
+    check_same_cases([*sides[0], *sides[1]], caller)
+    labels = sides[0][0].test[1]
+    proba = tuple(_mean_probabilities(side) for side in sides)
+    closed_form = None
+    if metric is aucoc_score:
+        closed_form = aucoc_paired_test(labels, *proba, confidence_level=level)
+    return RunComparison(
+        number=number,
+        names=(_name(sides[0]), _name(sides[1])),
+        n_runs=(len(sides[0]), len(sides[1])),
+        n_cases=len(labels),
+        confidence_level=level,
+        values=(metric(labels, proba[0]), metric(labels, proba[1])),
+        permutation=permutation_test(
+            labels,
+            *proba,
+            metric=metric,
+            n_rounds=n_rounds,
+            random_state=random_state,
+            exchange="ranks" if metric is aucoc_score else "predictions",
+        ),
+        closed_form=closed_form,
+        by_seed=_by_seed(sides, metric, level),
+    )
+
+
+def _metric(number: Measure) -> Metric:
+    if number.metric is None:
+        raise ParameterError(
+            f"compare_runs cannot compare runs by {number.heading}, which needs outliers. Hint: "
+            "aucoc, accuracy, load@95 and the calibration errors are computed from a run alone."
+        )
+    return number.metric
+
+
+def _mean_probabilities(runs: Sequence[FinishedRun]) -> FloatArray:
+    mean: FloatArray = np.mean([run.test_proba for run in runs], axis=0)
+    return mean
+
+
+def _name(runs: Sequence[FinishedRun]) -> str:
+    """What the runs of a side are called: their loss, or losses."""
+    return " and ".join(dict.fromkeys(run.label for run in runs))
+
+
+# ------------------------------------------------------------------ seeds
+
+
+def _by_seed(
+    sides: tuple[Sequence[FinishedRun], Sequence[FinishedRun]], metric: Metric, level: float
+) -> SeedComparison | None:
+    first, second = ({run.config.seed: run for run in side} for side in sides)
+    paired = first.keys() == second.keys() and len(first) > 1
+    if not paired or any(len(first) != len(side) for side in sides):
+        return None
+    seeds = tuple(sorted(first))
+    labels = sides[0][0].test[1]
+    differences = tuple(
+        metric(labels, first[seed].test_proba) - metric(labels, second[seed].test_proba)
+        for seed in seeds
+    )
+    return SeedComparison(
+        seeds=seeds,
+        differences=differences,
+        mean=mean_difference(differences, confidence_level=level),
+    )
+
+
+def mean_difference(differences: Sequence[float], *, confidence_level: float = 0.95) -> Comparison:
+    """Compute the mean of paired differences, with interval and p-value by Student's t.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.compare import mean_difference
+    >>> print(mean_difference([0.01, 0.02, 0.03]))
+    difference 0.0200 (95 % interval -0.0048 to 0.0448), p = 0.074
+    """
+    n = len(differences)
+    mean = float(np.mean(differences))
+    error = float(np.std(differences, ddof=1)) / math.sqrt(n)
+    reach = float(student.ppf((1 + confidence_level) / 2, n - 1)) * error
+    if error == 0:
+        p_value = 1.0 if mean == 0 else 0.0
+    else:
+        p_value = float(2 * student.sf(abs(mean) / error, n - 1))
+    return Comparison(
+        difference=mean,
+        p_value=p_value,
+        low=mean - reach,
+        high=mean + reach,
+        confidence_level=confidence_level,
+        standard_error=error,
+    )
+
+
+# ------------------------------------------------------------------ words
+
+
+def _sentences(result: RunComparison) -> list[str]:
+    number = find_measure(result.number)
+    first, second = (
+        name if n == 1 else f"{name} (ensemble of {n} runs)"
+        for name, n in zip(result.names, result.n_runs, strict=True)
+    )
+    a, b = result.values
+    sentences = [
+        f"{number.heading} on {result.n_cases} test cases: {first} {a:.4f}, {second} {b:.4f}.",
+        f"Permutation test: {result.permutation}.",
+    ]
+    if result.closed_form is not None:
+        sentences.append(f"Closed form: {result.closed_form}.")
+    chance = (result.closed_form or result.permutation).p_value
+    risk = 1 - result.confidence_level
+    sides = (first, second)
+    sentences.append(_verdict(result.difference, chance, risk, number, sides, "test cases"))
+    if result.by_seed is not None:
+        mean, n = result.by_seed.mean, len(result.by_seed.seeds)
+        sentences.append(f"Over {n} seeds: mean {mean}.")
+        sentences.append(
+            _verdict(mean.difference, mean.p_value, risk, number, result.names, "seeds")
+        )
+    return sentences
+
+
+def _verdict(
+    difference: float,
+    p_value: float,
+    risk: float,
+    number: Measure,
+    names: tuple[str, str],
+    what: str,
+) -> str:
+    if p_value >= risk:
+        return f"The choice of {what} alone could explain the difference (p = {p_value:.2g})."
+    better = names[0] if (difference > 0) == number.higher_is_better else names[1]
+    return f"{better} is better, beyond what the choice of {what} explains (p = {p_value:.2g})."

@@ -1,0 +1,289 @@
+"""The numbers of a run: performance and calibration, before and after calibrating on validation.
+
+Several runs of the same data are also evaluated as one classifier that answers with the mean of
+their probabilities: an ensemble is what a user could do instead of choosing another loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import check_fraction
+from expertload.calibrators import make_calibrator
+from expertload.exceptions import ParameterError
+from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
+from expertload.lab.runs.finished import FinishedRun, read_runs
+from expertload.significance import aucoc_interval
+
+__all__ = ["RunEvaluation", "evaluate_logits", "evaluate_probabilities", "evaluate_runs"]
+
+Labelled = tuple[FloatArray, IntArray]
+Results = dict[str, Any]
+
+
+class _Pair(NamedTuple):
+    """The same thing for both splits."""
+
+    validation: FloatArray
+    test: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvaluation:
+    """What runs of one data set are worth, each alone and all together.
+
+    Attributes
+    ----------
+    data : str
+    calibrator : str
+        Fitted to the validation split for what is called calibrated.
+    runs : dict
+        By folder name: ``validation``, ``test`` and ``test_calibrated``, each with all numbers.
+    ensemble : dict or None
+        The same for the mean of the runs' probabilities; None for a single run.
+    """
+
+    data: str
+    calibrator: str
+    runs: dict[str, Results]
+    ensemble: Results | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists and numbers."""
+        return asdict(self)
+
+
+def evaluate_runs(
+    folders: str | Path | Sequence[str | Path],
+    *,
+    calibrator: str = "temperature",
+    target_accuracies: Sequence[float] | None = None,
+    data_dir: str | Path | None = None,
+) -> RunEvaluation:
+    """Evaluate runs of one data set, and the ensemble of them where there are several.
+
+    Parameters
+    ----------
+    folders : path or sequence of paths
+        Folders of runs that are done. Runs of different data are refused.
+    calibrator : str, default="temperature"
+        Any of `expertload.calibrators` by name. ``"kcal"`` works on features, which are computed
+        again from the selected weights; an ensemble has those of its members side by side.
+    target_accuracies : sequence of float, optional
+        At which to read the expert load; by default those of the runs' own settings.
+    data_dir : path, optional
+        Where data files are; only ``"kcal"`` needs them.
+
+    Returns
+    -------
+    RunEvaluation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.results.evaluate import evaluate_runs
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.folder import RunFolder
+    >>> logits, labels = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), np.array([0, 0, 1])
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "ce")
+    ...     run.create(config)
+    ...     run.write_logits("validation", logits, labels)
+    ...     run.write_logits("test", logits, labels)
+    ...     run.write_json("results.json", {})
+    ...     evaluation = evaluate_runs(run.path)
+    >>> print(f"{evaluation.runs['ce']['test']['aucoc']:.3f}")
+    0.937
+    """
+    runs = read_runs(folders, "evaluate_runs")
+    if target_accuracies is None:
+        targets = sorted({t for run in runs for t in run.config.evaluation.target_accuracies})
+    else:
+        targets = [
+            check_fraction(t, "target_accuracies", "evaluate_runs") for t in target_accuracies
+        ]
+    features = [_features(run, data_dir) if calibrator == "kcal" else None for run in runs]
+    each = {
+        name: evaluate_logits(
+            run.validation, run.test, targets, calibrator=calibrator, features=own
+        )
+        for name, run, own in zip(_names(runs), runs, features, strict=True)
+    }
+    return RunEvaluation(
+        data=runs[0].config.data.name,
+        calibrator=calibrator,
+        runs=each,
+        ensemble=_evaluate_ensemble(runs, features, targets, calibrator) if len(runs) > 1 else None,
+    )
+
+
+def evaluate_logits(
+    validation: Labelled,
+    test: Labelled,
+    target_accuracies: Sequence[float],
+    *,
+    calibrator: str = "temperature",
+    features: tuple[FloatArray, FloatArray] | None = None,
+) -> dict[str, Any]:
+    """Evaluate test logits as they are, and calibrated on validation logits.
+
+    Parameters
+    ----------
+    validation, test : (logits, labels)
+        Of the selected weights.
+    target_accuracies : sequence of float
+        At which to read the expert load.
+    calibrator : str, default="temperature"
+        Any of `expertload.calibrators` by name.
+    features : (validation, test), optional
+        What the last layer sees in each split; for ``"kcal"``, which needs it.
+
+    Returns
+    -------
+    dict
+        ``validation``, ``test`` and ``test_calibrated``, each with all numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.results.evaluate import evaluate_logits
+    >>> sure = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [0.0, 4.0]]), np.array([0, 1, 0, 0])
+    >>> results = evaluate_logits(sure, sure, [0.9])
+    >>> print(f"{results['test']['ece']:.2f} {results['test_calibrated']['ece']:.2f}")
+    0.23 0.00
+    """
+    logits = _Pair(validation[0], test[0])
+    proba = _Pair(*(softmax(values.astype(np.float64), axis=1) for values in logits))
+    calibrated = _calibrate(
+        calibrator, logits, validation[1], features=features, n_classes=proba.test.shape[1]
+    )
+    return _results(proba, calibrated, (validation[1], test[1]), target_accuracies, calibrator)
+
+
+def evaluate_probabilities(
+    labels: IntArray, proba: FloatArray, target_accuracies: Sequence[float]
+) -> dict[str, float]:
+    """Every number of the paper's tables for one set of probabilities.
+
+    ``aucoc_low`` and ``aucoc_high`` are the ends of the 95 % interval in closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.results.evaluate import evaluate_probabilities
+    >>> proba = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    >>> numbers = evaluate_probabilities(np.array([0, 1, 1]), proba, [0.95])
+    >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
+    0.67 0.67
+    """
+    interval = aucoc_interval(labels, proba)
+    names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
+    numbers = [(name, find_measure(name).metric) for name in names]
+    return {
+        **{name: metric(labels, proba) for name, metric in numbers if metric is not None},
+        "aucoc_low": interval.low,
+        "aucoc_high": interval.high,
+    }
+
+
+# ------------------------------------------------------------------ parts
+
+
+def _results(
+    proba: _Pair,
+    calibrated: FloatArray,
+    labels: tuple[IntArray, IntArray],
+    targets: Sequence[float],
+    calibrator: str,
+) -> Results:
+    return {
+        "validation": evaluate_probabilities(labels[0], proba.validation, targets),
+        "test": evaluate_probabilities(labels[1], proba.test, targets),
+        "test_calibrated": evaluate_probabilities(labels[1], calibrated, targets),
+        "calibrator": calibrator,
+    }
+
+
+def _calibrate(
+    name: str,
+    inputs: _Pair,
+    labels: IntArray,
+    *,
+    features: tuple[FloatArray, FloatArray] | None,
+    n_classes: int,
+    kind: str = "logits",
+) -> FloatArray:
+    """Fit on validation, and return the test split's calibrated probabilities."""
+    if name != "kcal":
+        fitted = make_calibrator(name, input=kind).fit(inputs.validation, labels)
+        return fitted.transform(inputs.test)
+    if features is None:
+        raise ParameterError(
+            "The calibrator 'kcal' works on features, not on logits. Hint: pass features=..., or "
+            "call evaluate_runs, which computes them from the run's weights."
+        )
+    return (
+        make_calibrator(name, n_classes=n_classes).fit(features[0], labels).transform(features[1])
+    )
+
+
+def _evaluate_ensemble(
+    runs: Sequence[FinishedRun],
+    features: Sequence[_Pair | None],
+    targets: Sequence[float],
+    calibrator: str,
+) -> Results:
+    proba = _Pair(
+        np.mean([run.validation_proba for run in runs], axis=0),
+        np.mean([run.test_proba for run in runs], axis=0),
+    )
+    known = [pair for pair in features if pair is not None]
+    together = _Pair(*(np.hstack(each) for each in zip(*known, strict=True))) if known else None
+    labels = runs[0].validation[1], runs[0].test[1]
+    calibrated = _calibrate(
+        calibrator,
+        proba,
+        labels[0],
+        features=together,
+        n_classes=proba.test.shape[1],
+        kind="probabilities",
+    )
+    return _results(proba, calibrated, labels, targets, calibrator)
+
+
+def _features(run: FinishedRun, data_dir: str | Path | None) -> _Pair:
+    """What the last layer of a run's network sees of both splits."""
+    import torch  # for this calibrator alone; tables do without
+
+    from expertload.lab.models import features_of
+    from expertload.lab.runs.network import apply_network
+
+    data = run.load_data(data_dir)
+    network = run.load_network(data)
+    with torch.no_grad():
+        return _Pair(
+            *(
+                apply_network(
+                    network, split, data.normalisation, lambda images: features_of(network, images)
+                )
+                for split in (data.validation, data.test)
+            )
+        )
+
+
+def _names(runs: Sequence[FinishedRun]) -> list[str]:
+    """Folder names, or whole paths where those are not enough to tell the runs apart."""
+    names = [run.name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run.folder.path) for run in runs]

@@ -1,0 +1,123 @@
+"""The numbers of the tables: what each is called, how it is computed, which way is better.
+
+Names are those of the published results: ``aucoc``, ``accuracy``, ``load@90`` (the expert load at
+90 % accuracy), ``ece``, ``ks``, ``brier``, ``cwece``, ``nll``; and ``auroc``, ``aupr`` and
+``fpr95`` for outliers, which need other input and so have no function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.curve import aucoc_score, load_at_accuracy
+from expertload.exceptions import ParameterError
+from expertload.metrics import (
+    brier_loss,
+    classwise_calibration_error,
+    expected_calibration_error,
+    kolmogorov_smirnov_error,
+    log_loss,
+)
+
+__all__ = ["MEASURE_NAMES", "Measure", "find_measure", "load_name"]
+
+Metric = Callable[[AnyArray, AnyArray], float]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        As in files and on the command line.
+    heading : str
+        As in tables.
+    higher_is_better : bool
+    metric : callable or None
+        From labels and probabilities to the number.
+    decimals : int
+        Digits after the point, as printed.
+    percent : bool
+        Whether it is printed in per cent.
+    """
+
+    name: str
+    heading: str
+    higher_is_better: bool
+    metric: Metric | None = None
+    decimals: int = 2
+    percent: bool = True
+
+    def show(self, value: float) -> str:
+        """Write a value as tables do, without a sign for per cent."""
+        return f"{100 * value if self.percent else value:.{self.decimals}f}"
+
+
+def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
+    """Compute the share of cases whose largest probability is that of the true class."""
+    return float((y_proba.argmax(axis=1) == y_true).mean())
+
+
+_MEASURES = {
+    number.name: number
+    for number in (
+        Measure("aucoc", "AUCOC", True, aucoc_score),
+        Measure("accuracy", "accuracy", True, accuracy_score),
+        Measure("ece", "ECE", False, expected_calibration_error),
+        Measure("ks", "KS", False, kolmogorov_smirnov_error),
+        Measure("brier", "Brier", False, brier_loss),
+        Measure("cwece", "cwECE", False, classwise_calibration_error, decimals=3),
+        Measure("nll", "NLL", False, log_loss, decimals=3, percent=False),
+        Measure("auroc", "AUROC", True),
+        Measure("aupr", "AUPR", True),
+        Measure("fpr95", "FPR95", False),
+    )
+}
+MEASURE_NAMES: Sequence[str] = tuple(n for n, number in _MEASURES.items() if number.metric)
+
+
+def load_name(target_accuracy: float) -> str:
+    """Name the expert load at an accuracy.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import load_name
+    >>> load_name(0.95)
+    'load@95'
+    """
+    return f"load@{100 * target_accuracy:g}"
+
+
+def find_measure(name: str) -> Measure:
+    """Return a number by name.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import find_measure
+    >>> find_measure("load@90").heading
+    'load at 90 %'
+    """
+    if name in _MEASURES:
+        return _MEASURES[name]
+    percent = _percent(name)
+    if percent is None:
+        raise ParameterError(
+            f"There is no number {name!r}. Hint: it is one of {', '.join(_MEASURES)}, or load@90 "
+            "for the expert load at 90 % accuracy."
+        )
+    metric = partial(load_at_accuracy, target_accuracy=percent / 100)
+    return Measure(name, f"load at {percent:g} %", False, metric)
+
+
+def _percent(name: str) -> float | None:
+    kind, _, text = name.partition("@")
+    try:
+        percent = float(text)
+    except ValueError:
+        return None
+    return percent if kind == "load" and 0 < percent <= 100 else None

@@ -1,0 +1,56 @@
+"""ODIN's input perturbation: nudge each image towards what the network believes of it.
+
+Inliers gain more confidence from such a nudge than outliers do, which sets the two further apart.
+Every value of the image moves by epsilon in the direction in which the tempered probability of
+the predicted class rises.
+
+References
+----------
+Liang et al., "Enhancing the reliability of out-of-distribution image detection in neural
+networks", ICLR 2018.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["perturb"]
+
+
+def perturb(
+    network: nn.Module, images: Tensor, *, epsilon: float | Tensor, temperature: float = 1000.0
+) -> Tensor:
+    """Move images a step up the log-probability of their predicted class.
+
+    Parameters
+    ----------
+    network : Module
+        From images to logits, in evaluation mode.
+    images : Tensor of shape (n, channels, height, width)
+        As the network sees them, normalised.
+    epsilon : float or Tensor that broadcasts to the images
+        How far; a tensor of shape (channels, 1, 1) where channels are scaled differently.
+    temperature : float, default=1000
+        What the logits are divided by; 1000 is ODIN's.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.results.odin import perturb
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 2, bias=False))
+    >>> network[1].weight.data = torch.tensor([[1.0], [-1.0]])
+    >>> perturb(network, torch.tensor([0.5, -0.5]).view(2, 1, 1, 1), epsilon=0.1).flatten()
+    tensor([ 0.6000, -0.6000])
+    """
+    with torch.enable_grad():
+        moving = images.detach().clone().requires_grad_()
+        log_proba = torch.log_softmax(network(moving) / temperature, dim=1)
+        # Rows do not meet in a network in evaluation mode, so one backward pass serves them all.
+        (slope,) = torch.autograd.grad(log_proba.max(dim=1).values.sum(), moving)
+    return images + epsilon * slope.sign()

@@ -1,0 +1,274 @@
+"""Results as rows, one number each, with all that is needed to know where it came from.
+
+Tables are made from them, and rows of several machines can simply be put together. As CSV a line is
+a run and a column is a number, so that anyone can check the cell of a table in a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.results.ood import OUTLIERS_FILE
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder, write_whole
+from expertload.lab.runs.recipe import LossConfig, RunConfig
+
+__all__ = ["Experiment", "ResultRow", "collect", "read_rows", "write_rows"]
+
+SPLITS = ("validation", "test", "test_calibrated")
+
+
+class Experiment(NamedTuple):
+    """What all losses that are compared with each other have in common."""
+
+    data: str
+    model: str
+    batch_size: int
+    settings: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """One number of one run.
+
+    Attributes
+    ----------
+    data, model, loss : str
+    options : str
+        Weight and options of the loss, as JSON: what a candidate is told by.
+    batch_size : int
+    settings : str
+        All other settings that are not at their default, as JSON.
+    seed : int
+    split : str
+        ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name, or
+        ``training``.
+    metric : str
+        A name of `expertload.lab.results.measures`; for outliers ``SCORE/NUMBER``, as
+        ``msp/auroc``; of the training, ``seconds``, ``best_epoch`` and ``clipped``, the share of
+        steps whose gradient was cut to the longest allowed.
+    value : float
+    versions : str
+        Of Python and the packages that computed it; empty if the run has no record of them.
+    n_runs : int, default=1
+        More than one is an ensemble, which answers with the mean of the probabilities of so many
+        runs; `seed` is then that of the first.
+    """
+
+    data: str
+    model: str
+    loss: str
+    options: str
+    batch_size: int
+    settings: str
+    seed: int
+    split: str
+    metric: str
+    value: float
+    versions: str
+    n_runs: int = 1
+
+    @property
+    def experiment(self) -> Experiment:
+        """What its loss was trained under."""
+        return Experiment(self.data, self.model, self.batch_size, self.settings)
+
+
+# What all numbers of a run have in common.
+FACTS = tuple(
+    field.name for field in fields(ResultRow) if field.name not in ("split", "metric", "value")
+)
+
+
+def collect(folder: str | Path) -> list[ResultRow]:
+    """Read the results of all runs that are done, at any depth in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Of one run, or of many.
+
+    Returns
+    -------
+    list of ResultRow
+        In the order of the folders' names; empty where no run is done.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.runs.recipe import LossConfig, RunConfig
+    >>> from expertload.lab.results.rows import collect
+    >>> from expertload.lab.runs.folder import RunFolder
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "ce")
+    ...     run.create(config)
+    ...     run.write_json("results.json", {"test": {"aucoc": 0.97}})
+    ...     rows = collect(place)
+    >>> [(row.loss, row.seed, row.metric, row.value) for row in rows]
+    [('ce', 0, 'aucoc', 0.97)]
+    """
+    return [row for run in finished_runs(folder) for row in rows_of(run)]
+
+
+def finished_runs(folder: str | Path) -> list[FinishedRun]:
+    """Find the runs that are done, at any depth in a folder, in the order of their names."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileFormatError(f"There is no folder of runs at {folder}.")
+    return [FinishedRun(path.parent) for path in sorted(folder.rglob("results.json"))]
+
+
+def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
+    """Read the rows of one run."""
+    facts = {
+        **facts_of(run.config),
+        "versions": _versions(run.folder),
+    }
+    for split, metric, value in _numbers_of(run):
+        yield ResultRow(**facts, split=split, metric=metric, value=value)
+
+
+def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
+    results = run.folder.read_json("results.json")
+    for metric in ("seconds", "best_epoch", "clipped"):
+        if metric in results:
+            yield "training", metric, float(results[metric])
+    for split in SPLITS:
+        for metric, value in results.get(split, {}).items():
+            yield split, metric, float(value)
+    if (run.folder.path / OUTLIERS_FILE).exists():
+        for name, scores in run.folder.read_json(OUTLIERS_FILE)["results"].items():
+            for score, numbers in scores.items():
+                for number, value in numbers.items():
+                    yield f"outliers:{name}", f"{score}/{number}", float(value)
+
+
+def options_of(loss: LossConfig) -> str:
+    """Weight and options of a loss as JSON: what its candidates are told apart by."""
+    weight = {} if loss.weight is None else {"weight": loss.weight}
+    return json.dumps({**weight, **loss.options}, sort_keys=True)
+
+
+def facts_of(config: RunConfig) -> dict[str, Any]:
+    """What the rows of a run say about it: which data, network, loss, settings and seed."""
+    given = config.model_dump(mode="json", exclude_defaults=True)
+    settings = {"data": given["data"], "model": given["model"], "training": given["training"]}
+    del settings["data"]["name"], settings["model"]["name"], settings["training"]["batch_size"]
+    flat = {
+        f"{section}.{key}": value
+        for section, values in settings.items()
+        for key, value in values.items()
+    }
+    return {
+        "data": config.data.name,
+        "model": config.model.name,
+        "loss": config.loss.name,
+        "options": options_of(config.loss),
+        "batch_size": config.training.batch_size,
+        "settings": json.dumps(flat, sort_keys=True),
+        "seed": config.seed,
+    }
+
+
+def _versions(folder: RunFolder) -> str:
+    if not (folder.path / "environment.json").exists():
+        return ""
+    environment = folder.read_json("environment.json")
+    versions = {"python": environment["python"], **environment["versions"]}
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)
+
+
+# ------------------------------------------------------------------ files
+
+
+def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
+    """Write rows as CSV, whole or not at all: a line for each run, a column for each number.
+
+    Columns are named ``SPLIT/METRIC``, as ``test/aucoc``; what a run does not have is left empty.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.results.rows import read_rows, write_rows
+    >>> with TemporaryDirectory() as place:
+    ...     write_rows(Path(place) / "none.csv", [])
+    ...     read_rows(Path(place) / "none.csv")
+    []
+    """
+    lines: list[dict[str, Any]] = []
+    open_lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    columns = dict.fromkeys(FACTS)
+    for row in rows:
+        facts = tuple(getattr(row, name) for name in FACTS)
+        column = _column(row)
+        # A second value of a number is of another run, though nothing tells the two apart.
+        if facts not in open_lines or column in open_lines[facts]:
+            open_lines[facts] = dict(zip(FACTS, facts, strict=True))
+            lines.append(open_lines[facts])
+        open_lines[facts][column] = row.value
+        columns[column] = None
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_whole(Path(path), text.getvalue().encode())
+
+
+def _column(row: ResultRow) -> str:
+    if "/" in row.split:
+        raise ValueError(f"The name of a split must have no slash, got {row.split!r}.")
+    return f"{row.split}/{row.metric}"
+
+
+def read_rows(path: str | Path) -> list[ResultRow]:
+    """Read what `write_rows` wrote: run by run, the numbers of each in the order of the columns.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.results.rows import ResultRow, read_rows, write_rows
+    >>> row = ResultRow(
+    ...     data="digits", model="small-cnn", loss="ce", options="{}", batch_size=64,
+    ...     settings="{}", seed=0, split="test", metric="aucoc", value=0.1 + 0.2, versions="")
+    >>> with TemporaryDirectory() as place:
+    ...     write_rows(Path(place) / "one.csv", [row])
+    ...     read_rows(Path(place) / "one.csv") == [row]
+    True
+    """
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            columns = tuple(reader.fieldnames or ())
+            if columns[: len(FACTS)] != FACTS or not all("/" in c for c in columns[len(FACTS) :]):
+                raise ValueError(f"its columns must be {', '.join(FACTS)}, then SPLIT/METRIC")
+            return [row for line in reader for row in _parse(line)]
+    except FileNotFoundError:
+        raise FileFormatError(f"There are no results at {path}.") from None
+    except (ValueError, TypeError, csv.Error) as error:
+        raise FileFormatError(f"{path} is not a file of results: {error}.") from error
+
+
+def _parse(line: dict[str, str]) -> Iterator[ResultRow]:
+    if None in line or None in line.values():
+        raise ValueError("a line must be as long as its head")
+    facts: dict[str, Any] = {name: line.pop(name) for name in FACTS}
+    for name in ("batch_size", "seed", "n_runs"):
+        facts[name] = int(facts[name])
+    for column, text in line.items():
+        if text:
+            split, metric = column.split("/", 1)
+            yield ResultRow(**facts, split=split, metric=metric, value=float(text))

@@ -1,0 +1,182 @@
+"""Which options of a loss stand for it: those with the best mean on validation data.
+
+The test split has no say in the choice, so its numbers stay honest. Sweeps, tables, comparisons
+and ensembles all choose here, so they agree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import TypeVar
+
+from expertload.exceptions import ParameterError
+from expertload.lab.results.measures import find_measure
+from expertload.lab.results.rows import ResultRow, finished_runs, rows_of
+
+__all__ = ["best_options", "choose_candidates", "grouped", "runs_of_loss"]
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def best_options(
+    scores: Mapping[str, Mapping[int, float]],
+    *,
+    measure: str,
+    seeds: Iterable[int] | None = None,
+) -> str | None:
+    """Return the options with the best mean score, or None where none can be compared.
+
+    Parameters
+    ----------
+    scores : mapping
+        By options, as JSON, then by seed; a run that failed has no score.
+    measure : str
+        What the scores are, ``"aucoc"`` for instance: it says which way is better.
+    seeds : iterable of int, optional
+        Over which to compare; options that lack one of them are left out, as a failure is no
+        score. By default the seeds that more than one of the options has; where that leaves none,
+        each is compared over its own.
+
+    Returns
+    -------
+    str or None
+        Of equals, the first in the order of their text.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.selection import best_options
+    >>> scores = {'{"weight": 1}': {0: 0.90, 1: 0.94}, '{"weight": 2}': {0: 0.93, 1: 0.93}}
+    >>> best_options(scores, measure="aucoc")
+    '{"weight": 2}'
+    """
+    sign = 1 if find_measure(measure).higher_is_better else -1
+    means = _means(scores, None if seeds is None else set(seeds))
+    return max(sorted(means), key=lambda options: sign * means[options], default=None)
+
+
+def _means(scores: Mapping[str, Mapping[int, float]], seeds: set[int] | None) -> dict[str, float]:
+    counts = Counter(seed for values in scores.values() for seed in values)
+    shared = {seed for seed, count in counts.items() if count > 1} if seeds is None else seeds
+    complete = {
+        options: fmean(values[seed] for seed in shared)
+        for options, values in scores.items()
+        if shared and shared <= values.keys()
+    }
+    if complete or seeds is not None:
+        return complete
+    return {options: fmean(values.values()) for options, values in scores.items()}
+
+
+def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """Keep, of every loss of every experiment, the rows of its best options on validation data.
+
+    The score is what checkpoints were selected by, AUCOC unless the recipe says otherwise.
+
+    Parameters
+    ----------
+    rows : iterable of ResultRow
+        Options are compared over the seeds that more than one of them has; see `best_options`.
+
+    Returns
+    -------
+    list of ResultRow
+
+    Examples
+    --------
+    >>> from expertload.lab.results.selection import choose_candidates
+    >>> choose_candidates([])
+    []
+    """
+    kept = []
+    for (_, loss), own in grouped(rows, lambda r: (r.experiment, r.loss)).items():
+        candidates = grouped(own, lambda r: r.options)
+        best = next(iter(candidates))
+        if len(candidates) > 1:
+            metric = json.loads(own[0].settings).get("training.select_by", "aucoc")
+            scores = _validation_scores(loss, candidates, metric)
+            best = best_options(scores, measure=metric) or best
+        kept += candidates[best]
+    return kept
+
+
+def _validation_scores(
+    loss: str, candidates: Mapping[str, list[ResultRow]], metric: str
+) -> dict[str, dict[int, float]]:
+    """Scores by options and seed."""
+    by_seed = {
+        options: {r.seed: r.value for r in rows if (r.split, r.metric) == ("validation", metric)}
+        for options, rows in candidates.items()
+    }
+    for options, values in by_seed.items():
+        if not values:
+            raise ParameterError(
+                f"The options {options} of {loss!r} have no validation "
+                f"{find_measure(metric).heading}, so the choice among {len(candidates)} candidates "
+                "cannot be made. Hint: collect the rows again from the runs, or keep one candidate."
+            )
+    return by_seed
+
+
+def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
+    """Return the folders of a loss's runs, with its best options where several were tried.
+
+    Parameters
+    ----------
+    folder : path
+        Of runs, as a sweep leaves them: all of one experiment.
+    loss : str
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.results.selection import runs_of_loss
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.folder import RunFolder
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "ce-seed0")
+    ...     run.create(config)
+    ...     run.write_json("results.json", {"test": {"aucoc": 0.97}})
+    ...     [path.name for path in runs_of_loss(place, "ce")]
+    ['ce-seed0']
+    """
+    rows = {run.folder.path: list(rows_of(run)) for run in finished_runs(folder)}
+    own = {path: found for path, found in rows.items() if found and found[0].loss == loss}
+    if not own:
+        losses = sorted({found[0].loss for found in rows.values() if found})
+        raise ParameterError(
+            f"There is no finished run of {loss!r} in {folder}. Hint: it has runs of "
+            f"{', '.join(losses) or 'nothing'}."
+        )
+    every = [row for found in own.values() for row in found]
+    if len({row.experiment for row in every}) > 1:
+        raise ParameterError(
+            f"The runs of {loss!r} in {folder} are of different experiments. Hint: name a folder "
+            "that holds one, or the runs themselves."
+        )
+    chosen = choose_candidates(every)[0].options
+    return [path for path, found in own.items() if found[0].options == chosen]
+
+
+def grouped(
+    rows: Iterable[ResultRow], key: Callable[[ResultRow], Key]
+) -> dict[Key, list[ResultRow]]:
+    """Return the rows by key, in the order in which keys first occur.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.selection import grouped
+    >>> grouped([], lambda row: row.loss)
+    {}
+    """
+    groups: dict[Key, list[ResultRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups

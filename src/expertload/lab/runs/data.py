@@ -1,0 +1,41 @@
+"""The data of a run: what its settings say, loaded, with the augmentation that they ask for."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from expertload.lab.data import Augmentation, Dataset, load_dataset
+from expertload.lab.runs.recipe import AugmentationConfig, DataConfig
+
+__all__ = ["load_run_data"]
+
+
+def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:
+    """Load the data that a run is trained on.
+
+    Parameters
+    ----------
+    config : DataConfig
+    data_dir : path, optional
+        Where data files are at hand; the cache by default.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe import DataConfig
+    >>> from expertload.lab.runs.data import load_run_data
+    >>> load_run_data(DataConfig(name="digits"))
+    Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
+    """
+    dataset = load_dataset(
+        config.name, data_dir=data_dir, seed=config.split_seed, image_size=config.image_size
+    )
+    if config.augment is True:
+        return dataset
+    return dataclasses.replace(dataset, augmentation=_augmentation(config.augment))
+
+
+def _augmentation(chosen: AugmentationConfig | bool) -> Augmentation:
+    if isinstance(chosen, AugmentationConfig):
+        return Augmentation(padding=chosen.padding, flip=chosen.flip)
+    return Augmentation()

@@ -1,0 +1,169 @@
+"""A run that is done, read back: its settings, its predictions and its network.
+
+Evaluation, tables and tests start from here. Reading predictions needs the run's folder alone;
+its network needs the data as well, for the normalisation and the images, and torch, which is
+imported only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import softmax
+
+from expertload._typing import FloatArray, IntArray
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.data import Dataset
+from expertload.lab.runs.data import load_run_data
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import LossConfig, RunConfig
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["FinishedRun", "describe_loss", "describe_options"]
+
+Folders = str | Path | Sequence[str | Path]
+
+
+class FinishedRun:
+    """Reads what a run left behind.
+
+    Parameters
+    ----------
+    path : path
+        The folder of a run that is done.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.folder = RunFolder(path)
+        self.config: RunConfig = self.folder.config()
+        if not self.folder.is_done:
+            raise FileFormatError(
+                f"The run in {self.folder.path} is not done yet. Hint: run the command that "
+                "started it again; it goes on where it stopped."
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.path.resolve().name
+
+    @property
+    def label(self) -> str:
+        """Its loss with options, as people write it."""
+        return describe_loss(self.config.loss)
+
+    @cached_property
+    def validation(self) -> tuple[FloatArray, IntArray]:
+        """Logits and labels of the validation split."""
+        return self.folder.read_logits("validation")
+
+    @cached_property
+    def test(self) -> tuple[FloatArray, IntArray]:
+        """Logits and labels of the test split."""
+        return self.folder.read_logits("test")
+
+    @cached_property
+    def validation_proba(self) -> FloatArray:
+        """Probabilities of the validation split, float64."""
+        return _probabilities(self.validation[0])
+
+    @cached_property
+    def test_proba(self) -> FloatArray:
+        """Probabilities of the test split, float64."""
+        return _probabilities(self.test[0])
+
+    def load_data(self, data_dir: str | Path | None = None) -> Dataset:
+        """Load the data it was trained on, and make sure that they are the same."""
+        data = load_run_data(self.config.data, data_dir=data_dir)
+        if not np.array_equal(data.test.labels, self.test[1]):
+            raise FileFormatError(
+                f"The test labels of {data.name} are not those that the run in "
+                f"{self.folder.path} was tested on. Hint: pass the data folder of the training."
+            )
+        return data
+
+    def load_network(self, data: Dataset) -> nn.Module:
+        """Build the network with the selected weights, ready to predict."""
+        from expertload.lab.runs.network import build_trained_network  # torch takes seconds
+
+        return build_trained_network(self.config, self.folder.best, data)
+
+
+def read_runs(folders: Folders, caller: str) -> list[FinishedRun]:
+    """Read runs, all different and all of the same cases."""
+    paths = [folders] if isinstance(folders, str | Path) else list(folders)
+    if not paths:
+        raise ParameterError(f"{caller} needs the folder of at least one run. Got none.")
+    runs = [FinishedRun(path) for path in paths]
+    check_same_cases(runs, caller)
+    _check_distinct(runs, caller)
+    return runs
+
+
+def check_same_cases(runs: Iterable[FinishedRun], caller: str) -> None:
+    """Raise unless all runs were validated and tested on the same cases."""
+    first, *others = runs
+    for other in others:
+        a, b = first.config.data, other.config.data
+        if (a.name, a.split_seed) != (b.name, b.split_seed):
+            raise ParameterError(
+                f"{caller} needs runs of the same data. Got {a.name!r} (split {a.split_seed}) in "
+                f"{first.folder.path} and {b.name!r} (split {b.split_seed}) in {other.folder.path}."
+            )
+        for split in ("validation", "test"):
+            if not np.array_equal(getattr(first, split)[1], getattr(other, split)[1]):
+                raise ParameterError(
+                    f"{caller} needs runs of the same data. The {split} labels in "
+                    f"{first.folder.path} and {other.folder.path} differ, although both name "
+                    f"{a.name!r}. Hint: was one trained on another version of the files?"
+                )
+
+
+def _check_distinct(runs: Sequence[FinishedRun], caller: str) -> None:
+    seen: dict[str, FinishedRun] = {}
+    for run in runs:
+        twin = seen.setdefault(run.config.fingerprint, run)
+        if twin is not run:
+            raise ParameterError(
+                f"{caller} counts every run once. {twin.folder.path} and {run.folder.path} are "
+                "the same run."
+            )
+
+
+def describe_loss(loss: LossConfig) -> str:
+    """Write a loss and its options in words.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.finished import describe_loss
+    >>> from expertload.lab.runs.recipe import LossConfig
+    >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
+    'ce+sece (weight 2, temperature 0.1)'
+    """
+    weight = {} if loss.weight is None else {"weight": loss.weight}
+    return describe_options(loss.name, {**weight, **loss.options})
+
+
+def describe_options(name: str, options: Mapping[str, Any]) -> str:
+    """Write a name with its options behind it in brackets.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.finished import describe_options
+    >>> describe_options("ce+aucoc", {"weight": 5.0})
+    'ce+aucoc (weight 5)'
+    """
+    shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in options.items()}
+    text = ", ".join(f"{key} {value}" for key, value in shown.items())
+    return f"{name} ({text})" if text else name
+
+
+def _probabilities(logits: FloatArray) -> FloatArray:
+    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
+    return proba

@@ -1,0 +1,191 @@
+"""The folder of one run: what is in it, and writes that never leave half a file behind.
+
+====================  ==========================================================================
+``config.json``       all that decides the result; a run with another configuration is refused
+``environment.json``  machine, versions and data, for the record; those of earlier epochs too
+``metrics.jsonl``     one line an epoch
+``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
+``best.safetensors``  the weights of the epoch selected on validation data
+``validation.npz``    logits and labels of the selected weights on the validation split
+``test.npz``          the same on the test split
+``results.json``      the numbers; its presence means that the run is done
+====================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from expertload._files import write_atomically
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import require_extra
+from expertload.exceptions import FileFormatError, FileWriteError, RunInUseError
+from expertload.lab.runs.recipe import RunConfig
+
+__all__ = ["RunFolder"]
+
+PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file atomically, or say why it cannot be written and that nothing is lost."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise FileWriteError(
+            f"Could not write {path}: {error.strerror or error}. What was there before is "
+            "unchanged. Hint: free some space or choose another folder, then run the same "
+            "command again; it goes on where it stopped."
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, or say why it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileWriteError(f"Could not make the folder {path}: {error.strerror}.") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file for people to read, atomically."""
+    write_whole(path, (json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to resume from."""
+        return self.path / "last.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The selected weights."""
+        return self.path / "best.safetensors"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has its results."""
+        return (self.path / "results.json").exists()
+
+    def create(self, config: RunConfig) -> None:
+        """Make the folder, or make sure that it belongs to this configuration."""
+        make_folder(self.path)
+        if (self.path / "config.json").exists():
+            self._refuse_other(config)
+        else:
+            self.write_json("config.json", config.model_dump(mode="json"))
+
+    def record_environment(self, environment: dict[str, Any]) -> None:
+        """Note what the run is trained with from now on; what trained earlier epochs is kept."""
+        earlier = []
+        if self.last.exists() and (self.path / "environment.json").exists():
+            found = self.read_json("environment.json")
+            earlier = found.pop("earlier", [])
+            if found != environment:
+                earlier.append(found)
+        both = {**environment, "earlier": earlier} if earlier else environment
+        self.write_json("environment.json", both)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out while this one trains; its death lets go of the folder."""
+        file_lock = require_extra("filelock", "lab", "Training")
+        lock = file_lock.FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except file_lock.Timeout:
+            raise RunInUseError(
+                f"Another process is training in {self.path}. Hint: wait for it, or stop it and "
+                "run the same command again."
+            ) from None
+        except OSError as error:
+            raise FileWriteError(
+                f"Could not write to {self.path}: {error.strerror or error}."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _refuse_other(self, config: RunConfig) -> None:
+        found, wanted = self.config().model_dump(mode="json"), config.model_dump(mode="json")
+        if found != wanted:
+            raise FileFormatError(
+                f"{self.path} holds a run with another configuration ({_difference(found, wanted)})"
+                ". Hint: choose another folder, or remove this one if it is not needed."
+            )
+
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        try:
+            return RunConfig.model_validate(self.read_json("config.json"))
+        except ValidationError as error:
+            raise FileFormatError(
+                f"{self.path / 'config.json'} is not the configuration of a run: "
+                f"{error.errors()[0]['msg']}."
+            ) from error
+
+    def read_json(self, name: str) -> Any:
+        """Read one of the JSON files."""
+        path = self.path / name
+        try:
+            return json.loads(path.read_text())
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"{self.path} has no {name}. Hint: is it the folder of a run that is done?"
+            ) from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{path} is damaged: {error}.") from error
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write one of the JSON files."""
+        write_json(self.path / name, value)
+
+    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """Write the history of epochs, one line each."""
+        text = "".join(json.dumps(record) + "\n" for record in history)
+        write_whole(self.path / "metrics.jsonl", text.encode())
+
+    def write_logits(self, split: str, logits: FloatArray, labels: IntArray) -> None:
+        """Write the logits of a split."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, logits=logits, labels=labels)
+        write_whole(self.path / f"{split}.npz", buffer.getvalue())
+
+    def read_logits(self, split: str) -> tuple[FloatArray, IntArray]:
+        """Read the logits and labels of a split."""
+        path = self.path / f"{split}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return archive["logits"], archive["labels"]
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"{self.path} has no {split}.npz. Hint: is it the folder of a run that is done?"
+            ) from None
+        except (OSError, ValueError, KeyError) as error:
+            raise FileFormatError(f"{path} is damaged: {error}.") from error
+
+
+def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Name the first setting that differs, as `training.epochs: 3 there, 5 asked for`."""
+    for key in wanted:
+        a, b = found.get(key), wanted[key]
+        if isinstance(a, dict) and isinstance(b, dict) and a != b:
+            return f"{key}.{_difference(a, b)}" if set(a) == set(b) else f"{key}: {a}, not {b}"
+        if a != b:
+            return f"{key}: {a} there, {b} asked for"
+    return "it has more settings than are asked for"

@@ -1,0 +1,88 @@
+"""The network of a run that is done: its selected weights, and its answers to images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expertload._typing import FloatArray
+from expertload.exceptions import FileFormatError
+from expertload.lab.data import Dataset, Normalisation, Split
+from expertload.lab.data.loader import BatchLoader
+from expertload.lab.models import build_model
+from expertload.lab.runs._weights import load_weights
+from expertload.lab.runs.recipe import RunConfig
+
+__all__ = ["apply_network"]
+
+
+def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn.Module:
+    """Build the network of a run with weights from a file, ready to predict."""
+    tensors, _ = load_weights(weights)
+    network = build_model(
+        config.model.name,
+        num_classes=data.num_classes,
+        in_channels=data.image_shape[-1],
+        **config.model.options,
+    )
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        reasons = str(error).splitlines()[1:2]  # the first line only names the class
+        raise FileFormatError(
+            f"{weights} does not fit the network {config.model.name!r}: {' '.join(reasons).strip()}"
+        ) from error
+    kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    return network.to(torch.float64 if torch.float64 in kinds else torch.float32).eval()
+
+
+def apply_network(
+    network: nn.Module,
+    split: Split,
+    normalisation: Normalisation,
+    function: Callable[[Tensor], Tensor],
+    *,
+    batch_size: int = 512,
+) -> FloatArray:
+    """Call a function on all images of a split, batch by batch, where the network lives.
+
+    Parameters
+    ----------
+    network : Module
+        Says on which device and in which precision images are wanted.
+    split : Split
+    normalisation : Normalisation
+        That of the data which the network was trained on.
+    function : callable
+        From images (n, channels, height, width) to a tensor with one row an image: the network
+        itself, or something that looks into it.
+    batch_size : int, default=512
+
+    Returns
+    -------
+    ndarray
+        The rows of the split, in its order.
+
+    Examples
+    --------
+    >>> from expertload.lab.data import load_dataset
+    >>> from expertload.lab.runs.network import apply_network
+    >>> from expertload.lab.models import build_model
+    >>> digits = load_dataset("digits")
+    >>> network = build_model("small-cnn", num_classes=10, in_channels=1).eval()
+    >>> apply_network(network, digits.test, digits.normalisation, network).shape
+    (500, 10)
+    """
+    parameter = next(network.parameters())
+    loader = BatchLoader(
+        split, batch_size=batch_size, normalisation=normalisation, device=parameter.device
+    )
+    rows = [
+        function(batch.images.to(parameter.dtype)).detach().cpu().numpy()
+        for batch in loader.epoch(0)
+    ]
+    return np.concatenate(rows)

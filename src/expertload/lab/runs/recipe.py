@@ -1,0 +1,313 @@
+"""What an experiment is: a recipe in a short TOML file, and the runs it stands for.
+
+A recipe names data, network, training and the losses to compare, each loss with the options to
+try. One loss with one choice of options and one seed is a *run*; its configuration says everything
+that decides the result, so equal configurations give equal runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.runs.settings import change, merge
+
+__all__ = [
+    "AugmentationConfig",
+    "DataConfig",
+    "EvaluationConfig",
+    "LossConfig",
+    "ModelConfig",
+    "Recipe",
+    "RunConfig",
+    "TrainingConfig",
+    "first_problems",
+    "load_recipe",
+]
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    """A part of a recipe: unknown keys are mistakes, and values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AugmentationConfig(_Section):
+    """Random changes to training images: crops out of a black frame so wide, and mirror images."""
+
+    padding: Annotated[int, Field(ge=0)] = 0
+    flip: bool = False
+
+
+class DataConfig(_Section):
+    """Which data, how the splits that are ours to draw are drawn, and what is done to images.
+
+    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side. `augment` is
+    whether to change training images as is customary for the data (nothing is for your own), or
+    how.
+    """
+
+    name: str
+    split_seed: int = 0
+    image_size: Count | None = None
+    augment: bool | AugmentationConfig = True
+
+
+class ModelConfig(_Section):
+    """Which network: a name of the lab's, or a `module:callable` of your own."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class LossConfig(_Section):
+    """Which loss: a name such as `ce+aucoc`, the weight of its second part, and its options.
+
+    Either part may be a `module:callable` of your own.
+    """
+
+    name: str
+    weight: float | None = None
+    options: dict[str, Any] = {}
+
+
+class TrainingConfig(_Section):
+    """How to train.
+
+    Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
+    `drop_last` leaves out the last batch of an epoch where it is smaller than the others.
+    """
+
+    epochs: Count
+    batch_size: Count
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    learning_rate: Positive
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    nesterov: bool = False
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    milestones: tuple[Count, ...] = ()
+    gamma: Fraction = 0.1
+    clip_norm: Positive | None = 2.0
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    accumulate: Count = 1
+    drop_last: bool = False
+    select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
+    compile: bool = False
+    evaluation_batch_size: Count = 512
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> TrainingConfig:
+        if self.warm_up > self.epochs:
+            raise ValueError(f"warm_up must not exceed epochs, got {self.warm_up} of {self.epochs}")
+        return self
+
+    @model_validator(mode="after")
+    def _milestones_ascend(self) -> TrainingConfig:
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones must ascend, got {list(self.milestones)}")
+        return self
+
+
+class EvaluationConfig(_Section):
+    """At which accuracies the expert load is read; the paper has 90/95 and 65/75 %."""
+
+    target_accuracies: tuple[Fraction, ...] = (0.90, 0.95)
+
+
+class RunConfig(_Section):
+    """All that decides the result of one run."""
+
+    data: DataConfig
+    model: ModelConfig
+    loss: LossConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    seed: int = 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for this configuration, equal for equal ones."""
+        # Without defaults, so that a setting of tomorrow does not rename the runs of today.
+        given = self.model_dump(mode="json", exclude_defaults=True)
+        text = json.dumps(given, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def run_name(self) -> str:
+        """A readable folder name, unique to this configuration."""
+        weight = "" if self.loss.weight is None else f"-w{self.loss.weight:g}"
+        loss = self.loss.name.replace(":", ".")  # which not every file system takes
+        return f"{loss}{weight}-seed{self.seed}-{self.fingerprint}"
+
+
+class Recipe(_Section):
+    """Data, network and training, and the losses to compare under them.
+
+    `losses` maps a loss name to the values to try for its `weight` and its options; every
+    combination is one candidate. A name without a table has one candidate, its defaults.
+    """
+
+    name: str
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig = EvaluationConfig()
+    losses: dict[str, dict[str, Any]]
+
+    def candidates(self, loss: str) -> list[LossConfig]:
+        """Every combination of the values to try for a loss."""
+        grid = self.losses.get(loss, {})
+        names = list(grid)
+        values = [v if isinstance(v, list) else [v] for v in grid.values()]
+        return [
+            _loss_config(loss, dict(zip(names, choice, strict=True)))
+            for choice in itertools.product(*values)
+        ]
+
+    def run(self, loss: LossConfig, seed: int) -> RunConfig:
+        """The configuration of one run."""
+        return RunConfig(
+            data=self.data,
+            model=self.model,
+            loss=loss,
+            training=self.training,
+            evaluation=self.evaluation,
+            seed=seed,
+        )
+
+    def runs(self, losses: list[str], seeds: list[int]) -> Iterator[RunConfig]:
+        """Every run of a sweep, all losses of one seed before the next seed."""
+        for seed in seeds:
+            for loss in losses:
+                for candidate in self.candidates(loss):
+                    yield self.run(candidate, seed)
+
+
+def _loss_config(name: str, choice: dict[str, Any]) -> LossConfig:
+    weight = choice.pop("weight", None)
+    return LossConfig(name=name, weight=weight, options=choice)
+
+
+def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Parameters
+    ----------
+    recipe : str or path
+        A TOML file, or the name of one in ``experiments/`` (without ``.toml``). It may begin
+        with ``extends = "other"``: what it does not say is then taken from that file, which is
+        beside it or one of the library's.
+    settings : sequence of str
+        What to change in it, each in the words of TOML: ``"training.epochs=2"``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.runs.recipe import load_recipe
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny.toml"
+    ...     _ = path.write_text('''
+    ... data.name = "digits"
+    ... model.name = "small-cnn"
+    ... training = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
+    ... [losses]
+    ... ce = {}
+    ... "ce+aucoc" = { weight = [0.1, 1.0] }
+    ... ''')
+    ...     recipe = load_recipe(path, settings=["training.epochs=9"])
+    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1]))), recipe.training.epochs
+    (6, 9)
+    """
+    path = _find(recipe)
+    content = {**_read(path, ()), "name": path.stem}
+    try:
+        return Recipe.model_validate(change(content, settings))
+    except ValidationError as error:
+        raise FileFormatError(f"{path} is not a recipe. {first_problems(error)}") from error
+
+
+def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    """Read a file on top of the one that it extends."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
+    base = content.pop("extends", None)
+    if base is None:
+        return content
+    chain = (*extended_by, path)
+    return merge(_read(_find_base(str(base), chain), chain), content)
+
+
+def _folders() -> list[Path]:
+    """Where recipes are known by name: in the working folder, and those of the library."""
+    here = Path(__file__).resolve()
+    roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
+    return [folder for root in roots for folder in (root, root / "ablations")]
+
+
+def _find_base(base: str, chain: tuple[Path, ...]) -> Path:
+    """The recipe that the last of a chain extends: beside it, or one of the library's."""
+    named = [folder / f"{base}.toml" for folder in (chain[-1].parent, *_folders())]
+    found = [path for path in named if path.is_file()]
+    used = {path.resolve() for path in chain}
+    for path in found:
+        if path.resolve() not in used:  # so that your digits.toml can extend the library's
+            return path
+    if found:
+        raise FileFormatError(f"{chain[-1]} extends itself.")
+    raise FileFormatError(
+        f"{chain[-1]} extends {base!r}, and there is no {named[0]} nor a recipe of that name in "
+        "the library."
+    )
+
+
+def _find(recipe: str | Path) -> Path:
+    """A file as named, or one of the recipes that come with the library."""
+    folders = _folders()
+    candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in folders)]
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    near = difflib.get_close_matches(Path(recipe).stem, known, n=1)
+    hint = f" Hint: did you mean {near[0]!r}?" if near else ""
+    raise FileFormatError(f"There is no recipe at {recipe}.{hint}")
+
+
+def first_problems(error: ValidationError) -> str:
+    """Say in a sentence what is wrong with settings.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from expertload.lab.runs.recipe import TrainingConfig, first_problems
+    >>> try:
+    ...     TrainingConfig(epochs=0, batch_size=64, learning_rate=0.1)
+    ... except ValidationError as error:
+    ...     first_problems(error)
+    'epochs: Input should be greater than or equal to 1.'
+    """
+    problems = [
+        f"{'.'.join(str(part) for part in e['loc']) or 'recipe'}: {e['msg']}"
+        for e in error.errors()[:3]
+    ]
+    return "; ".join(problems) + "."

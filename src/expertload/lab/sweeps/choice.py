@@ -1,0 +1,134 @@
+"""What a sweep chose for each loss, by validation data alone, and the file that says so.
+
+The rule is that of `expertload.lab.results.selection`. Test results lie in the same folders and
+are not read here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from expertload.lab.results.rows import options_of
+from expertload.lab.results.selection import best_options
+from expertload.lab.runs.folder import RunFolder, write_json
+from expertload.lab.runs.recipe import LossConfig, Recipe
+
+__all__ = ["Choice", "choose", "save_choices"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate taken for a loss, and what all of them scored.
+
+    Attributes
+    ----------
+    chosen : LossConfig
+    metric : str
+        What candidates were compared by, on validation data.
+    scores : tuple of (LossConfig, dict)
+        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty where
+        there was nothing to choose.
+    """
+
+    chosen: LossConfig
+    metric: str
+    scores: tuple[tuple[LossConfig, dict[int, float]], ...] = ()
+
+
+def choose(
+    recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
+) -> Choice | None:
+    """Take the candidate with the best mean validation score; None where every one failed.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    loss : str
+    seeds : sequence of int
+        Whose runs are compared; a candidate that failed with any of them is not taken.
+    folder_of : callable
+        Maps a candidate and a seed to the folder of their run.
+
+    Examples
+    --------
+    >>> from expertload.lab.sweeps.choice import choose
+    >>> from expertload.lab.runs.recipe import load_recipe
+    >>> digits = load_recipe("digits")
+    >>> choose(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
+    'ce'
+    """
+    metric = recipe.training.select_by
+    candidates = {options_of(candidate): candidate for candidate in recipe.candidates(loss)}
+    if len(candidates) == 1:
+        return Choice(next(iter(candidates.values())), metric)
+    scores = {
+        options: dict(_scores(candidate, seeds, metric, folder_of))
+        for options, candidate in candidates.items()
+    }
+    best = best_options(scores, measure=metric, seeds=seeds)
+    if best is None:
+        return None
+    every = dict.fromkeys(seeds, math.nan)
+    return Choice(
+        candidates[best],
+        metric,
+        tuple((candidates[options], {**every, **own}) for options, own in scores.items()),
+    )
+
+
+def _scores(
+    candidate: LossConfig,
+    seeds: Sequence[int],
+    metric: str,
+    folder_of: Callable[[LossConfig, int], Path],
+) -> Iterator[tuple[int, float]]:
+    """The validation scores of the runs of a candidate that are done."""
+    for seed in seeds:
+        run = RunFolder(folder_of(candidate, seed))
+        if run.is_done:
+            yield seed, float(run.read_json("results.json")["validation"][metric])
+
+
+def save_choices(path: Path, choices: Mapping[str, Choice]) -> None:
+    """Write what was chosen for each loss, with the validation scores of all candidates.
+
+    What the file has about other losses stays.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.sweeps.choice import Choice, save_choices
+    >>> from expertload.lab.runs.recipe import LossConfig
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "choice.json"
+    ...     save_choices(path, {"ce": Choice(LossConfig(name="ce"), "aucoc")})
+    ...     '"chosen"' in path.read_text()
+    True
+    """
+    before = json.loads(path.read_text()) if path.exists() else {}
+    write_json(path, {**before, **{loss: _entry(choice) for loss, choice in choices.items()}})
+
+
+def _entry(choice: Choice) -> dict[str, Any]:
+    return {
+        "chosen": _settings(choice.chosen),
+        "metric": f"validation {choice.metric}",
+        "candidates": [
+            {**_settings(c), "scores": {str(seed): _number(s) for seed, s in scores.items()}}
+            for c, scores in choice.scores
+        ],
+    }
+
+
+def _settings(loss: LossConfig) -> dict[str, Any]:
+    return {"weight": loss.weight, "options": loss.options}
+
+
+def _number(score: float) -> float | None:
+    return None if math.isnan(score) else score

@@ -1,0 +1,215 @@
+"""Watching a sweep: a table that lives on a terminal, plain lines in a log file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import LossConfig, RunConfig
+from expertload.lab.sweeps.choice import Choice
+from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport
+
+__all__ = ["LiveTable", "LogLines", "observing", "print_report"]
+
+
+def _candidate(loss: LossConfig) -> str:
+    weight = [] if loss.weight is None else [f"weight {loss.weight:g}"]
+    return ", ".join(weight + [f"{key} {value}" for key, value in loss.options.items()])
+
+
+def _run_label(run: RunConfig) -> str:
+    settings = _candidate(run.loss)
+    return f"{run.loss.name}{f' ({settings})' if settings else ''}, seed {run.seed}"
+
+
+def _scores(runs: list[RunFolder], metric: str) -> list[float]:
+    return [r.read_json("results.json")["validation"][metric] for r in runs if r.is_done]
+
+
+def _mean_and_spread(scores: list[float]) -> str:
+    if not scores:
+        return ""
+    spread = f" ± {statistics.stdev(scores):.4f}" if len(scores) > 1 else ""
+    return f"{statistics.mean(scores):.4f}{spread}"
+
+
+class LogLines:
+    """One line when a run starts or ends, and one when a candidate is chosen."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def _say(self, line: str, style: str = "") -> None:
+        stamp = time.strftime("%H:%M:%S")
+        self.console.print(Text(f"{stamp}  {line}", style), highlight=False, soft_wrap=True)
+
+    def started(self, run: RunConfig) -> None:
+        """Say which run begins."""
+        self._say(f"started  {_run_label(run)}")
+
+    def ended(self, run: RunConfig, *, well: bool) -> None:
+        """Say which run has ended, and how."""
+        self._say(f"{'done' if well else 'FAILED':<7}  {_run_label(run)}", "" if well else "red")
+
+    def chosen(self, loss: str, choice: Choice) -> None:
+        """Say which candidate was chosen."""
+        if choice.scores:
+            self._say(f"chosen   {loss} with {_candidate(choice.chosen)}", "bold")
+
+    def tick(self, sweep: Sweep) -> None:
+        """Nothing: a log has no use for every moment."""
+
+
+class LiveTable:
+    """A row for each loss and a bar for each run that is being trained."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.begun = time.monotonic()
+
+    def started(self, run: RunConfig) -> None:
+        """Nothing: the table shows it."""
+
+    def ended(self, run: RunConfig, *, well: bool) -> None:
+        """Nothing: the table shows it."""
+
+    def chosen(self, loss: str, choice: Choice) -> None:
+        """Nothing: the table shows it."""
+
+    def tick(self, sweep: Sweep) -> None:
+        """Draw everything anew."""
+        self.live.update(self.render(sweep))
+
+    def render(self, sweep: Sweep) -> RenderableType:
+        """Draw the state of a sweep."""
+        seconds = int(time.monotonic() - self.begun)
+        clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        title = Text.assemble((sweep.recipe.name, "bold"), (f"  {sweep.out}  {clock}", "dim"), "\n")
+        return Group(title, _losses(sweep), Text(), _running(sweep))
+
+
+def _losses(sweep: Sweep) -> Table:
+    metric = sweep.recipe.training.select_by
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for heading in ("loss", "tuning", "chosen", "runs"):
+        table.add_column(heading)
+    table.add_column(f"validation {metric}", justify="right")
+    for loss in sweep.losses:
+        tuning, final = sweep.tuning_runs(loss), sweep.final_runs(loss)
+        choice = sweep.choices.get(loss)
+        done = [sweep.folder(run) for run in final]
+        table.add_row(
+            loss,
+            _marks(sweep, tuning) if tuning else Text("-", "dim"),
+            _candidate(choice.chosen) if choice else "",
+            _marks(sweep, final),
+            _mean_and_spread(_scores(done, metric)),
+        )
+    return table
+
+
+def _marks(sweep: Sweep, runs: list[RunConfig]) -> Text:
+    """One sign a run: done, failed, in training, waiting; counted where there are many."""
+    signs = Text()
+    for run in runs:
+        signs.append(*_sign(sweep, run))
+    if len(runs) <= 20:
+        return signs
+    n_done = sum(sweep.folder(run).is_done for run in runs)
+    return Text(f"{n_done} of {len(runs)}")
+
+
+def _sign(sweep: Sweep, run: RunConfig) -> tuple[str, str]:
+    if run.run_name in sweep.running:
+        return "◐", "cyan"
+    if run.run_name in sweep.report.failed:
+        return "✗", "red"
+    return ("●", "green") if sweep.folder(run).is_done else ("○", "dim")
+
+
+def _running(sweep: Sweep) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for run, _ in sweep.running.values():
+        last = _last_epoch(sweep.folder(run))
+        n_epochs, n_done = run.training.epochs, last.get("epoch", -1) + 1
+        table.add_row(
+            _run_label(run),
+            ProgressBar(total=n_epochs, completed=n_done, width=30),
+            f"epoch {n_done}/{n_epochs}",
+            f"AUCOC {last['aucoc']:.4f}" if last else "",
+        )
+    return table
+
+
+def _last_epoch(folder: RunFolder) -> dict[str, Any]:
+    """The newest line of a run's metrics; empty before there is one."""
+    with contextlib.suppress(OSError, IndexError):
+        last: dict[str, Any] = json.loads(
+            (folder.path / "metrics.jsonl").read_text().splitlines()[-1]
+        )
+        return last
+    return {}
+
+
+@contextlib.contextmanager
+def observing(console: Console) -> Iterator[Observer]:
+    """Watch in the way that suits where the output goes.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from expertload.lab.sweeps.display import observing
+    >>> with observing(Console(force_terminal=False)) as observer:
+    ...     type(observer).__name__
+    'LogLines'
+    """
+    if not console.is_terminal:
+        yield LogLines(console)
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+        yield LiveTable(live)
+
+
+def print_report(console: Console, report: SweepReport) -> None:
+    """Say how many runs are done, and where to read about those that failed.
+
+    Examples
+    --------
+    >>> from rich.console import Console
+    >>> from expertload.lab.sweeps.sweep import SweepReport
+    >>> from expertload.lab.sweeps.display import print_report
+    >>> print_report(Console(), SweepReport(n_done=12))
+    <BLANKLINE>
+    12 runs are done.
+    """
+    console.print(f"\n{_counted(report.n_done)} done.", highlight=False)
+    if report.failed:
+        console.print(Text(f"{_counted(len(report.failed))} not:", "red"))
+    for name, log in report.failed.items():
+        console.print(Text.assemble((f"  {name}\n", "bold"), f"    {_last_line(log)}"))
+        console.print(Text(f"    log: {log}", "dim"), soft_wrap=True)
+
+
+def _counted(n: int) -> str:
+    return "1 run is" if n == 1 else f"{n} runs are"
+
+
+def _last_line(log: Path) -> str:
+    """What a run said last, which is the reason if it had one."""
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "It left no log."
+    return lines[-1] if lines else "It said nothing; was it killed?"

@@ -1,0 +1,252 @@
+"""Where the runs of a sweep are trained: in processes beside this one, or as jobs of a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from expertload._validation import require_extra
+from expertload.exceptions import FileWriteError, ParameterError
+from expertload.lab.runs.folder import write_json
+
+__all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
+
+ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, GPUs of CUDA
+
+
+class Job(Protocol):
+    """A run that is being trained."""
+
+    def ended(self) -> bool:
+        """Whether it has ended, well or not; the run's folder says which."""
+
+    def stop(self) -> None:
+        """End it now."""
+
+
+class Launcher(Protocol):
+    """Starts the training of runs."""
+
+    poll_seconds: float
+
+    def start(self, folder: Path) -> Job:
+        """Start the run whose configuration is in a folder."""
+
+    def log_of(self, folder: Path) -> Path:
+        """Where what the run said is found."""
+
+
+# ------------------------------------------------------------------ this machine
+
+
+class _Process:
+    """A worker process, and the GPUs that it was given."""
+
+    def __init__(self, process: subprocess.Popen[bytes], gpus: Sequence[str]) -> None:
+        self.process, self.gpus = process, gpus
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        if self.process.poll() is None:
+            return False
+        self._let_go()
+        return True
+
+    def stop(self) -> None:
+        """End it; what it has not saved is trained again."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+def _cores() -> int:
+    """How many cores this process may use, which may be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    n_gpus = torch.cuda.device_count()
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = map(str, range(n_gpus)) if chosen is None else map(str.strip, chosen.split(","))
+    # CUDA ignores what follows a number that there is no GPU for, -1 for instance.
+    return list(names)[:n_gpus]
+
+
+class ProcessLauncher:
+    """Trains each run in a process of its own, cores and GPUs shared out between them.
+
+    Parameters
+    ----------
+    jobs : int
+        How many processes there will be at a time.
+    **options
+        Of `expertload.lab.train`.
+    """
+
+    poll_seconds = 0.3
+
+    def __init__(self, *, jobs: int, **options: Any) -> None:
+        self.devices = int(options.get("devices", 1))
+        self.threads = max(1, _cores() // (jobs * self.devices))
+        on_gpus = options.get("accelerator", "auto") in ON_GPUS
+        self.gpus = _visible_gpus() if on_gpus else []
+        self.options = options
+        self._started: list[_Process] = []
+
+    def start(self, folder: Path) -> Job:
+        """Start a worker, which ends with this process however that ends."""
+        try:
+            log = self.log_of(folder).open("ab")
+        except OSError as error:
+            raise FileWriteError(f"Could not write to {folder}: {error.strerror}.") from error
+        gpus = self._least_busy_gpus()
+        with log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "expertload.lab.sweeps.worker"),
+                    *(str(folder), json.dumps(self.options)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment(gpus),
+            )
+        self._started.append(_Process(process, gpus))
+        return self._started[-1]
+
+    def _least_busy_gpus(self) -> list[str]:
+        """The GPUs of the next run: those that the fewest runs are on, in their order."""
+        self._started = [job for job in self._started if job.process.poll() is None]
+        runs = Counter(gpu for job in self._started for gpu in job.gpus)
+        return sorted(self.gpus, key=lambda gpu: runs[gpu])[: self.devices]
+
+    def environment(self, gpus: Sequence[str] = ()) -> dict[str, str]:
+        """Return a worker's environment: this one, its threads, and the GPUs that it may use."""
+        # Whoever has set a number of threads knows what else the machine is doing.
+        threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
+        both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+        return {**both, **os.environ, **visible, "PYTHONUNBUFFERED": "1"}
+
+    def log_of(self, folder: Path) -> Path:
+        """The log is in the run's folder."""
+        return folder / "train.log"
+
+
+# ------------------------------------------------------------------ a cluster
+
+
+class _ClusterJob:
+    """A job of submitit's."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.job.done())
+
+    def stop(self) -> None:
+        """Leave it alone: a cluster goes on without us, and the next sweep takes it up again."""
+
+
+GPU_PARAMETERS = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task", "slurm_gres")
+
+
+def _slurm_parameters(parameters: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What jobs need for the processes of a run: Lightning starts none on Slurm."""
+    devices = int(options.get("devices", 1))
+    needed = {"nodes": int(options.get("nodes", 1)), "tasks_per_node": devices}
+    asked = any(name in parameters for name in GPU_PARAMETERS)
+    if options.get("accelerator") in ("gpu", "cuda") and not asked:
+        needed["gpus_per_node"] = devices
+    return needed
+
+
+def _check_tasks(submitted: dict[str, Any], needed: dict[str, Any]) -> None:
+    """Raise unless jobs have the tasks that a run's processes are, as Slurm names them."""
+    nodes, tasks = submitted["nodes"], submitted["ntasks_per_node"]
+    if (nodes, tasks) != (needed["nodes"], needed["tasks_per_node"]):
+        raise ParameterError(
+            f"Jobs of {nodes} node(s) with {tasks} task(s) each do not fit runs on "
+            f"{needed['nodes']} node(s) with {needed['tasks_per_node']} device(s) each. Hint: name "
+            "them with --nodes and --devices alone; jobs follow."
+        )
+
+
+class ClusterLauncher:
+    """Trains each run as a job of a cluster, through submitit.
+
+    Parameters
+    ----------
+    folder : Path
+        Where submitit keeps scripts and logs; every machine must see it.
+    cluster : str
+        ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without one.
+    parameters : dict
+        Of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600}``.
+    **options
+        Of `expertload.lab.train`. On Slurm a job has as many machines and tasks as its run
+        has `nodes` and `devices`, and with ``accelerator="gpu"`` a GPU for each task, unless
+        `parameters` ask for GPUs in another way.
+    """
+
+    poll_seconds = 1.0
+
+    def __init__(
+        self, folder: Path, *, cluster: str, parameters: dict[str, Any], **options: Any
+    ) -> None:
+        submitit = require_extra("submitit", "slurm", "A sweep on a cluster")
+        self.folder, self.cluster, self.options = folder, cluster, options
+        self._submitit = submitit
+        needed = _slurm_parameters(parameters, options) if cluster == "slurm" else {}
+        try:
+            self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+            self._executor.update_parameters(**{"name": "expertload", **needed, **parameters})
+        except (NameError, ValueError, AssertionError, RuntimeError) as error:
+            raise ParameterError(f"submitit cannot make such jobs: {error}") from error
+        if needed:
+            _check_tasks(self._executor.parameters, needed)
+
+    def start(self, folder: Path) -> Job:
+        """Submit a job, unless an earlier sweep's job for this run is still there."""
+        from expertload.lab.sweeps.worker import Worker
+
+        job = self._earlier_job(folder)
+        if job is None:
+            job = self._executor.submit(Worker(**self.options), str(folder))
+            write_json(folder / "job.json", {"cluster": self.cluster, "id": job.job_id})
+        return _ClusterJob(job)
+
+    def _earlier_job(self, folder: Path) -> Any:
+        note = folder / "job.json"
+        if self.cluster != "slurm" or not note.exists():
+            return None
+        job = self._submitit.SlurmJob(self.folder, json.loads(note.read_text())["id"])
+        return None if job.done() else job
+
+    def log_of(self, folder: Path) -> Path:
+        """The log is where submitit keeps it."""
+        note = folder / "job.json"
+        if not note.exists():
+            return self.folder
+        return self.folder / f"{json.loads(note.read_text())['id']}_0_log.err"

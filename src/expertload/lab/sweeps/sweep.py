@@ -1,0 +1,209 @@
+"""A grid of runs, trained side by side, with the hyper-parameters chosen on the way.
+
+For each loss, all candidates are trained with the tuning seeds; the one with the best validation
+score is then trained with every seed. What is left to do is worked out from the run folders each
+time, so a sweep that was stopped, however roughly, goes on when it is started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from expertload.lab.runs.folder import RunFolder, make_folder
+from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
+from expertload.lab.sweeps.choice import Choice, choose, save_choices
+from expertload.lab.sweeps.launch import Job, Launcher
+from expertload.losses import build_loss
+
+__all__ = ["Observer", "Sweep", "SweepReport"]
+
+
+class Observer(Protocol):
+    """What a sweep tells, and when."""
+
+    def started(self, run: RunConfig) -> None:
+        """A run begins, or goes on."""
+
+    def ended(self, run: RunConfig, *, well: bool) -> None:
+        """A run has ended."""
+
+    def chosen(self, loss: str, choice: Choice) -> None:
+        """The candidates of a loss have been compared."""
+
+    def tick(self, sweep: Sweep) -> None:
+        """A moment has passed."""
+
+
+@dataclass
+class SweepReport:
+    """How a sweep ended.
+
+    Attributes
+    ----------
+    n_done : int
+        Runs with results, those from before included.
+    failed : dict
+        The log of each run that failed, by run name.
+    """
+
+    n_done: int = 0
+    failed: dict[str, Path] = field(default_factory=dict)
+
+
+class Sweep:
+    """The runs of a recipe for some losses and seeds.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    out : path
+        Where run folders and ``choice.json`` go.
+    losses : sequence of str
+    seeds : sequence of int
+    tuning_seeds : sequence of int, optional
+        The first of `seeds` by default.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe import load_recipe
+    >>> from expertload.lab.sweeps.sweep import Sweep
+    >>> sweep = Sweep(load_recipe("digits"), "nowhere", losses=["ce"], seeds=range(3))
+    >>> [run.seed for run in sweep.waiting()]
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        out: str | Path,
+        *,
+        losses: Sequence[str],
+        seeds: Sequence[int],
+        tuning_seeds: Sequence[int] | None = None,
+    ) -> None:
+        self.recipe, self.out = recipe, Path(out)
+        self.losses, self.seeds = list(losses), list(seeds)
+        self.tuning_seeds = list(tuning_seeds) if tuning_seeds else self.seeds[:1]
+        self.choices: dict[str, Choice] = {}
+        self.running: dict[str, tuple[RunConfig, Job]] = {}
+        self.report = SweepReport()
+        self._recorded: set[str] = set()
+        self._candidates = {loss: recipe.candidates(loss) for loss in self.losses}
+        self._runs: dict[tuple[str, int], RunConfig] = {}
+        for loss, candidates in self._candidates.items():
+            for candidate in candidates:  # a wrong option is better said now than in every log
+                build_loss(loss, weight=candidate.weight, **candidate.options)
+
+    # -------------------------------------------------------------- what there is to do
+
+    def folder(self, run: RunConfig) -> RunFolder:
+        """The folder of a run."""
+        return RunFolder(self.out / run.run_name)
+
+    def is_open(self, run: RunConfig) -> bool:
+        """Whether a run has not ended."""
+        if run.run_name in self.running:
+            return True
+        return run.run_name not in self.report.failed and not self.folder(run).is_done
+
+    def tuning_runs(self, loss: str) -> list[RunConfig]:
+        """The runs that the choice between candidates rests on; none where there is one."""
+        candidates = self._candidates[loss]
+        if len(candidates) == 1:
+            return []
+        return [self._run(c, seed) for c in candidates for seed in self.tuning_seeds]
+
+    def final_runs(self, loss: str) -> list[RunConfig]:
+        """The runs of the chosen candidate; none before the choice."""
+        choice = self.choices.get(loss)
+        return [self._run(choice.chosen, seed) for seed in self.seeds] if choice else []
+
+    def waiting(self) -> list[RunConfig]:
+        """The runs that can be started now: tuning first, then seed after seed."""
+        self._choose()
+        tuning = [run for loss in self.losses for run in self.tuning_runs(loss)]
+        final = [run for loss in self.losses for run in self.final_runs(loss)]
+        final.sort(key=lambda run: run.seed)
+        unique = {run.run_name: run for run in [*tuning, *final]}
+        return [r for name, r in unique.items() if name not in self.running and self.is_open(r)]
+
+    def _choose(self) -> None:
+        """Choose for every loss whose tuning runs have ended."""
+        ready = [
+            loss
+            for loss in self.losses
+            if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
+        ]
+        for loss in ready:
+            choice = choose(self.recipe, loss, self.tuning_seeds, self._folder_of)
+            if choice is not None:
+                self.choices[loss] = choice
+
+    def _folder_of(self, loss: LossConfig, seed: int) -> Path:
+        return self.folder(self._run(loss, seed)).path
+
+    def _run(self, loss: LossConfig, seed: int) -> RunConfig:
+        """The run of a candidate and a seed, built once: its name is asked for at every tick."""
+        key = loss.model_dump_json(), seed
+        if key not in self._runs:
+            self._runs[key] = self.recipe.run(loss, seed)
+        return self._runs[key]
+
+    # -------------------------------------------------------------- doing it
+
+    def run(self, launcher: Launcher, *, jobs: int, observer: Observer) -> SweepReport:
+        """Train all there is to train, at most `jobs` runs at a time.
+
+        A run that fails does not stop the others. Interrupted, it stops its workers; what they
+        have saved is where the next call goes on.
+        """
+        try:
+            while True:
+                waiting = self.waiting()
+                self._record_choices(observer)
+                if not waiting and not self.running:
+                    break
+                for run in waiting[: jobs - len(self.running)]:
+                    self._start(run, launcher, observer)
+                observer.tick(self)
+                time.sleep(launcher.poll_seconds)
+                self._collect(launcher, observer)
+        finally:
+            for _, job in self.running.values():
+                job.stop()
+        self.report.n_done = sum(self.folder(run).is_done for run in self.planned())
+        observer.tick(self)
+        return self.report
+
+    def planned(self) -> Iterator[RunConfig]:
+        """Every run known so far, each once."""
+        runs = [r for loss in self.losses for r in self.tuning_runs(loss) + self.final_runs(loss)]
+        yield from {run.run_name: run for run in runs}.values()
+
+    def _record_choices(self, observer: Observer) -> None:
+        new = [loss for loss in self.choices if loss not in self._recorded]
+        if new:
+            make_folder(self.out)
+            save_choices(self.out / "choice.json", self.choices)
+        for loss in new:
+            self._recorded.add(loss)
+            observer.chosen(loss, self.choices[loss])
+
+    def _start(self, run: RunConfig, launcher: Launcher, observer: Observer) -> None:
+        folder = self.folder(run)
+        folder.create(run)
+        self.running[run.run_name] = (run, launcher.start(folder.path))
+        observer.started(run)
+
+    def _collect(self, launcher: Launcher, observer: Observer) -> None:
+        for name, (run, job) in list(self.running.items()):
+            if job.ended():
+                del self.running[name]
+                well = self.folder(run).is_done
+                if not well:
+                    self.report.failed[name] = launcher.log_of(self.folder(run).path)
+                observer.ended(run, well=well)

@@ -1,0 +1,321 @@
+"""Training, top to bottom: data, network, loss, epochs, selection, results.
+
+The same function trains in one process, in several, and on several machines; and it goes on where
+it was killed. Both rest on one rule: whatever is random is a function of (seed, epoch, batch), or
+is saved in the checkpoint that each epoch ends with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from expertload._typing import FloatArray, IntArray
+from expertload.curve import aucoc_score
+from expertload.exceptions import FileFormatError, TrainingDivergedError
+from expertload.lab.data import Dataset
+from expertload.lab.data.loader import BatchLoader
+from expertload.lab.models import build_model
+from expertload.lab.results.evaluate import evaluate_logits
+from expertload.lab.runs._weights import load_weights
+from expertload.lab.runs.data import load_run_data
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import RunConfig, TrainingConfig
+from expertload.lab.training._global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab.training._parts import (
+    describe_environment,
+    explaining_lone_images,
+    launch_fabric,
+    make_loaders,
+    prepare,
+    refuse_no_batches,
+)
+from expertload.lab.training._state import TrainingState
+from expertload.lab.training.progress import Reporter, SilentReporter
+from expertload.losses import CombinedLoss, build_loss
+from expertload.metrics import expected_calibration_error
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+__all__ = ["train"]
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    accelerator: str = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    """Train one run to its end, from wherever it stands, and return its results.
+
+    Parameters
+    ----------
+    config : RunConfig
+        All that decides the result.
+    folder : path
+        The run's folder: new, or one of the same configuration, which is then resumed.
+    data_dir : path, optional
+        Where data files are at hand; the cache by default.
+    accelerator, devices, nodes
+        Where to run, as Lightning Fabric has them. The batch size is that of all processes
+        together, and so is the loss. Under ``torchrun`` or Slurm their counts are taken over.
+    reporter : Reporter, optional
+        Told of every step and epoch; silent by default.
+
+    Returns
+    -------
+    dict
+        What `results.json` holds.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.training.loop import train
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"},
+    ...     "model": {"name": "small-cnn"},
+    ...     "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.05},
+    ... })
+    >>> with TemporaryDirectory() as folder:
+    ...     results = train(config, folder)
+    >>> 0 < results["test"]["aucoc"] < 1
+    True
+    """
+    run = RunFolder(folder)
+    if run.is_done:
+        run.create(config)  # refuses the folder of another configuration
+        return _results_of(run, reporter or SilentReporter())
+    # All that can be wrong with a configuration shows here, before other processes are started.
+    dataset = load_run_data(config.data, data_dir=data_dir)
+    refuse_no_batches(len(dataset.train), config.training)
+    loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
+    torch.manual_seed(config.seed)
+    model = build_model(
+        config.model.name,
+        num_classes=dataset.num_classes,
+        in_channels=dataset.train.images.shape[-1],
+        **config.model.options,
+    )
+    run.create(config)
+    fabric = launch_fabric(config.training.precision, accelerator, devices, nodes)
+    only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
+    heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
+    with only_one, contextlib.closing(heard):
+        # Asked once more: whoever held the folder until now may have come to the end.
+        if _all_agree_it_is_done(run, fabric):
+            return _results_of(run, heard)
+        if fabric.is_global_zero:
+            run.record_environment(
+                describe_environment(fabric.device, processes=fabric.world_size, dataset=dataset)
+            )
+        return _train(config, run, dataset, model, loss, fabric, heard)
+
+
+def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
+    """Let the first process look, for all: others may look before or after the last write."""
+    return bool(fabric.broadcast(run.is_done))
+
+
+def _results_of(run: RunFolder, reporter: Reporter) -> dict[str, Any]:
+    """Report the results of a run that is done, and return them."""
+    results: dict[str, Any] = run.read_json("results.json")
+    reporter.done(results)
+    return results
+
+
+def _train(
+    config: RunConfig,
+    run: RunFolder,
+    dataset: Dataset,
+    network: nn.Module,
+    loss: nn.Module,
+    fabric: Fabric,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Train a network from wherever the run stands."""
+    # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
+    # what is saved and restored is the network itself, whose weights they share.
+    model, optimiser = prepare(network, config.training, fabric)
+    on_all_rows = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
+    torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
+    state = TrainingState(run, network, loss, optimiser, fabric)
+    state.resume()
+    loaders = make_loaders(config, dataset, fabric)
+
+    reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
+    while state.epoch < config.training.epochs:
+        started = time.perf_counter()
+        _set_learning_rate(optimiser, config.training, state.epoch)
+        set_weight(loss, config, state.epoch)
+        train_loss, clipped = _train_epoch(
+            model,
+            on_all_rows,
+            optimiser,
+            loaders["train"],
+            state.epoch,
+            config.training,
+            fabric,
+            reporter,
+        )
+        logits, labels = predict(model, loaders["validation"], fabric)
+        _refuse_divergence(train_loss, logits, state.epoch)
+        record = {
+            "epoch": state.epoch,
+            "learning_rate": optimiser.param_groups[0]["lr"],
+            "train_loss": train_loss,
+            "clipped": clipped,
+            **_validation_metrics(logits, labels),
+            "seconds": round(time.perf_counter() - started, 3),
+        }
+        state.advance(record, config.training.select_by)
+        reporter.epoch(record, best_epoch=state.best_epoch)
+    results = _finish(config, run, model, loaders, state, fabric)
+    reporter.done(results)
+    return results
+
+
+# ------------------------------------------------------------------ one epoch
+
+
+def _train_epoch(
+    model: nn.Module,
+    loss: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loader: BatchLoader,
+    epoch: int,
+    training: TrainingConfig,
+    fabric: Fabric,
+    reporter: Reporter,
+) -> tuple[float, float]:
+    """Go once through the training data; return mean loss, and share of steps that were clipped."""
+    model.train()
+    total = torch.zeros((), device=fabric.device)
+    clipped = torch.zeros((), device=fabric.device)
+    steps = 0
+    for number, batch in enumerate(loader.epoch(epoch)):
+        group_start = number - number % training.accumulate
+        group = min(training.accumulate, len(loader) - group_start)
+        is_last = number == group_start + group - 1
+        with fabric.no_backward_sync(model, enabled=not is_last):  # type: ignore[arg-type]
+            with explaining_lone_images(len(batch.labels)):
+                logits = model(batch.images)  # (n, classes)
+            value = loss(logits, batch.labels)
+            fabric.backward(value / group)
+        total += value.detach()
+        if is_last:
+            steps += 1
+            if training.clip_norm is not None:
+                norm = fabric.clip_gradients(
+                    model, optimiser, max_norm=training.clip_norm, error_if_nonfinite=False
+                )
+                if norm is not None:
+                    clipped += norm > training.clip_norm
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        reporter.step(epoch, number)
+    return float(total) / len(loader), float(clipped) / steps
+
+
+@torch.no_grad()
+def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[FloatArray, IntArray]:
+    """Logits and labels of a whole split, in its order, in every process."""
+    model.eval()
+    logits, labels, indices = [], [], []
+    for batch in loader.epoch(0):
+        logits.append(model(batch.images).float())
+        labels.append(batch.labels)
+        indices.append(batch.indices)
+
+    def whole(parts: list[Tensor]) -> Tensor:
+        return torch.cat(gather_rows(torch.cat(parts))).cpu()
+
+    order = whole(indices).argsort()
+    return whole(logits)[order].numpy(), whole(labels)[order].numpy()
+
+
+def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> None:
+    """Raise if an epoch ended with numbers that are none; the last batch may be what did it."""
+    if not (math.isfinite(train_loss) and np.isfinite(logits).all()):
+        raise TrainingDivergedError(
+            f"Training diverged in epoch {epoch + 1}: the loss is {train_loss:g}, and the network "
+            f"gives {'numbers' if np.isfinite(logits).all() else 'NaN or infinity'}. The state "
+            "before that epoch is kept. Hint: lower the learning rate or the weight of the second "
+            "loss."
+        )
+
+
+def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
+    proba = softmax(logits.astype(np.float64), axis=1)
+    return {
+        "aucoc": aucoc_score(labels, proba),
+        "accuracy": float((proba.argmax(axis=1) == labels).mean()),
+        "ece": expected_calibration_error(labels, proba),
+    }
+
+
+def _set_learning_rate(
+    optimiser: torch.optim.Optimizer, training: TrainingConfig, epoch: int
+) -> None:
+    passed = sum(milestone <= epoch for milestone in training.milestones)
+    for group in optimiser.param_groups:
+        group["lr"] = training.learning_rate * training.gamma**passed
+
+
+def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
+    """Let the second part of a loss come in gradually; on its own, a loss has no weight."""
+    if isinstance(loss, CombinedLoss) and config.training.warm_up:
+        full = 1.0 if config.loss.weight is None else config.loss.weight
+        loss.weight = full * min(1.0, epoch / config.training.warm_up)
+
+
+# ------------------------------------------------------------------ the end
+
+
+def _finish(
+    config: RunConfig,
+    run: RunFolder,
+    model: nn.Module,
+    loaders: dict[str, BatchLoader],
+    state: TrainingState,
+    fabric: Fabric,
+) -> dict[str, Any]:
+    """Write the selected weights' logits and results."""
+    best, facts = load_weights(run.best)
+    if facts.get("epoch") != state.best_epoch:
+        raise FileFormatError(
+            f"{run.best} holds the weights of epoch {facts.get('epoch')}, counted from zero, but "
+            f"epoch {state.best_epoch} was selected. Hint: was it copied from another run? Remove "
+            "the folder to start over."
+        )
+    state.network.load_state_dict(best)
+    validation = predict(model, loaders["validation"], fabric)
+    test = predict(model, loaders["test"], fabric)
+    results = {
+        "best_epoch": state.best_epoch,
+        "seconds": round(sum(record["seconds"] for record in state.history), 1),
+        "clipped": fmean(record["clipped"] for record in state.history),
+        **evaluate_logits(validation, test, config.evaluation.target_accuracies),
+    }
+    if fabric.is_global_zero:
+        run.write_logits("validation", *validation)
+        run.write_logits("test", *test)
+        run.write_json("results.json", results)
+        run.last.unlink(missing_ok=True)
+    fabric.barrier()
+    return results

@@ -1,0 +1,195 @@
+"""Telling people how a run is doing: a live bar on a terminal, a line an epoch in a log file.
+
+The numbers of every epoch can go to TensorBoard as well.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from expertload._validation import require_extra
+from expertload.lab.runs.recipe import RunConfig
+
+__all__ = ["ConsoleReporter", "Reporter", "Reporters", "SilentReporter", "TensorBoardReporter"]
+
+
+class Reporter(Protocol):
+    """What training tells, and when."""
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Training begins, or goes on, at an epoch."""
+
+    def step(self, epoch: int, number: int) -> None:
+        """A batch is done."""
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """An epoch is done and saved."""
+
+    def done(self, results: dict[str, Any]) -> None:
+        """The run is done."""
+
+    def close(self) -> None:
+        """Nothing more will come, whether or not the run is done."""
+
+
+class SilentReporter:
+    """Says nothing."""
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Say nothing."""
+
+    def step(self, epoch: int, number: int) -> None:
+        """Say nothing."""
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Say nothing."""
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Say nothing."""
+
+
+class ConsoleReporter:
+    """One line an epoch, and on a terminal a bar that moves with every batch."""
+
+    def __init__(self, console: Console | None = None, *, folder: Path | None = None) -> None:
+        self.console = console or Console()
+        self.folder = folder
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._epochs = 0
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Say what is trained, and whether it goes on from before."""
+        self._epochs = config.training.epochs
+        resumed = f", resumed at epoch {first_epoch + 1}" if first_epoch else ""
+        self.console.print(
+            f"[bold]{config.loss.name}[/bold] on {config.data.name} with {config.model.name}, "
+            f"seed {config.seed}{resumed}"
+        )
+        if self.console.is_terminal:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeRemainingColumn(),
+                console=self.console,
+                transient=True,
+            )
+            total = self._epochs * n_batches
+            self._task = self._progress.add_task(
+                "training", total=total, completed=first_epoch * n_batches
+            )
+            self._progress.start()
+
+    def step(self, epoch: int, number: int) -> None:
+        """Move the bar."""
+        if self._progress is not None:
+            self._progress.update(
+                self._task, advance=1, description=f"epoch {epoch + 1}/{self._epochs}"
+            )
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Print the numbers of an epoch, marked if it is the best so far."""
+        mark = " *" if best_epoch == record["epoch"] else ""
+        self.console.print(
+            f"epoch {record['epoch'] + 1:>3}/{self._epochs}  loss {record['train_loss']:.4f}  "
+            f"AUCOC {record['aucoc']:.4f}  accuracy {record['accuracy']:.4f}  "
+            f"ECE {record['ece']:.4f}  {record['seconds']:.1f} s{mark}",
+            highlight=False,
+        )
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Take the bar away and print the test results."""
+        self.close()
+        test = results["test"]
+        self.console.print(
+            f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}  "
+            f"(weights of epoch {results['best_epoch'] + 1})",
+            highlight=False,
+        )
+        if self.folder is not None:
+            self.console.print(f"all of it: {self.folder}", highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the bar away, so that what is said next does not run into it."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+class Reporters:
+    """Several reporters as one."""
+
+    def __init__(self, *reporters: Reporter) -> None:
+        self.reporters = reporters
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.start(config, first_epoch=first_epoch, n_batches=n_batches)
+
+    def step(self, epoch: int, number: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.step(epoch, number)
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.epoch(record, best_epoch=best_epoch)
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.done(results)
+
+    def close(self) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.close()
+
+
+class TensorBoardReporter:
+    """Writes event files that ``tensorboard --logdir`` reads.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when training starts. A run that goes on adds a file of its own, and TensorBoard
+        leaves out what an earlier one has of epochs that are trained again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        require_extra("tensorboard", "tensorboard", "Writing TensorBoard files")
+        self.folder = folder
+        self._writer: Any = None
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Open the files."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch)
+
+    def step(self, epoch: int, number: int) -> None:
+        """Nothing: epochs are what is written."""
+
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Write every number of an epoch."""
+        for name, value in record.items():
+            if name != "epoch":
+                self._writer.add_scalar(name, value, record["epoch"])
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Nothing: the results are in `results.json`."""
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._writer is not None:
+            self._writer.close()

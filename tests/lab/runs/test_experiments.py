@@ -1,0 +1,83 @@
+"""Every recipe that comes with the library can be run: names, networks and losses exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from expertload.lab.data import dataset_names
+from expertload.lab.models import build_model
+from expertload.lab.runs.recipe import load_recipe
+from expertload.losses.build import LOSS_NAMES, build_loss
+
+FOLDER = Path(__file__).resolve().parents[3] / "experiments"
+FOLDERS = (FOLDER, FOLDER / "ablations")
+RECIPES = sorted(path.stem for folder in FOLDERS for path in folder.glob("*.toml"))
+PAPER = {
+    "cifar100": ("wide-resnet-28-10", 200, 512, 0.1, (60, 120, 160)),
+    "cifar100-resnet50": ("resnet50", 200, 512, 0.1, (60, 120, 160)),
+    "cifar100-lt-100": ("wide-resnet-28-10", 200, 512, 0.1, (60, 120, 160)),
+    "tiny-imagenet": ("resnet50", 100, 512, 0.1, (40, 60)),
+    "tiny-imagenet-wrn-28-10": ("wide-resnet-28-10", 100, 512, 0.1, (40, 60)),
+    "dermamnist": ("resnet50", 100, 128, 0.0001, (50, 75)),
+    "retinamnist": ("resnet50", 100, 128, 0.001, (50, 75)),
+    "tissuemnist": ("resnet50", 100, 512, 0.001, (50, 75)),
+    "dermamnist-batch-size-32": ("resnet50", 100, 32, 0.0001, (50, 75)),
+    "dermamnist-batch-size-64": ("resnet50", 100, 64, 0.0001, (50, 75)),
+}
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return {name: load_recipe(name) for name in RECIPES}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_can_be_run(name, loaded):
+    recipe = loaded[name]
+    assert recipe.name == name
+    assert recipe.data.name in dataset_names()
+    with torch.device("meta"):  # shapes without numbers
+        build_model(recipe.model.name, num_classes=10, **recipe.model.options)
+    for loss in recipe.losses:
+        for candidate in recipe.candidates(loss):
+            build_loss(loss, weight=candidate.weight, **candidate.options)
+    runs = list(recipe.runs(list(recipe.losses), [0, 1]))
+    assert len({run.run_name for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_settings_are_the_papers(name, loaded):
+    recipe = loaded[name]
+    training = recipe.training
+    assert PAPER[name] == (
+        recipe.model.name,
+        training.epochs,
+        training.batch_size,
+        training.learning_rate,
+        training.milestones,
+    )
+    assert training.optimiser == ("adam" if "mnist" in name else "sgd")
+    assert (training.clip_norm, training.gamma, training.select_by) == (2.0, 0.1, "aucoc")
+    low = "tiny" in name or "retina" in name
+    assert recipe.evaluation.target_accuracies == ((0.65, 0.75) if low else (0.90, 0.95))
+
+
+def test_the_eleven_losses_are_compared(loaded):
+    ablations = ("batch-size", "gradient", "memory", "rank", "reflection", "warm-up", "weights")
+    ablations += ("confirmation",)
+    for name, recipe in loaded.items():
+        if not any(word in name for word in ablations):
+            assert tuple(recipe.losses) == LOSS_NAMES
+
+
+def test_the_grids_are_the_papers(loaded):
+    recipe = loaded["cifar100"]
+    assert len(recipe.candidates("ce+savuc")) == 4 * 3
+    assert len(recipe.candidates("focal+sece")) == 4 * 3
+    assert [c.weight for c in recipe.candidates("ce+mmce")] == [2.0]
+    weights = [c.weight for c in recipe.candidates("ce+aucoc")]
+    assert min(weights) == 0.01
+    assert {1.0, 10.0} <= set(weights)

@@ -1,0 +1,125 @@
+"""Recipes: read, changed, refused in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.runs.recipe import load_recipe
+from expertload.lab.runs.settings import change, merge
+
+GOOD = """
+data.name = "digits"
+model.name = "small-cnn"
+[training]
+epochs = 3
+batch_size = 64
+learning_rate = 0.1
+[losses]
+ce = {}
+"ce+sece" = { weight = [1.0, 2.0], temperature = [0.1, 1.0, 10.0] }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="mine"):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_candidates_are_every_combination(write):
+    recipe = load_recipe(write(GOOD))
+    assert recipe.name == "mine"
+    candidates = recipe.candidates("ce+sece")
+    assert len(candidates) == 6
+    assert {(c.weight, c.options["temperature"]) for c in candidates} == {
+        (w, t) for w in (1.0, 2.0) for t in (0.1, 1.0, 10.0)
+    }
+    assert [c.name for c in recipe.candidates("focal")] == ["focal"]
+
+
+def test_runs_have_names_of_their_own(write):
+    recipe = load_recipe(write(GOOD))
+    runs = list(recipe.runs(["ce", "ce+sece"], [0, 1]))
+    assert len({run.run_name for run in runs}) == len(runs) == 14
+    assert runs[0].run_name == next(recipe.runs(["ce"], [0])).run_name
+
+
+def test_names_of_runs_outlive_new_settings(write):
+    recipe = load_recipe(write(GOOD))
+    names = [next(recipe.runs([loss], [0])).run_name for loss in ("ce", "ce+sece")]
+    assert names == ["ce-seed0-1ecfad3359", "ce+sece-w1-seed0-e37b988794"]
+
+
+def test_an_own_loss_makes_a_folder_name_that_every_system_takes(write):
+    recipe = load_recipe(write(GOOD + '"ce+my_package.losses:build" = { weight = 2 }'))
+    name = next(recipe.runs(["ce+my_package.losses:build"], [0])).run_name
+    assert name.startswith("ce+my_package.losses.build-w2-seed0-")
+
+
+def test_settings_are_changed_in_the_words_of_toml(write):
+    settings = ["training.epochs=7", "model.name=resnet20", 'losses."ce+sece".weight=[3.0]']
+    recipe = load_recipe(write(GOOD), settings=settings)
+    assert recipe.training.epochs == 7
+    assert recipe.training.batch_size == 64
+    assert recipe.model.name == "resnet20"
+    assert {c.weight for c in recipe.candidates("ce+sece")} == {3.0}
+
+
+def test_an_empty_table_empties():
+    assert merge({"options": {"stem": "medium"}}, {"options": {}}) == {"options": {}}
+
+
+@pytest.mark.parametrize("setting", ["epochs", "=3", "", "a b=c"])
+def test_settings_that_are_none(setting):
+    with pytest.raises(ParameterError, match=r"section\.key=value"):
+        change({}, [setting])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("data.name = ", "not valid TOML"),
+        (GOOD.replace("epochs = 3", "epochs = 0"), "training.epochs"),
+        (GOOD.replace("epochs = 3", "epoch = 3"), "training.epochs: Field required"),
+        (GOOD + "colour = 'red'", "losses.colour"),
+        ("colour = 'red'\n" + GOOD, "colour: Extra inputs"),
+        (GOOD.replace("epochs = 3", "epochs = 3\nmilestones = [5, 2]"), "must ascend"),
+        (GOOD.replace("epochs = 3", "epochs = 3\nwarm_up = 4"), "must not exceed epochs"),
+        (GOOD.replace("epochs = 3", "epochs = 3\nprecision = '8-true'"), "training.precision"),
+    ],
+)
+def test_what_is_not_a_recipe_is_said_in_words(text, said, write):
+    with pytest.raises(FileFormatError) as raised:
+        load_recipe(write(text))
+    assert said in str(raised.value)
+    assert "mine.toml" in str(raised.value)
+
+
+def test_files_that_are_not_text(tmp_path):
+    path = tmp_path / "bytes.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileFormatError, match="not valid TOML"):
+        load_recipe(path)
+
+
+def test_names_nearby_are_suggested():
+    with pytest.raises(FileFormatError, match="did you mean 'digits'"):
+        load_recipe("digit")
+
+
+def test_a_recipe_may_extend_another(write):
+    write(GOOD, "base")
+    recipe = load_recipe(write('extends = "base"\ntraining.epochs = 9', "longer"))
+    assert (recipe.name, recipe.training.epochs, recipe.training.batch_size) == ("longer", 9, 64)
+
+
+def test_extending_itself_or_nothing_is_refused(write):
+    with pytest.raises(FileFormatError, match="extends itself"):
+        load_recipe(write('extends = "mine"'))
+    with pytest.raises(FileFormatError, match="extends 'nothing'"):
+        load_recipe(write('extends = "nothing"'))

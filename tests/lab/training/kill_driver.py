@@ -1,0 +1,83 @@
+"""Train a run in processes that are killed over and over, until one gets to the end.
+
+Forking after the imports makes a death cost milliseconds, so there can be many. Run as
+``python kill_driver.py FOLDER CONFIG HOW``; prints how many processes were killed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import sys
+import time
+from pathlib import Path
+
+import lightning.fabric  # noqa: F401 - imported before forking, for speed
+import torch
+
+import expertload._files
+from expertload.lab.data import load_dataset
+from expertload.lab.runs.recipe import RunConfig
+from expertload.lab.training.loop import train
+
+MOST = 200
+
+
+def in_child(work) -> int:
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    return pid
+
+
+def die_at_write(number: int) -> None:
+    """Arrange for SIGKILL in the middle of the `number`-th file that is written."""
+    count = 0
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        nonlocal count
+        is_file = stat.S_ISREG(os.fstat(handle).st_mode)  # folders are made durable too
+        count += is_file
+        if is_file and count == number:
+            os.truncate(handle, os.fstat(handle).st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(handle)
+
+    expertload._files.os.fsync = fsync
+
+
+def main() -> None:
+    folder, config = sys.argv[1], RunConfig.model_validate_json(Path(sys.argv[2]).read_text())
+    how, rng = sys.argv[3], random.Random(0)
+    torch.set_num_threads(1)
+    load_dataset(config.data.name)  # imports what it needs before forking
+    kills = 0
+    while kills < MOST:
+        # Later deaths as time goes by, so that it ends on a slow machine too.
+        number, delay = rng.randint(1, 4 + kills), rng.uniform(0, 0.4) * 1.2**kills
+        if how == "writing in turn":  # the first in its first file, the second in its second
+            number = kills + 1
+
+        def work(number=number) -> None:
+            if how.startswith("writing"):
+                die_at_write(number)
+            train(config, folder)
+
+        pid = in_child(work)
+        if how == "anywhere":
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)  # harmless to one that has ended but is not yet awaited
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            sys.exit(f"a child failed: {status}") if status else print(kills)
+            return
+        kills += 1
+    sys.exit("it never came to an end")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The pieces of data-parallel training, in one process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from expertload.exceptions import ParameterError, ShapeError
+from expertload.lab.training import _state
+from expertload.lab.training._global_batch import GlobalBatchLoss, gather_rows
+
+
+def test_one_process_has_the_loss_as_it_is():
+    logits, target = torch.randn(5, 3, requires_grad=True), torch.tensor([0, 1, 2, 0, 1])
+    loss = GlobalBatchLoss(nn.CrossEntropyLoss())
+    assert torch.equal(loss(logits, target), nn.functional.cross_entropy(logits, target))
+    assert gather_rows(logits)[0] is logits
+
+
+def test_a_loss_of_one_value_a_case_is_refused():
+    loss = GlobalBatchLoss(nn.CrossEntropyLoss(reduction="none"))
+    with pytest.raises(ShapeError, match='must return a scalar.*reduction="mean"'):
+        loss(torch.zeros(5, 3), torch.zeros(5, dtype=torch.int64))
+
+
+def test_a_loss_with_something_to_learn_is_refused():
+    with pytest.raises(ParameterError, match="Bilinear has parameters to learn"):
+        GlobalBatchLoss(nn.Bilinear(2, 2, 2))
+    assert GlobalBatchLoss(nn.Bilinear(2, 2, 2).requires_grad_(False))
+
+
+def test_generators_are_gathered_on_the_device_of_the_training(monkeypatch):
+    """Collectives of GPUs know no tensors of the CPU, where torch keeps generators' states."""
+    handed = []
+
+    def gather(own):
+        handed.append(own)
+        return [torch.zeros(1, 4, dtype=torch.uint8), torch.ones(1, 4, dtype=torch.uint8)]
+
+    monkeypatch.setattr(_state, "gather_rows", gather)
+    states = _state.gather_generators(torch.device("meta"))
+    assert [own.device.type for own in handed] == ["meta"]
+    assert handed[0].shape == (1, *torch.get_rng_state().shape)
+    assert [state.tolist() for state in states] == [[0] * 4, [1] * 4]
+
+
+def test_generators_come_back_in_main_memory():
+    (state,) = _state.gather_generators(torch.device("cpu"))
+    assert torch.equal(state, torch.get_rng_state())

@@ -1,0 +1,60 @@
+"""What is told while training: lines in a log, a bar on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from tests.lab.conftest import tiny
+
+from expertload.lab.training.progress import ConsoleReporter, Reporters, SilentReporter
+
+RECORD = {"epoch": 0, "train_loss": 1.5, "aucoc": 0.9, "accuracy": 0.8, "ece": 0.1, "seconds": 2.0}
+RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 0}
+
+
+def told(*, terminal, first_epoch=0):
+    text = io.StringIO()
+    console = Console(file=text, width=120, force_terminal=terminal, color_system=None)
+    reporter = Reporters(ConsoleReporter(console), SilentReporter())
+    reporter.start(tiny("ce+aucoc"), first_epoch=first_epoch, n_batches=4)
+    for number in range(4):
+        reporter.step(first_epoch, number)
+    reporter.epoch({**RECORD, "epoch": first_epoch}, best_epoch=first_epoch)
+    reporter.done(RESULTS)
+    reporter.close()
+    return text.getvalue()
+
+
+def test_a_log_has_a_line_an_epoch():
+    lines = told(terminal=False).splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("ce+aucoc on digits with small-cnn, seed 0")
+    assert lines[1].split() == (
+        [
+            "epoch",
+            "1/2",
+            "loss",
+            "1.5000",
+            "AUCOC",
+            "0.9000",
+            "accuracy",
+            "0.8000",
+            "ECE",
+            "0.1000",
+            "2.0",
+            "s",
+            "*",
+        ]
+    )
+    assert "AUCOC 0.9500" in lines[2]
+
+
+def test_a_terminal_has_a_bar_too():
+    text = told(terminal=True)
+    assert "epoch 1/2" in text
+    assert text.endswith("\x1b[?25h") or "\x1b[?25h" in text  # the cursor is back
+
+
+def test_resumed_runs_say_so():
+    assert "resumed at epoch 2" in told(terminal=False, first_epoch=1)

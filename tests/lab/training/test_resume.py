@@ -1,0 +1,125 @@
+"""Kill -9 at any moment, run it again: the result is that of the uninterrupted run, to the bit."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.lab.conftest import environment, run_command, tiny
+
+from expertload.lab.runs.folder import RunFolder
+
+DRIVER = Path(__file__).with_name("kill_driver.py")
+CONFIG = tiny(
+    "ce+aucoc",
+    weight=0.5,
+    options={"memory": 100},
+    epochs=6,
+    batch_size=64,
+    milestones=(3,),
+    warm_up=2,
+    select_by="ece",
+)
+
+
+def without_seconds(value):
+    return {key: entry for key, entry in value.items() if key != "seconds"}
+
+
+def contents(path: Path) -> dict:
+    """Everything that a run leaves, less the clock."""
+    folder = RunFolder(path)
+    found = {
+        "weights": (path / "best.safetensors").read_bytes(),
+        "results": without_seconds(folder.read_json("results.json")),
+        "config": folder.read_json("config.json"),
+        "environment": folder.read_json("environment.json"),
+        "history": [
+            without_seconds(json.loads(line))
+            for line in (path / "metrics.jsonl").read_text().splitlines()
+        ],
+    }
+    for split in ("validation", "test"):
+        found[split] = [array.tobytes() for array in folder.read_logits(split)]
+    return found
+
+
+def drive(folder: Path, config, how: str) -> int:
+    path = folder.with_suffix(".json")
+    path.write_text(config.model_dump_json())
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(folder), str(path), how],
+        env=environment(PYTHONWARNINGS="ignore"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    assert drive(path, CONFIG, "never") == 0
+    return contents(path)
+
+
+@pytest.mark.parametrize("how", ["anywhere", "writing", "writing in turn"])
+def test_killed_runs_end_as_uninterrupted_ones(how, uninterrupted, run_path):
+    kills = drive(run_path, CONFIG, how)
+    assert kills >= 3
+    found = contents(run_path)
+    for part, expected in uninterrupted.items():
+        assert found[part] == expected, part
+
+
+def test_the_same_command_goes_on(tmp_path, uninterrupted):
+    """The command line itself, killed once it has something to lose."""
+    recipe = tmp_path / "tiny.toml"
+    recipe.write_text(
+        """
+        data.name = "digits"
+        model = { name = "small-cnn", options = { width = 8 } }
+        losses."ce+aucoc" = { weight = 0.5, memory = 100 }
+        [training]
+        epochs = 6
+        batch_size = 64
+        optimiser = "adam"
+        learning_rate = 0.01
+        milestones = [3]
+        warm_up = 2
+        select_by = "ece"
+        """
+    )
+    arguments = ["lab", "train", recipe, "--loss", "ce+aucoc", "--out", tmp_path]
+    path = tmp_path / CONFIG.run_name
+    process = subprocess.Popen(
+        [sys.executable, "-m", "expertload.cli", *map(str, arguments)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not (path / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not RunFolder(path).is_done
+    done = run_command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "resumed at epoch" in done.stdout
+    assert contents(path) == uninterrupted
+
+
+def test_the_comparison_above_can_fail(uninterrupted, run_path):
+    drive(run_path, CONFIG.model_copy(update={"seed": 1}), "never")
+    found = contents(run_path)
+    assert found["weights"] != uninterrupted["weights"]
+    assert not np.array_equal(found["test"], uninterrupted["test"])

@@ -1,0 +1,533 @@
+"""Training in one process: what comes out, what is selected, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from tests.lab.conftest import tiny
+from torch import nn
+
+from expertload import aucoc_score
+from expertload.exceptions import (
+    FileFormatError,
+    FileWriteError,
+    ParameterError,
+    RunInUseError,
+    TrainingDivergedError,
+)
+from expertload.lab.data import load_dataset
+from expertload.lab.results.rows import collect
+from expertload.lab.runs._weights import load_weights, save_weights
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.network import apply_network
+from expertload.lab.runs import _weights as weights_module
+from expertload.lab.training import _state
+from expertload.lab.training import loop as training_module
+from expertload.lab.training._parts import describe_environment
+from expertload.lab.training.loop import set_weight, train
+from expertload.losses import build_loss
+from expertload.losses.build import LOSS_NAMES
+
+
+def plain_network(num_classes, width=16):
+    """A network without batch norm, in which rows of a batch do not know each other."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, width), nn.Tanh(), nn.Linear(width, num_classes)
+    )
+
+
+PLAIN = "tests.lab.training.test_train:plain_network"
+
+
+class BackboneInModule(nn.Module):
+    """A network whose attributes are called as those of torch's wrappers are."""
+
+    def __init__(self, num_classes):
+        super().__init__()
+        self.module = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh())
+        self._orig_mod = nn.Linear(16, 16)
+        self.head = nn.Linear(16, num_classes)
+
+    def forward(self, images):
+        return self.head(self._orig_mod(self.module(images)))
+
+
+class Tied(nn.Module):
+    """A network that uses a weight twice, as autoencoders and language models do."""
+
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.head = nn.Linear(64, num_classes)
+
+    def forward(self, images):
+        return self.head(self.second(self.first(images.flatten(1)).tanh()))
+
+
+def history(path):
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_every_loss_of_the_tables_trains(loss, run_path):
+    results = train(tiny(loss), run_path)
+    losses = [record["train_loss"] for record in history(run_path)]
+    assert losses[1] < losses[0]
+    assert results["test"]["accuracy"] > 0.1  # of ten classes
+    assert RunFolder(run_path).is_done
+
+
+class WeightedLoss(nn.CrossEntropyLoss):
+    """A loss with a buffer, the weights of the classes, that knows where it was moved to."""
+
+    moves = 0
+
+    def __init__(self, first=1.0):
+        super().__init__(weight=torch.tensor([first] + [1.0] * 9))
+
+    def _apply(self, *arguments, **options):
+        type(self).moves += 1
+        return super()._apply(*arguments, **options)
+
+
+def test_a_loss_of_ones_own_trains_where_the_network_is(tmp_path):
+    name = "tests.lab.training.test_train:WeightedLoss"
+    before = WeightedLoss.moves
+    plain, weighted = (
+        train(tiny(name, options={"first": first}), tmp_path / f"{first}")["test"]
+        for first in (1.0, 50.0)
+    )
+    assert plain["accuracy"] > 0.2  # of ten classes
+    assert weighted["aucoc"] != plain["aucoc"]
+    assert WeightedLoss.moves == before + 2  # to the device of the network, each of both
+
+
+def test_a_run_is_a_folder(run_path):
+    results = train(tiny(), run_path)
+    assert {path.name for path in run_path.iterdir()} - {".lock"} == {
+        "best.safetensors",
+        "config.json",
+        "environment.json",
+        "metrics.jsonl",
+        "results.json",
+        "test.npz",
+        "validation.npz",
+    }
+    folder = RunFolder(run_path)
+    assert folder.config() == tiny()
+    assert folder.read_json("results.json") == results
+    logits, labels = folder.read_logits("test")
+    assert logits.shape == (500, 10)
+    proba = torch.from_numpy(logits).double().softmax(dim=1).numpy()
+    assert results["test"]["aucoc"] == pytest.approx(aucoc_score(labels, proba), abs=1e-12)
+
+
+def test_a_run_that_is_done_is_not_trained_again(run_path):
+    results = train(tiny(), run_path)
+    before = (run_path / "best.safetensors").stat().st_mtime_ns
+    assert train(tiny(), run_path) == results
+    assert (run_path / "best.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_not_trained_again(run_path, monkeypatch):
+    results = train(tiny(), run_path)
+    before = {path: path.read_bytes() for path in run_path.iterdir()}
+    (run_path / "results.json").unlink()  # another process is about to write it
+    held = RunFolder.held
+
+    @contextlib.contextmanager
+    def held_in_the_end(folder):
+        with held(folder):
+            (run_path / "results.json").write_bytes(before[run_path / "results.json"])
+            yield
+
+    monkeypatch.setattr(RunFolder, "held", held_in_the_end)
+    reporter = StopAfter(1)
+    assert train(tiny(), run_path, reporter=reporter) == results
+    assert not hasattr(reporter, "first_epoch")  # it was never told of a start
+    assert {path: path.read_bytes() for path in run_path.iterdir()} == before
+
+
+def test_seeds_decide(tmp_path):
+    first, again, other = (
+        train(tiny(seed=seed), tmp_path / name)
+        for seed, name in ((0, "first"), (0, "again"), (1, "other"))
+    )
+    assert first["test"] == again["test"]
+    assert first["test"] != other["test"]
+
+
+@pytest.mark.parametrize("select_by", ["aucoc", "accuracy", "ece"])
+def test_the_best_epoch_is_selected_on_validation_data(select_by, run_path):
+    results = train(tiny(epochs=6, select_by=select_by), run_path)
+    scores = [record[select_by] for record in history(run_path)]
+    best = scores.index(min(scores) if select_by == "ece" else max(scores))
+    assert results["best_epoch"] == best
+    assert results["validation"][select_by] == pytest.approx(scores[best], abs=1e-12)
+    assert load_weights(run_path / "best.safetensors")[1] == {"epoch": best}
+
+
+def test_the_learning_rate_falls_at_milestones(run_path):
+    train(tiny(epochs=4, milestones=(1, 3), gamma=0.5, learning_rate=0.01), run_path)
+    rates = [record["learning_rate"] for record in history(run_path)]
+    assert rates == [0.01, 0.005, 0.005, 0.0025]
+
+
+# A network that has hardly been trained makes the calibrator say so.
+hardly_trained = pytest.mark.filterwarnings("ignore:TemperatureScaling")
+
+
+@pytest.fixture
+def even_data(tmp_path):
+    """128 images to train on, so that two batches of 64 make one of 128."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split, n in (("train", 128), ("val", 32), ("test", 32)):
+        arrays[f"{split}_labels"] = np.arange(n) % 10
+        noise = rng.integers(0, 20, (n, 8, 8), dtype=np.uint8)
+        arrays[f"{split}_images"] = (
+            noise + (20 * arrays[f"{split}_labels"]).astype(np.uint8)[:, None, None]
+        )
+    np.savez(tmp_path / "even.npz", **arrays)
+    return f"npz:{tmp_path / 'even.npz'}"
+
+
+def weights_after(path, **changes):
+    given = {"model": PLAIN, "augment": False, "epochs": 2, "clip_norm": None, **changes}
+    train(tiny(**{"optimiser": "sgd", "precision": "64-true", **given}), path)
+    return load_weights(path / "best.safetensors")[0]
+
+
+@hardly_trained
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_accumulated_gradients_are_those_of_a_larger_batch(optimiser, even_data, tmp_path):
+    common = {"data": even_data, "optimiser": optimiser}
+    one = weights_after(tmp_path / "one", batch_size=128, **common)
+    sums = weights_after(tmp_path / "sums", batch_size=32, accumulate=4, **common)
+    apart = weights_after(tmp_path / "apart", batch_size=32, **common)
+    for name, expected in one.items():
+        assert torch.allclose(sums[name], expected, rtol=0, atol=1e-12)
+    assert not torch.allclose(apart["3.weight"], one["3.weight"], atol=1e-3)
+
+
+@hardly_trained
+def test_gradients_are_clipped(even_data, tmp_path):
+    common = {"data": even_data, "batch_size": 128, "epochs": 1, "momentum": 0.0}
+    before = weights_after(tmp_path / "still", learning_rate=1e-30, **common)
+    after = weights_after(tmp_path / "clipped", learning_rate=1.0, clip_norm=0.01, **common)
+    step = torch.cat([(after[name] - before[name]).flatten() for name in before])
+    assert step.norm().item() == pytest.approx(0.01, rel=1e-4)
+
+
+@pytest.mark.parametrize(("clip_norm", "share"), [(1e-6, 1.0), (1e6, 0.0), (None, 0.0)])
+def test_how_often_gradients_were_clipped(clip_norm, share, run_path):
+    results = train(tiny(epochs=1, clip_norm=clip_norm), run_path)
+    assert [record["clipped"] for record in history(run_path)] == [share]
+    assert results["clipped"] == share
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+def test_precisions(precision, run_path):
+    results = train(tiny("ce+aucoc", precision=precision), run_path)
+    assert np.isfinite(results["test"]["aucoc"])
+    dtype = torch.float64 if precision == "64-true" else torch.float32
+    assert load_weights(run_path / "best.safetensors")[0]["head.weight"].dtype == dtype
+
+
+@hardly_trained
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
+def test_compiled_networks_train_to_the_same_kind_of_weights(tmp_path):
+    compiled = train(tiny(compile=True, epochs=1, model=PLAIN), tmp_path / "compiled")
+    plain = train(tiny(epochs=1, model=PLAIN), tmp_path / "plain")
+    assert compiled["test"]["aucoc"] == pytest.approx(plain["test"]["aucoc"], abs=0.02)
+    names = [load_weights(tmp_path / n / "best.safetensors")[0] for n in ("compiled", "plain")]
+    assert set(names[0]) == set(names[1])
+
+
+@hardly_trained
+@pytest.mark.parametrize("network", [BackboneInModule, Tied])
+def test_every_network_is_saved_whole_and_goes_on(network, tmp_path):
+    name = f"tests.lab.training.test_train:{network.__name__}"
+    config = tiny(model=name, epochs=3, select_by="accuracy")
+    whole = train(config, tmp_path / "whole")
+    stop_after(tmp_path / "resumed", config, epochs=2)
+    assert train(config, tmp_path / "resumed")["test"] == whole["test"]
+    for path in (tmp_path / "whole", tmp_path / "resumed"):
+        score = history(path)[whole["best_epoch"]]["accuracy"]
+        assert whole["validation"]["accuracy"] == score
+        run = FinishedRun(path)
+        data = run.load_data()
+        restored = run.load_network(data)
+        assert set(load_weights(path / "best.safetensors")[0]) == set(restored.state_dict())
+        logits = apply_network(restored, data.test, data.normalisation, restored)
+        np.testing.assert_allclose(logits, run.test[0], atol=1e-5)
+
+
+def test_tied_weights_stay_tied(run_path):
+    train(tiny(model="tests.lab.training.test_train:Tied", epochs=1), run_path)
+    weights = load_weights(run_path / "best.safetensors")[0]
+    assert torch.equal(weights["first.weight"], weights["second.weight"])
+    assert not torch.equal(weights["first.bias"], weights["second.bias"])
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def test_another_configuration_is_refused(run_path):
+    train(tiny(), run_path)
+    with pytest.raises(FileFormatError, match=r"training\.epochs: 2 there, 3 asked for"):
+        train(tiny(epochs=3), run_path)
+
+
+def test_a_configuration_that_does_not_match_the_checkpoint_is_refused(run_path):
+    stop_after(run_path, tiny(epochs=3), epochs=1)
+    with pytest.raises(FileFormatError, match="another configuration"):
+        train(tiny(epochs=3, learning_rate=0.2), run_path)
+    assert train(tiny(epochs=3), run_path)["best_epoch"] >= 0  # and the state is still good
+
+
+def test_nonsense_is_refused_before_a_folder_is_made(run_path):
+    for config in (tiny("ce+aucoo"), tiny(model="resnet21"), tiny("ce", options={"gamma": 1})):
+        with pytest.raises(ParameterError):
+            train(config, run_path)
+    assert not run_path.exists()
+
+
+def test_unknown_accelerators_are_refused_in_words(run_path):
+    with pytest.raises(ParameterError, match="abacus"):
+        train(tiny(), run_path, accelerator="abacus")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(FileWriteError, match="Could not make the folder"):
+        train(tiny(), tmp_path / "file" / "run")
+
+
+class StopError(Exception):
+    pass
+
+
+class StopAfter:
+    """A reporter that ends training after some epochs, the state being saved."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+        self.closed = False
+
+    def start(self, config, *, first_epoch, n_batches):
+        self.first_epoch = first_epoch
+
+    def step(self, epoch, number):
+        pass
+
+    def epoch(self, record, *, best_epoch):
+        if record["epoch"] + 1 == self.epochs:
+            raise StopError
+
+    def done(self, results):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+def stop_after(path, config, *, epochs):
+    reporter = StopAfter(epochs)
+    with pytest.raises(StopError):
+        train(config, path, reporter=reporter)
+    assert reporter.closed
+
+
+def test_a_full_disk_is_said_and_leaves_the_last_good_state(tmp_path):
+    config = tiny(epochs=3)
+    stop_after(tmp_path / "full", config, epochs=1)
+    good = (tmp_path / "full" / "last.safetensors").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Python ignores the signal, so that a write beyond the limit fails as on a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(FileWriteError, match=r"Could not write .*What was there before"):
+            train(config, tmp_path / "full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "full" / "last.safetensors").read_bytes() == good
+    assert not list((tmp_path / "full").glob(".*.tmp"))
+    resumed, whole = train(config, tmp_path / "full"), train(config, tmp_path / "whole")
+    assert resumed["test"] == whole["test"]
+
+
+def test_killed_between_the_two_files_of_an_epoch(run_path, monkeypatch):
+    """And what was trained after that is worse: results and weights are of the same epoch."""
+    scores = iter([0.5, 0.6, 0.4, 0.4])
+    measure = training_module._validation_metrics
+    monkeypatch.setattr(
+        training_module,
+        "_validation_metrics",
+        lambda logits, labels: {**measure(logits, labels), "aucoc": next(scores)},
+    )
+    write, written = weights_module.write_whole, []
+
+    def write_three(path, content):
+        if len(written) == 3:
+            raise StopError
+        write(path, content)
+        written.append(path.name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(weights_module, "write_whole", write_three)
+        with pytest.raises(StopError):
+            train(tiny(epochs=3), run_path)
+    assert sorted(written[:2]) == ["best.safetensors", "last.safetensors"]
+    results = train(tiny(epochs=3), run_path)
+    kept = [record["aucoc"] for record in history(run_path)]
+    assert results["best_epoch"] == int(np.argmax(kept))
+    _, facts = load_weights(run_path / "best.safetensors")
+    assert facts == {"epoch": results["best_epoch"]}
+    accuracy = history(run_path)[results["best_epoch"]]["accuracy"]
+    assert results["validation"]["accuracy"] == accuracy
+
+
+def test_killed_between_the_last_checkpoint_and_its_line_of_metrics(run_path, monkeypatch):
+    write = RunFolder.write_metrics
+
+    def write_one(folder, records):
+        if len(records) == 2:
+            raise StopError
+        write(folder, records)
+
+    monkeypatch.setattr(RunFolder, "write_metrics", write_one)
+    with pytest.raises(StopError):
+        train(tiny(epochs=2), run_path)
+    assert len(history(run_path)) == 1
+    monkeypatch.undo()
+    train(tiny(epochs=2), run_path)
+    assert [record["epoch"] for record in history(run_path)] == [0, 1]
+
+
+def test_killed_between_configuration_and_environment(run_path, monkeypatch):
+    write = RunFolder.write_json
+
+    def write_no_environment(folder, name, value):
+        if name == "environment.json":
+            raise StopError
+        write(folder, name, value)
+
+    monkeypatch.setattr(RunFolder, "write_json", write_no_environment)
+    with pytest.raises(StopError):
+        train(tiny(), run_path)
+    monkeypatch.undo()
+    assert (run_path / "config.json").exists()
+    train(tiny(), run_path)
+    assert "torch" in RunFolder(run_path).read_json("environment.json")["versions"]
+    assert all("torch" in row.versions for row in collect(run_path))
+
+
+def test_the_environment_is_that_of_the_process_that_trains(run_path):
+    RunFolder(run_path).create(tiny())
+    assert [path.name for path in run_path.iterdir()] == ["config.json"]
+    train(tiny(), run_path)
+    data = load_dataset("digits")
+    expected = describe_environment(torch.device("cpu"), processes=1, dataset=data)
+    assert RunFolder(run_path).read_json("environment.json") == expected
+
+
+def test_best_weights_of_another_epoch_are_refused_in_words(run_path, monkeypatch):
+    still = tiny(learning_rate=1e-30, model=PLAIN)  # the first of equals is best
+    monkeypatch.setattr(training_module, "_finish", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(still, run_path)
+    monkeypatch.undo()
+    weights, _ = load_weights(run_path / "best.safetensors")
+    save_weights(run_path / "best.safetensors", weights, {"epoch": 1})
+    with pytest.raises(FileFormatError, match="of epoch 1, .* but epoch 0 was selected"):
+        train(still, run_path)
+
+
+def test_a_damaged_checkpoint_is_refused_in_words(run_path):
+    stop_after(run_path, tiny(epochs=3), epochs=1)
+    path = run_path / "last.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FileFormatError, match=r"last\.safetensors is damaged.*start over"):
+        train(tiny(epochs=3), run_path)
+
+
+def test_a_network_that_has_changed_is_refused_in_words(run_path, monkeypatch):
+    config = tiny(epochs=3, model=PLAIN)
+    stop_after(run_path, config, epochs=1)
+    other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    monkeypatch.setattr("tests.lab.training.test_train.plain_network", lambda num_classes: other)
+    with pytest.raises(FileFormatError, match="does not fit this network"):
+        train(config, run_path)
+
+
+@pytest.mark.parametrize("batch_size", [64, 997])  # the loss becomes NaN, or only the weights do
+@pytest.mark.parametrize("clip_norm", [None, 2.0])
+def test_divergence_is_an_error_that_keeps_the_state_before(batch_size, clip_norm, run_path):
+    wild = {"learning_rate": 1e38, "momentum": 0.0, "clip_norm": clip_norm, "optimiser": "sgd"}
+    config = tiny(batch_size=batch_size, **wild)
+    with pytest.raises(TrainingDivergedError, match="lower the learning rate"):
+        train(config, run_path)
+    assert not RunFolder(run_path).is_done
+
+
+def test_two_processes_cannot_train_in_one_folder(run_path, monkeypatch):
+    monkeypatch.setattr("expertload.lab.runs.folder.PATIENCE", 0.1)
+    RunFolder(run_path).create(tiny())
+    with RunFolder(run_path).held(), pytest.raises(RunInUseError, match="Another process"):
+        train(tiny(), run_path)
+    train(tiny(), run_path)
+
+
+def test_the_second_loss_comes_in_gradually(run_path, tmp_path):
+    train(tiny("ce+aucoc", weight=2.0, epochs=5, warm_up=4), run_path)
+    train(tiny("ce+aucoc", weight=2.0, epochs=5), tmp_path / "at once")
+    train(tiny("ce", epochs=5, warm_up=4), tmp_path / "alone")
+    gradual, at_once, alone = map(history, (run_path, tmp_path / "at once", tmp_path / "alone"))
+    assert gradual[0]["train_loss"] == alone[0]["train_loss"]
+    assert gradual[0]["aucoc"] == alone[0]["aucoc"]
+    assert gradual[1]["aucoc"] != alone[1]["aucoc"]
+    assert gradual[1]["train_loss"] != at_once[1]["train_loss"]
+
+
+@pytest.mark.parametrize(("epoch", "weight"), [(0, 0.0), (1, 0.5), (3, 1.5), (4, 2.0), (9, 2.0)])
+def test_the_weight_of_an_epoch(epoch, weight):
+    config = tiny("ce+aucoc", weight=2.0, epochs=10, warm_up=4)
+    loss = build_loss("ce+aucoc", weight=2.0)
+    set_weight(loss, config, epoch)
+    assert loss.weight == weight
+
+
+def test_moments_come_back_in_the_layout_of_their_weights(run_path, monkeypatch):
+    """Convolutions are kept with channels last, and a file knows nothing of layouts."""
+    layouts = []
+    lay_out = _state._lay_out_like_parameters
+
+    def watch(optimiser):
+        lay_out(optimiser)
+        for parameter, state in optimiser.state.items():
+            layouts.extend((parameter.stride(), state[key].stride()) for key in ("exp_avg",))
+
+    monkeypatch.setattr(_state, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(training_module, "_finish", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny(), run_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(_state, "_lay_out_like_parameters", watch)
+    train(tiny(), run_path)
+    assert layouts
+    assert all(weight == moment for weight, moment in layouts)
+    assert any(stride[1] == 1 < stride[0] for stride, _ in layouts if len(stride) == 4)
+
+
+def _stop(*_):
+    raise KeyboardInterrupt

@@ -1,0 +1,49 @@
+"""`python -m tools.evidence gather RUNS` makes CSV of runs, `... write` fills the pages."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from expertload._files import write_atomically
+from tools.evidence.anatomy import examine
+from tools.evidence.cost import measure_cost
+from tools.evidence.figures import draw_figures
+from tools.evidence.gather import gather
+from tools.evidence.pages import PAGES, fill
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m tools.evidence", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    reader = commands.add_parser("gather", help="read finished runs into results/*.csv")
+    reader.add_argument("runs", type=Path, help="folder with one folder of runs a recipe")
+    examiner = commands.add_parser("examine", help="see who the losses learn from, and write CSV")
+    examiner.add_argument("folders", type=Path, nargs="+", help="folders of runs of one recipe")
+    commands.add_parser("cost", help="measure what each loss costs, on a machine that is idle")
+    commands.add_parser("write", help="fill the tables of the pages and draw the figures")
+    arguments = parser.parse_args()
+    if arguments.command == "gather":
+        for name in gather(arguments.runs):
+            print(f"read {name}")
+        return
+    if arguments.command == "examine":
+        for path in examine(arguments.folders):
+            print(f"wrote {path.relative_to(ROOT)}")
+        return
+    if arguments.command == "cost":
+        print(f"wrote {measure_cost().relative_to(ROOT)}")
+        return
+    for page in PAGES:
+        path = ROOT / page
+        write_atomically(path, fill(path.read_text(encoding="utf-8")))
+        print(f"filled {page}")
+    for path in draw_figures(ROOT / "docs" / "images"):
+        print(f"drew {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Everything behind docs/reproduction.md: some seven hours of one core. Stop it whenever you like;
+# started again it goes on where it was. The data of `expertload lab data list` must be at hand.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+sweep() { expertload lab sweep "$@" --jobs 2; }
+
+sweep retinamnist-cpu --seeds 0-9 --tuning-seeds 0-1
+sweep retinamnist-focal-cpu --losses focal --seeds 0-9
+sweep dermamnist-cpu --seeds 0-2
+sweep dermamnist-focal-cpu --losses focal --seeds 0-2
+sweep cifar100-cpu --losses ce,ce+aucoc --seeds 0-1
+
+for run in runs/cifar100-cpu/ce-seed* runs/cifar100-cpu/ce+aucoc-w0.03-seed*; do
+  expertload lab ood "$run" --against cifar100-c:gaussian_noise,cifar100-c:all,fashion-mnist \
+    --max-images 2500
+done
+
+sweep dermamnist-batch-size-32-cpu --losses ce,ce+aucoc --seeds 0-1
+sweep dermamnist-batch-size-64-cpu --losses ce,ce+aucoc --seeds 0-1
+sweep retinamnist-weights-cpu --seeds 0-2 --tuning-seeds 0-2
+sweep retinamnist-reflection-cpu --seeds 0-4 --tuning-seeds 0-1
+sweep retinamnist-rank-cpu --seeds 0-9 --tuning-seeds 0-1
+sweep retinamnist-gradient-cpu --seeds 0-9 --tuning-seeds 0-1
+sweep retinamnist-memory-cpu --seeds 0-4 --tuning-seeds 0-1
+sweep retinamnist-warm-up-cpu --seeds 0-4 --tuning-seeds 0-1
+sweep retinamnist-confirmation-cpu --seeds 10-29
+sweep dermamnist-reflection-cpu --losses ce+aucoc --seeds 0-2
+sweep dermamnist-gradient-cpu --losses ce+aucoc --seeds 0-2
+sweep dermamnist-resnet20-cpu --losses ce,ce+aucoc --seeds 0-2
+sweep cifar100-lt-100-cpu --losses ce,ce+aucoc --seeds 0-4
+
+python -m tools.evidence gather runs
+python -m tools.evidence examine runs/retinamnist-cpu runs/dermamnist-cpu
+python -m tools.evidence write  # tables and figures; `python -m tools.evidence cost` needs an idle machine

@@ -1,0 +1,135 @@
+"""Tables on the pages, made from the CSV beside this file.
+
+A page marks the place of a table by a comment, ``<!-- results: performance retinamnist-cpu -->``,
+and its end by ``<!-- end of results -->``. What stands between is replaced; a test makes sure that
+it is what the CSV says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+
+from expertload.lab.results.rows import ResultRow, read_rows
+from expertload.lab.results.tables import Kind, make_table
+from tools.evidence import files
+from tools.evidence.ablations import ablations, batch_sizes
+from tools.evidence.comparisons import differences, paired_tests, summary
+from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
+from tools.evidence.files import AREAS, COST, read_records
+from tools.evidence.markdown import DASH, NOTHING, table
+
+PAGES = ("README.md", "docs/reproduction.md")
+BLOCK = re.compile(
+    r"(<!-- results: (?P<what>[^>]*?) -->\n)(?P<old>.*?)(<!-- end of results -->)", re.DOTALL
+)
+
+
+def fill(page: str) -> str:
+    """Replace what stands in the blocks of a page."""
+    return BLOCK.sub(lambda m: f"{m[1]}{make(m['what'])}{m[4]}", page)
+
+
+def make(what: str) -> str:
+    """Make the text of one block."""
+    kind, *arguments = what.split()
+    return MAKERS[kind](*arguments)
+
+
+def _lab_table(kind: Kind) -> Callable[..., str]:
+    """The lab's table of an experiment, of some losses or all."""
+
+    def of_experiment(name: str, *losses: str) -> str:
+        return make_table(rows_of(name), kind=kind, losses=losses or None) or NOTHING
+
+    return of_experiment
+
+
+# ------------------------------------------------------------------ cost
+
+
+def _cost() -> str:
+    """What a loss adds to a step, and how long its runs took."""
+    experiments = ("retinamnist-cpu", "dermamnist-cpu")
+    seconds = {name: _seconds(rows_of(name)) for name in experiments}
+    headings = ["loss", "alone adds to a step", "loop, images/s"]
+    headings += [f"seconds a run, {SUMMARY[name][0]}" for name in experiments]
+    lines = [
+        [
+            record["loss"],
+            f"{float(record['loss_adds']):+.2%}",
+            f"{float(record['images_per_second']):.0f}",
+            *(
+                f"{median(own):.0f}" if (own := seconds[name].get(record["loss"])) else DASH
+                for name in experiments
+            ),
+        ]
+        for record in read_records(COST)
+    ]
+    return table(headings, lines)
+
+
+def _seconds(rows: list[ResultRow]) -> dict[str, list[float]]:
+    losses = dict.fromkeys(row.loss for row in rows)
+    return {
+        loss: numbers_of([row for row in rows if row.loss == loss], "training", "seconds")
+        for loss in losses
+    }
+
+
+def _compute() -> str:
+    """Hours of one core that the runs of each experiment took; a shared run counts once."""
+    lines, total = [], 0.0
+    seen: set[ResultRow] = set()
+    for path in sorted(files.HERE.glob("*-cpu.csv")):
+        own = [row for row in read_rows(path) if (row.split, row.metric) == ("training", "seconds")]
+        runs = {replace(row, value=0.0, versions=""): row.value for row in own}
+        seconds = [value for run, value in runs.items() if run not in seen]
+        seen |= runs.keys()
+        total += sum(seconds)
+        lines.append([path.stem, str(len(seconds)), f"{sum(seconds) / 3600:.2f}"])
+    lines.append(["**all**", f"**{len(seen)}**", f"**{total / 3600:.2f}**"])
+    return table(["recipe", "runs of its own", "core hours"], lines)
+
+
+# ------------------------------------------------------------------ what a batch shows
+
+
+def _area_of_batches() -> str:
+    """How far the area of a batch is from that of all cases, by estimator and batch size."""
+    records = read_records(AREAS)
+    sizes = sorted({int(record["batch_size"]) for record in records})
+    found = {(r["experiment"], r["estimator"], int(r["batch_size"])): r for r in records}
+    lines = []
+    for name, estimator in dict.fromkeys((r["experiment"], r["estimator"]) for r in records):
+        own = [found.get((name, estimator, size)) for size in sizes]
+        whole = next(record["whole"] for record in own if record)
+        lines.append(
+            [
+                f"{SUMMARY[name][0]}, {estimator}",
+                f"{100 * float(whole):.1f}",
+                *(_error(record) if record else DASH for record in own),
+            ]
+        )
+    return table(["area of the batch", "all cases", *(f"n = {n}" for n in sizes)], lines)
+
+
+def _error(record: dict[str, str]) -> str:
+    return f"{100 * float(record['bias']):+.1f} ± {100 * float(record['spread']):.1f}"
+
+
+MAKERS: dict[str, Callable[..., str]] = {
+    "summary": summary,
+    "performance": _lab_table("performance"),
+    "calibration": _lab_table("calibration"),
+    "ood": _lab_table("ood"),
+    "differences": differences,
+    "tests": paired_tests,
+    "ablations": ablations,
+    "batch-sizes": batch_sizes,
+    "cost": _cost,
+    "compute": _compute,
+    "area-of-batches": _area_of_batches,
+}
