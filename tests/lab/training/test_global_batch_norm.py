@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.lab.training.batch_norm_worker import CASES, SHARES, batches, layer_of, passes
 from tests.lab.conftest import environment
+from tests.lab.training.batch_norm_worker import CASES, SHARES, batches, layer_of, passes
 from torch import nn
 
 from expertload.exceptions import ParameterError

@@ -23,11 +23,11 @@ from expertload.exceptions import (
 )
 from expertload.lab.data import load_dataset
 from expertload.lab.results.rows import collect
+from expertload.lab.runs import _weights as weights_module
 from expertload.lab.runs._weights import load_weights, save_weights
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import apply_network
-from expertload.lab.runs import _weights as weights_module
 from expertload.lab.training import _state
 from expertload.lab.training import loop as training_module
 from expertload.lab.training._parts import describe_environment
