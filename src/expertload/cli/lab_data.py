@@ -9,7 +9,17 @@ import typer
 
 from expertload.cli.screen import console
 
-__all__ = ["DataDir", "fetch_data", "list_data"]
+__all__ = ["AllowImport", "DataDir", "fetch_data", "list_data"]
+
+AllowImport = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-import",
+        metavar="MODULE:NAME",
+        help="Import this network or loss, which the run's folder names. May be repeated.",
+        show_default=False,
+    ),
+]
 
 DataDir = Annotated[
     Path | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def evaluate(
         ),
     ] = None,
     data_dir: DataDir = None,
+    allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate runs, before and after calibration on validation data.
@@ -50,7 +51,11 @@ def evaluate(
     from expertload.lab.results.evaluate import evaluate_runs
 
     evaluation = evaluate_runs(
-        runs, calibrator=calibrator, target_accuracies=targets, data_dir=data_dir
+        runs,
+        calibrator=calibrator,
+        target_accuracies=targets,
+        data_dir=data_dir,
+        allow=allow_import or (),
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

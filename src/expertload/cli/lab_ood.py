@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.lab_evaluate import AsJson
 from expertload.cli.screen import console
 
@@ -67,6 +67,7 @@ def ood(
     ] = None,
     device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda.")] = "cpu",
     data_dir: DataDir = None,
+    allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well confidences tell outliers from the run's own test images.
@@ -89,6 +90,7 @@ def ood(
         device=device,
         data_dir=data_dir,
         save=True,
+        allow=allow_import or (),
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

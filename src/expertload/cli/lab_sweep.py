@@ -85,10 +85,13 @@ def sweep(
     from expertload.lab.sweeps.sweep import Sweep
 
     # Missing data is better said once and now than in the log of every run.
-    load_run_data(loaded.data, data_dir=data_dir)
-    grid = Sweep(loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning)
+    dataset = load_run_data(loaded.data, data_dir=data_dir)
+    grid = Sweep(
+        loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning, dataset=dataset
+    )
     options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
     options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}
+    options["allow"] = grid.imports()
     launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
     screen = console()
     with observing(screen) as observer:

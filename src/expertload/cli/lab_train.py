@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def train(
     devices: Devices = 1,
     nodes: Nodes = 1,
     accelerator: Accelerator = "auto",
+    allow_import: AllowImport = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")
     ] = False,
@@ -64,7 +65,7 @@ def train(
     --set loss.weight=2.
     """
     # Lightning and torch take seconds to import; what can be wrong before is said before.
-    config, folder = _run(recipe, loss, seed, settings or [], out)
+    config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])
 
     from expertload.lab.training.loop import train as train_run
     from expertload.lab.training.progress import ConsoleReporter, Reporter, Reporters
@@ -86,17 +87,25 @@ def train(
 
 
 def _run(
-    recipe: str, loss: str | None, seed: int | None, settings: list[str], out: Path | None
+    recipe: str,
+    loss: str | None,
+    seed: int | None,
+    settings: list[str],
+    out: Path | None,
+    allow_import: list[str],
 ) -> tuple[RunConfig, Path]:
     """Return the configuration that was asked for, and where it goes."""
     from expertload.lab.runs.recipe import load_recipe
 
     if (Path(recipe) / "config.json").is_file():
         from expertload.lab.runs.folder import RunFolder
+        from expertload.lab.runs.origin import refuse_imports
 
         if loss or seed is not None or settings or out:
             raise typer.BadParameter(f"{recipe} is a run already: it has its loss, seed and all.")
-        return RunFolder(recipe).config(), Path(recipe)
+        config = RunFolder(recipe).config()
+        refuse_imports(config, Path(recipe), allow=allow_import)
+        return config, Path(recipe)
     about_loss = [s for s in settings if s.partition(".")[0].strip() == "loss"]
     loaded = load_recipe(recipe, settings=[s for s in settings if s not in about_loss])
     config = loaded.run(_candidate(loaded, loss or "ce", about_loss), seed or 0)

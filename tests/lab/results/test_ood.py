@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -11,12 +12,14 @@ from tests.lab.data.test_svhn_and_fashion import write_svhn
 from tests.lab.synthetic_runs import train_once
 
 from expertload.calibrators import TemperatureScaling
-from expertload.exceptions import FileFormatError, ParameterError
+from expertload.exceptions import ParameterError
 from expertload.lab.data import corruption_names, load_dataset
 from expertload.lab.models import build_model
 from expertload.lab.results.odin import perturb
 from expertload.lab.results.ood import SCORE_NAMES, evaluate_outliers
 from expertload.lab.results.outlier_images import convert_images, describe_conversion
+from expertload.lab.results.rows import collect
+from expertload.lab.results.tables import build_tables
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import apply_network
 from expertload.metrics import fpr_at_tpr_error, outlier_aupr_score, outlier_auroc_score
@@ -200,12 +203,40 @@ def test_results_are_added_to_the_folder(tmp_path, trained_run, grey_noise):
     shutil.copytree(trained_run, run)
     first = evaluate_outliers(run, ["digits-clean"], save=True)
     second = evaluate_outliers(run, [grey_noise], save=True)
-    kept = FinishedRun(run).folder.read_json("outliers.json")
+    (kept,) = FinishedRun(run).folder.read_json("outliers.json")["evaluations"]
     assert kept["results"] == {**first.results, **second.results}
     assert kept["conversions"]["digits-clean"] == "as they are"
-    with pytest.raises(FileFormatError, match="under other settings"):
-        evaluate_outliers(run, [grey_noise], epsilon=0.1, save=True)
-    assert FinishedRun(run).folder.read_json("outliers.json") == kept
+
+
+def test_other_settings_are_another_result(tmp_path, trained_run):
+    run = tmp_path / "run"
+    shutil.copytree(trained_run, run)
+    usual, other = (
+        evaluate_outliers(run, ["digits-clean"], epsilon=epsilon, save=True)
+        for epsilon in (0.0014, 0.1)
+    )
+    splits = {row.split: row.value for row in collect(run) if row.metric == "odin_perturbed/auroc"}
+    assert splits == {
+        "outliers:digits-clean": usual.results["digits-clean"]["odin_perturbed"]["auroc"],
+        "outliers:digits-clean (epsilon 0.1)": other.results["digits-clean"]["odin_perturbed"][
+            "auroc"
+        ],
+    }
+    captions = [table.caption for table in build_tables(collect(run), kind="ood")]
+    assert [caption.partition("from ")[2] for caption in captions] == [
+        "digits-clean",
+        "digits-clean (epsilon 0.1)",
+    ]
+
+
+def test_files_that_held_one_evaluation_are_read(tmp_path, trained_run):
+    run = tmp_path / "run"
+    shutil.copytree(trained_run, run)
+    before = evaluate_outliers(run, ["digits-clean"], max_images=50, save=False)
+    (run / "outliers.json").write_text(json.dumps(before.to_dict()))
+    assert "outliers:digits-clean (max_images 50)" in {row.split for row in collect(run)}
+    evaluate_outliers(run, ["digits-clean"], max_images=60, save=True)
+    assert len(FinishedRun(run).folder.read_json("outliers.json")["evaluations"]) == 2
 
 
 # ------------------------------------------------------------------ the perturbation

@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_locked(tmp_path):
 
 def test_an_environment_says_what_was_trained_with():
     digits = load_dataset("digits")
-    found = describe_environment(torch.device("cpu"), processes=3, dataset=digits)
+    found = describe_environment(torch.device("cpu"), processes=3, dataset=digits, config=tiny())
     assert json.loads(json.dumps(found)) == found
     assert found["versions"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()

@@ -437,7 +437,7 @@ def test_the_environment_is_that_of_the_process_that_trains(run_path):
     assert [path.name for path in run_path.iterdir()] == ["config.json"]
     train(tiny(), run_path)
     data = load_dataset("digits")
-    expected = describe_environment(torch.device("cpu"), processes=1, dataset=data)
+    expected = describe_environment(torch.device("cpu"), processes=1, dataset=data, config=tiny())
     assert RunFolder(run_path).read_json("environment.json") == expected
 
 

@@ -6,7 +6,7 @@ their probabilities: an ensemble is what a user could do instead of choosing ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +66,7 @@ def evaluate_runs(
     calibrator: str = "temperature",
     target_accuracies: Sequence[float] | None = None,
     data_dir: str | Path | None = None,
+    allow: Collection[str] = (),
 ) -> RunEvaluation:
     """Evaluate runs of one data set, and the ensemble of them where there are several.
 
@@ -80,6 +81,9 @@ def evaluate_runs(
         At which to read the expert load; by default those of the runs' own settings.
     data_dir : path, optional
         Where data files are; only ``"kcal"`` needs them.
+    allow : collection of str
+        Import paths of networks of your own that may be imported from the folders; only
+        ``"kcal"`` builds networks.
 
     Returns
     -------
@@ -114,7 +118,7 @@ def evaluate_runs(
         targets = [
             check_fraction(t, "target_accuracies", "evaluate_runs") for t in target_accuracies
         ]
-    features = [_features(run, data_dir) if calibrator == "kcal" else None for run in runs]
+    features = [_features(run, data_dir, allow) if calibrator == "kcal" else None for run in runs]
     each = {
         name: evaluate_logits(
             run.validation, run.test, targets, calibrator=calibrator, features=own
@@ -263,15 +267,14 @@ def _evaluate_ensemble(
     return _results(proba, calibrated, labels, targets, calibrator)
 
 
-def _features(run: FinishedRun, data_dir: str | Path | None) -> _Pair:
+def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> _Pair:
     """What the last layer of a run's network sees of both splits."""
     import torch  # for this calibrator alone; tables do without
 
     from expertload.lab.models import features_of
     from expertload.lab.runs.network import apply_network
 
-    data = run.load_data(data_dir)
-    network = run.load_network(data)
+    data, network = run.load_data_and_network(data_dir, allow=allow)
     with torch.no_grad():
         return _Pair(
             *(

@@ -9,9 +9,10 @@ normalised as the run's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,10 +20,12 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
-from expertload.exceptions import FileFormatError, ParameterError
+from expertload.exceptions import ParameterError
 from expertload.lab.data import Dataset, Normalisation, Split, corruption_names, load_dataset
 from expertload.lab.results.outlier_images import Resize, convert_images, describe_conversion
 from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import DataConfig
 from expertload.metrics import fpr_at_tpr_error, outlier_aupr_score, outlier_auroc_score
 from expertload.scores import (
     energy_confidence,
@@ -35,11 +38,21 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-__all__ = ["SCORE_NAMES", "OutlierEvaluation", "evaluate_outliers"]
+__all__ = ["OutlierEvaluation", "describe_settings", "evaluate_outliers"]
 
 OUTLIERS_FILE = "outliers.json"
 SCORE_NAMES = ("msp", "odin", "odin_perturbed", "maxlogit", "energy")
 Numbers = dict[str, dict[str, float]]
+USUAL: Mapping[str, Any] = MappingProxyType(
+    {
+        "epsilon": 0.0014,
+        "odin_temperature": 1000.0,
+        "objective": "nll",
+        "positive": "outlier",
+        "resize": "bilinear",
+        "max_images": None,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +92,7 @@ def evaluate_outliers(
     device: str | torch.device = "cpu",
     data_dir: str | Path | None = None,
     save: bool = False,
+    allow: Collection[str] = (),
 ) -> OutlierEvaluation:
     """Measure how well a run's scores tell outliers from its own test images.
 
@@ -108,6 +122,9 @@ def evaluate_outliers(
         Where data files are.
     save : bool, default=False
         Add the results to ``outliers.json`` in the run's folder, where tables look for them.
+        Those under other settings stay beside them.
+    allow : collection of str
+        Import path of a network of your own that may be imported from the folder.
 
     Returns
     -------
@@ -144,7 +161,10 @@ def evaluate_outliers(
         raise ParameterError(f"{caller} needs at least one data set to compare with. Got none.")
     run = FinishedRun(folder)
     temperature = TemperatureScaling(objective=objective).fit(*run.validation).temperature_
-    examiner = _Examiner(run, settings, temperature, batch_size, device, data_dir)
+    data, network = run.load_data_and_network(data_dir, allow=allow)
+    examiner = _Examiner(
+        run.config.data, data, network.to(device), settings, temperature, batch_size, data_dir
+    )
     results: dict[str, Numbers] = {}
     conversions: dict[str, str] = {}
     for name in names:
@@ -164,19 +184,18 @@ class _Examiner:
 
     def __init__(
         self,
-        run: FinishedRun,
+        config: DataConfig,
+        data: Dataset,
+        network: nn.Module,
         settings: dict[str, Any],
         temperature: float,
         batch_size: int,
-        device: str | torch.device,
         data_dir: str | Path | None,
     ) -> None:
+        self.data, self.network = data, network
         self.settings, self.temperature = settings, temperature
         self.batch_size, self.data_dir = batch_size, data_dir
-        self.data: Dataset = run.load_data(data_dir)
-        self.network: nn.Module = run.load_network(self.data).to(device)
-        self.seed = run.config.data.split_seed
-        self.image_size = run.config.data.image_size
+        self.seed, self.image_size = config.split_seed, config.image_size
         self.inlier_scores = self._scores(self._thinned(self.data.test))
 
     def examine(self, name: str) -> tuple[Numbers, str]:
@@ -290,15 +309,36 @@ def _parts(name: str) -> list[str]:
 
 
 def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
-    """Add to what the folder has; numbers under other settings must not be mixed with these."""
-    old: dict[str, Any] = {}
-    if (run.folder.path / OUTLIERS_FILE).exists():
-        old = run.folder.read_json(OUTLIERS_FILE)
-        if old.get("settings") != evaluation.settings:
-            raise FileFormatError(
-                f"{run.folder.path / OUTLIERS_FILE} holds results under other settings "
-                f"({old.get('settings')}). Hint: remove it, or evaluate with those settings."
-            )
+    """Add to what the folder has: numbers under other settings are other results, kept apart."""
     new = evaluation.to_dict()
-    merged = {key: {**old.get(key, {}), **new[key]} for key in ("results", "conversions")}
-    run.folder.write_json(OUTLIERS_FILE, {**merged, "settings": evaluation.settings})
+    kept = []
+    for old in read_outliers(run.folder):
+        if old["settings"] == new["settings"]:
+            new = {**new, **{key: {**old[key], **new[key]} for key in ("results", "conversions")}}
+        else:
+            kept.append(old)
+    run.folder.write_json(OUTLIERS_FILE, {"evaluations": [*kept, new]})
+
+
+def read_outliers(folder: RunFolder) -> list[dict[str, Any]]:
+    """The outlier evaluations of a run, one for each choice of settings."""
+    if not (folder.path / OUTLIERS_FILE).exists():
+        return []
+    content = folder.read_json(OUTLIERS_FILE)
+    found: list[dict[str, Any]] = content.get("evaluations", [content])  # there used to be one
+    return found
+
+
+def describe_settings(settings: Mapping[str, Any]) -> str:
+    """Say in brackets how settings differ from the usual ones; nothing where they do not.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.ood import describe_settings
+    >>> describe_settings({"epsilon": 0.0014, "max_images": 2500})
+    ' (max_images 2500)'
+    """
+    unusual = [
+        f"{key} {settings[key]}" for key in USUAL if settings.get(key, USUAL[key]) != USUAL[key]
+    ]
+    return f" ({', '.join(unusual)})" if unusual else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results.ood import OUTLIERS_FILE
+from expertload.lab.results.ood import describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder, write_whole
 from expertload.lab.runs.recipe import LossConfig, RunConfig
@@ -48,8 +48,8 @@ class ResultRow:
         All other settings that are not at their default, as JSON.
     seed : int
     split : str
-        ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name, or
-        ``training``.
+        ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name
+        and, in brackets, settings that are not the usual ones; or ``training``.
     metric : str
         A name of `expertload.lab.results.measures`; for outliers ``SCORE/NUMBER``, as
         ``msp/auroc``; of the training, ``seconds``, ``best_epoch`` and ``clipped``, the share of
@@ -147,11 +147,12 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
     for split in SPLITS:
         for metric, value in results.get(split, {}).items():
             yield split, metric, float(value)
-    if (run.folder.path / OUTLIERS_FILE).exists():
-        for name, scores in run.folder.read_json(OUTLIERS_FILE)["results"].items():
+    for evaluation in read_outliers(run.folder):
+        settings = describe_settings(evaluation["settings"])
+        for name, scores in evaluation["results"].items():
             for score, numbers in scores.items():
                 for number, value in numbers.items():
-                    yield f"outliers:{name}", f"{score}/{number}", float(value)
+                    yield f"outliers:{name}{settings}", f"{score}/{number}", float(value)
 
 
 def options_of(loss: LossConfig) -> str:

@@ -166,7 +166,7 @@ def _outlier_tables(
     for split, own in grouped(found, lambda r: r.split).items():
         against = split.partition(":")[2]
         # The paper printed AUROC alone.
-        printed = find_published_outliers(experiment.data, against)
+        printed = find_published_outliers(experiment.data, against.partition(" (")[0])
         columns = [
             _Column(f"{score}/{outlier_number}", number, SCORE_HEADINGS[score], score)
             for score in SCORE_NAMES

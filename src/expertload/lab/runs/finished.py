@@ -7,7 +7,7 @@ imported only then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
 from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
 if TYPE_CHECKING:
@@ -88,8 +89,21 @@ class FinishedRun:
             )
         return data
 
-    def load_network(self, data: Dataset) -> nn.Module:
-        """Build the network with the selected weights, ready to predict."""
+    def load_data_and_network(
+        self, data_dir: str | Path | None = None, *, allow: Collection[str] = ()
+    ) -> tuple[Dataset, nn.Module]:
+        """Load both; what may not be imported is said before any data are read."""
+        refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
+        data = self.load_data(data_dir)
+        return data, self.load_network(data, allow=allow)
+
+    def load_network(self, data: Dataset, *, allow: Collection[str] = ()) -> nn.Module:
+        """Build the network with the selected weights, ready to predict.
+
+        A network of your own is imported only where `allow` has its import path: the folder may
+        have been written by someone else.
+        """
+        refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         from expertload.lab.runs.network import build_trained_network  # torch takes seconds
 
         return build_trained_network(self.config, self.folder.best, data)
@@ -141,10 +155,11 @@ def describe_loss(loss: LossConfig) -> str:
 
     Examples
     --------
-    >>> from expertload.lab.runs.finished import describe_loss
-    >>> from expertload.lab.runs.recipe import LossConfig
-    >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
-    'ce+sece (weight 2, temperature 0.1)'
+        >>> from expertload.lab.runs.finished import describe_loss
+        >>> from expertload.lab.runs.origin import refuse_imports
+    from expertload.lab.runs.recipe import LossConfig
+        >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
+        'ce+sece (weight 2, temperature 0.1)'
     """
     weight = {} if loss.weight is None else {"weight": loss.weight}
     return describe_options(loss.name, {**weight, **loss.options})

@@ -18,6 +18,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,11 @@ class RunFolder:
     def is_done(self) -> bool:
         """Whether the run has its results."""
         return (self.path / "results.json").exists()
+
+    @property
+    def finished(self) -> datetime:
+        """When the run was done."""
+        return datetime.fromtimestamp((self.path / "results.json").stat().st_mtime)
 
     def create(self, config: RunConfig) -> None:
         """Make the folder, or make sure that it belongs to this configuration."""

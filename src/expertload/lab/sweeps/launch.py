@@ -99,7 +99,7 @@ class ProcessLauncher:
     jobs : int
         How many processes there will be at a time.
     **options
-        Of `expertload.lab.train`.
+        Of `expertload.lab.sweeps.worker.Worker`: those of `expertload.lab.train`, and `allow`.
     """
 
     poll_seconds = 0.3
@@ -122,7 +122,7 @@ class ProcessLauncher:
         with log:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "expertload.lab.sweeps.worker"),
+                    *(sys.executable, "-P", "-m", "expertload.lab.sweeps.worker"),
                     *(str(folder), json.dumps(self.options)),
                 ],
                 stdin=subprocess.PIPE,
@@ -145,7 +145,10 @@ class ProcessLauncher:
         threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
         both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
-        return {**both, **os.environ, **visible, "PYTHONUNBUFFERED": "1"}
+        # Nothing in the working folder is imported unless PYTHONPATH names it: -P, for the worker
+        # and for the processes that it starts.
+        safe = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
+        return {**both, **os.environ, **visible, **safe}
 
     def log_of(self, folder: Path) -> Path:
         """The log is in the run's folder."""

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from expertload.lab.data import Dataset
 from expertload.lab.runs.folder import RunFolder, make_folder
+from expertload.lab.runs.origin import import_paths, refuse_changed_origin
 from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
 from expertload.lab.sweeps.choice import Choice, choose, save_choices
 from expertload.lab.sweeps.launch import Job, Launcher
@@ -66,6 +68,9 @@ class Sweep:
     seeds : sequence of int
     tuning_seeds : sequence of int, optional
         The first of `seeds` by default.
+    dataset : Dataset, optional
+        The recipe's data, loaded. Runs from before that were trained on other data, or with other
+        code of the user's, are then refused.
 
     Examples
     --------
@@ -84,8 +89,10 @@ class Sweep:
         losses: Sequence[str],
         seeds: Sequence[int],
         tuning_seeds: Sequence[int] | None = None,
+        dataset: Dataset | None = None,
     ) -> None:
-        self.recipe, self.out = recipe, Path(out)
+        self.recipe, self.out, self.dataset = recipe, Path(out), dataset
+        self._checked: set[str] = set()
         self.losses, self.seeds = list(losses), list(seeds)
         self.tuning_seeds = list(tuning_seeds) if tuning_seeds else self.seeds[:1]
         self.choices: dict[str, Choice] = {}
@@ -108,7 +115,13 @@ class Sweep:
         """Whether a run has not ended."""
         if run.run_name in self.running:
             return True
-        return run.run_name not in self.report.failed and not self.folder(run).is_done
+        if run.run_name in self.report.failed:
+            return False
+        folder = self.folder(run)
+        if folder.is_done and self.dataset is not None and run.run_name not in self._checked:
+            refuse_changed_origin(folder, run, self.dataset)
+            self._checked.add(run.run_name)
+        return not folder.is_done
 
     def tuning_runs(self, loss: str) -> list[RunConfig]:
         """The runs that the choice between candidates rests on; none where there is one."""
@@ -152,6 +165,11 @@ class Sweep:
         if key not in self._runs:
             self._runs[key] = self.recipe.run(loss, seed)
         return self._runs[key]
+
+    def imports(self) -> list[str]:
+        """What the recipe names to import, for these losses: no run may import anything else."""
+        every = [self._run(c, 0) for candidates in self._candidates.values() for c in candidates]
+        return list(dict.fromkeys(path for run in every for path in import_paths(run)))
 
     # -------------------------------------------------------------- doing it
 

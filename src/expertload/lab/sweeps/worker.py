@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from expertload.exceptions import ExpertLoadError
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.training.loop import train
 from expertload.lab.training.progress import ConsoleReporter
 
@@ -26,17 +28,21 @@ class Worker:
 
     Parameters
     ----------
+    allow : sequence of str
+        What the recipe named to import: the folder may name nothing else.
     **options
         Of `expertload.lab.train`: `data_dir`, `accelerator`, `devices`, `nodes`.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+    def __init__(self, *, allow: Sequence[str] = (), **options: Any) -> None:
+        self.allow, self.options = allow, options
 
     def __call__(self, folder: str) -> None:
         """Train the run whose configuration is in a folder."""
         reporter = ConsoleReporter(Console(width=LOG_WIDTH), folder=Path(folder))
-        train(RunFolder(folder).config(), folder, reporter=reporter, **self.options)
+        config = RunFolder(folder).config()
+        refuse_imports(config, Path(folder), allow=self.allow)
+        train(config, folder, reporter=reporter, **self.options)
 
     def checkpoint(self, folder: str) -> Any:
         """Go on in a new job, as submitit asks when time is up."""

@@ -18,6 +18,7 @@ from torch import nn
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.loader import BatchLoader
+from expertload.lab.runs.origin import sources_of
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
 from expertload.lab.training._global_batch_norm import synchronise_batch_norm
 
@@ -153,9 +154,10 @@ def explaining_lone_images(n_images: int) -> Iterator[None]:
 
 
 def describe_environment(
-    device: torch.device, *, processes: int, dataset: Dataset
+    device: torch.device, *, processes: int, dataset: Dataset, config: RunConfig
 ) -> dict[str, Any]:
     """Describe what this process, one of so many, trains with, in words that fit in JSON."""
+    sources = sources_of(config)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -163,6 +165,7 @@ def describe_environment(
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "processes": processes,
         "data": {"source": dataset.source, "sha256": dataset.checksum()},
+        **({"sources": sources} if sources else {}),
         "versions": {name: _version(name) for name in PACKAGES},
     }
 

@@ -29,6 +29,7 @@ from expertload.lab.results.evaluate import evaluate_logits
 from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.origin import refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
 from expertload.lab.training._global_batch import GlobalBatchLoss, gather_rows
 from expertload.lab.training._parts import (
@@ -67,7 +68,9 @@ def train(
     config : RunConfig
         All that decides the result.
     folder : path
-        The run's folder: new, or one of the same configuration, which is then resumed.
+        The run's folder: new, or one of the same configuration, which is then resumed. Of a run
+        that is done the results are read, and nothing is trained. A folder whose data, or whose
+        imported network or loss, have changed since is refused.
     data_dir : path, optional
         Where data files are at hand; the cache by default.
     accelerator, devices, nodes
@@ -98,11 +101,13 @@ def train(
     True
     """
     run = RunFolder(folder)
+    # All that can be wrong with a configuration shows here, before other processes are started.
     if run.is_done:
         run.create(config)  # refuses the folder of another configuration
-        return _results_of(run, reporter or SilentReporter())
-    # All that can be wrong with a configuration shows here, before other processes are started.
     dataset = load_run_data(config.data, data_dir=data_dir)
+    refuse_changed_origin(run, config, dataset)
+    if run.is_done:
+        return _results_of(run, reporter or SilentReporter())
     refuse_no_batches(len(dataset.train), config.training)
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
@@ -122,7 +127,9 @@ def train(
             return _results_of(run, heard)
         if fabric.is_global_zero:
             run.record_environment(
-                describe_environment(fabric.device, processes=fabric.world_size, dataset=dataset)
+                describe_environment(
+                    fabric.device, processes=fabric.world_size, dataset=dataset, config=config
+                )
             )
         return _train(config, run, dataset, model, loss, fabric, heard)
 
@@ -133,9 +140,9 @@ def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
 
 
 def _results_of(run: RunFolder, reporter: Reporter) -> dict[str, Any]:
-    """Report the results of a run that is done, and return them."""
+    """Report the results of a run that was done before, and return them."""
     results: dict[str, Any] = run.read_json("results.json")
-    reporter.done(results)
+    reporter.found(results, finished=run.finished)
     return results
 
 

@@ -5,6 +5,7 @@ The numbers of every epoch can go to TensorBoard as well.
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +33,9 @@ class Reporter(Protocol):
     def done(self, results: dict[str, Any]) -> None:
         """The run is done."""
 
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
+        """The run was done before, and nothing is trained."""
+
     def close(self) -> None:
         """Nothing more will come, whether or not the run is done."""
 
@@ -49,6 +53,9 @@ class SilentReporter:
         """Say nothing."""
 
     def done(self, results: dict[str, Any]) -> None:
+        """Say nothing."""
+
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
         """Say nothing."""
 
     def close(self) -> None:
@@ -105,6 +112,13 @@ class ConsoleReporter:
             highlight=False,
         )
 
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
+        """Say that there was nothing to do, and print the test results."""
+        self.console.print(
+            f"finished on {finished:%Y-%m-%d at %H:%M}, nothing trained", highlight=False
+        )
+        self.done(results)
+
     def done(self, results: dict[str, Any]) -> None:
         """Take the bar away and print the test results."""
         self.close()
@@ -150,6 +164,11 @@ class Reporters:
         for reporter in self.reporters:
             reporter.done(results)
 
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.found(results, finished=finished)
+
     def close(self) -> None:
         """Pass it on."""
         for reporter in self.reporters:
@@ -188,6 +207,9 @@ class TensorBoardReporter:
 
     def done(self, results: dict[str, Any]) -> None:
         """Nothing: the results are in `results.json`."""
+
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
+        """Nothing: there are no new epochs."""
 
     def close(self) -> None:
         """Close the files."""

@@ -1,0 +1,142 @@
+"""Where a run comes from: its data and the code that it imports, and whether they have changed.
+
+A configuration names data and callables (``my_lab:network``), and both can change under their
+name. So a run records a checksum of each when training starts, and a folder whose checksums
+differ is not taken for the run that was asked for.
+
+Importing a name runs code. What a recipe names is wanted by whoever starts the recipe; what is
+named in a folder that was found somewhere is imported only when it is allowed by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from expertload._validation import import_callable
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.data import Dataset
+from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import RunConfig
+
+__all__ = ["import_paths", "refuse_changed_origin", "refuse_imports"]
+
+
+def import_paths(config: RunConfig) -> list[str]:
+    """Return what a configuration would import: its network and the parts of its loss.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.origin import import_paths
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> import_paths(RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
+    ...     "loss": {"name": "ce+my_lab:loss"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}}))
+    ['my_lab:network', 'my_lab:loss']
+    """
+    names = [config.model.name, *config.loss.name.split("+")]
+    return [name for name in names if ":" in name]
+
+
+def refuse_imports(
+    config: RunConfig, folder: Path, *, allow: Collection[str] = (), loss: bool = True
+) -> None:
+    """Raise if a folder names something to import that was not allowed.
+
+    Parameters
+    ----------
+    config : RunConfig
+        As it was found in the folder.
+    folder : path
+    allow : collection of str
+        Import paths that may be imported.
+    loss : bool, default=True
+        Whether the loss will be built too, or the network alone.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.lab.runs.origin import refuse_imports
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
+    ...     "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> refuse_imports(config, Path("runs/found"), allow=["my_lab:network"])
+    """
+    named = import_paths(config) if loss else [n for n in [config.model.name] if ":" in n]
+    unknown = [name for name in named if name not in allow]
+    if unknown:
+        flags = " ".join(f"--allow-import {name}" for name in unknown)
+        raise ParameterError(
+            f"The run in {folder} would import and call {', '.join(unknown)}, which runs code. "
+            f"Hint: if you know where the folder comes from and want that, pass {flags} (in "
+            f"Python, allow={unknown})."
+        )
+
+
+def sources_of(config: RunConfig) -> dict[str, str]:
+    """The SHA-256 of the file that each imported callable is defined in; none for compiled ones."""
+    found = {
+        path: _source(path, "model" if path == config.model.name else "loss")
+        for path in import_paths(config)
+    }
+    return {path: digest for path, digest in found.items() if digest is not None}
+
+
+def _source(path: str, what: str) -> str | None:
+    builder = inspect.unwrap(import_callable(path, what))
+    try:
+        file = inspect.getsourcefile(builder)
+    except TypeError:  # it is written in another language than Python
+        return None
+    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -> None:
+    """Raise if a folder's run was trained on other data or with other code of the same names.
+
+    What the folder has no record of is not compared.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.data import load_dataset
+    >>> from expertload.lab.runs import RunConfig, RunFolder
+    >>> from expertload.lab.runs.origin import refuse_changed_origin
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "run")
+    ...     run.create(config)
+    ...     run.write_json("environment.json", {"data": {"sha256": "of other images"}})
+    ...     try:
+    ...         refuse_changed_origin(run, config, load_dataset("digits"))
+    ...     except ValueError as error:
+    ...         print(str(error).partition(" in ")[0])
+    The data 'digits' have changed since the run
+    """
+    if not (run.path / "environment.json").exists():
+        return
+    recorded: dict[str, Any] = run.read_json("environment.json")
+    before = recorded.get("data", {}).get("sha256")
+    if before is not None and before != dataset.checksum():
+        raise _changed(f"The data {config.data.name!r} have", run)
+    sources = recorded.get("sources", {})
+    for path, digest in sources_of(config).items():
+        if sources.get(path, digest) != digest:
+            raise _changed(f"The file that {path!r} is in has", run)
+
+
+def _changed(what: str, run: RunFolder) -> FileFormatError:
+    done = "was trained" if run.is_done else "was begun"
+    return FileFormatError(
+        f"{what} changed since the run in {run.path} {done}, so its results are not those of what "
+        "you ask for. Hint: choose another folder with --out, or remove this one to train again."
+    )
