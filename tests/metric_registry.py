@@ -58,7 +58,7 @@ METRICS = [
     ],
     Metric("kolmogorov_smirnov_error", metrics.kolmogorov_smirnov_error, "predictions"),
     Metric("brier_loss", metrics.brier_loss, "predictions", bounds=(0, 2)),
-    Metric("log_loss", metrics.log_loss, "predictions", bounds=(0, 37)),
+    Metric("log_loss", metrics.log_loss, "predictions", bounds=(0, 709)),
     *_area_family("aucoc_from_correctness", el.aucoc_score_from_correctness, "correctness"),
     Metric(
         "aucoc_from_correctness[authors]",

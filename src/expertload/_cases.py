@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,12 @@ from expertload.exceptions import (
     WeightError,
 )
 
+# Weights whose largest is between these are used as they are. Otherwise sums of their squares would
+# leave the range of numbers, and they are rescaled: only their ratios matter.
+SMALLEST, LARGEST = 2.0**-400, 2.0**400
+# The smallest share of the largest weight that arithmetic can still tell from none.
+WIDEST = 2.0**-600
+
 
 class Predictions(NamedTuple):
     """Validated predictions: `proba` always has one column a class, `target` is a column number."""
@@ -35,6 +42,16 @@ class Cases(NamedTuple):
     correct: AnyArray
     confidence: FloatArray
     weight: FloatArray | None
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether correctness is a grade, and not plainly right or wrong."""
+        return self.correct.dtype != np.bool_
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether cases are plainly right or wrong and count alike: a tally then says it all."""
+        return self.weight is None and not self.is_graded
 
 
 def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
@@ -52,9 +69,22 @@ def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatA
                 "sample_weight", caller, "must not be negative", f"a smallest of {weight.min():g}"
             )
         )
-    if not weight.any():
+    largest = float(weight.max())
+    if largest == 0:
         raise WeightError(message("sample_weight", caller, "must not be all zero", "zeros alone"))
-    return weight
+    smallest = float(weight.min(where=weight > 0, initial=largest))
+    if smallest < largest * WIDEST:
+        raise WeightError(
+            message(
+                "sample_weight",
+                caller,
+                f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)",
+                f"{smallest:g} and {largest:g}",
+            )
+        )
+    # Dividing by a power of two is exact.
+    is_usual = SMALLEST < largest < LARGEST
+    return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
 
 
 def check_whole_weight(weight: FloatArray | None, caller: str) -> None:

@@ -12,8 +12,6 @@ those two (a segmentation with its Dice score, a detector, a language model's gr
 
 from __future__ import annotations
 
-import numpy as np
-
 from expertload._area import binary_area
 from expertload._cases import Cases, check_cases, check_correctness_cases, check_whole_weight
 from expertload._typing import ArrayLike
@@ -342,8 +340,7 @@ def accuracy_at_load_from_correctness(
 def area_of_cases(cases: Cases, convention: Convention, caller: str) -> float:
     """Return the area under the curve of validated cases."""
     check_option(convention, CONVENTIONS, "convention", caller)
-    binary = cases.weight is None and cases.correct.dtype == np.bool_
-    if binary and convention != "authors":
+    if cases.is_counted and convention != "authors":
         return binary_area(cases.correct, cases.confidence, convention)
     if convention == "thresholds":
         check_whole_weight(cases.weight, caller)

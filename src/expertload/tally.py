@@ -87,7 +87,7 @@ class Tally(NamedTuple):
     @classmethod
     def from_cases(cls, cases: Cases) -> Tally:
         """Add validated cases up."""
-        if cases.weight is None and cases.correct.dtype == np.bool_:
+        if cases.is_counted:
             return _count(cases.correct, cases.confidence)
         return _add_up(cases)
 

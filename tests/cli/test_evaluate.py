@@ -15,6 +15,7 @@ import expertload
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_predictions
 from expertload.operating_point import load_operating_point
+from expertload.report._page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
 
@@ -89,6 +90,23 @@ def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
     assert f"{expected}" in text
     write(tmp_path / "shuffled.csv", {k: v[::-1] for k, v in other.items()})
     assert "same cases" in run("evaluate", file, "shuffled.csv", code=1).stderr
+
+
+def test_screen_json_and_report_have_one_p_value(run, tmp_path):
+    """Four models are three comparisons: both p-values of each are the same everywhere."""
+    for seed in range(4):
+        write(tmp_path / f"{'abcd'[seed]}.csv", predictions(300, seed=seed))
+    files = ["a.csv", "b.csv", "c.csv", "d.csv"]
+    found = json.loads(run("evaluate", *files, "--json", "--out", "r.html").stdout)["comparisons"]
+    screen = run("evaluate", *files).stdout
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert len(found) == 3
+    smallest = min(each["p_value"] for each in found)
+    assert min(each["adjusted_p_value"] for each in found) == min(3 * smallest, 1)
+    for each in found:
+        raw, adjusted = each["p_value"], each["adjusted_p_value"]
+        assert f"p = {raw:.2g} ({adjusted:.2g} adjusted for 3 comparisons)" in screen
+        assert f"<td>{FORMATS['chance'](raw)}</td><td>{FORMATS['chance'](adjusted)}</td>" in page
 
 
 def test_the_report_has_the_models_by_name(run, file, tmp_path):

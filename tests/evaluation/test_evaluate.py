@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import expertload
-from expertload import metrics, operating_point, significance
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
-from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
+from expertload import _cases, metrics, operating_point, significance, tally
+from expertload.evaluation import (
+    compare_evaluations,
+    evaluate_from_correctness,
+    evaluate_predictions,
+)
+from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError, WeightError
+from expertload.operating_point import origin
 
 
 def predictions(n=1500, seed=0):
@@ -210,3 +217,95 @@ def test_a_group_that_is_delegated_whole_is_not_small_for_that():
         "delegated": (0, False),
         "tiny": (0, True),
     }
+
+
+# ------------------------------------------------------------------ each thing once
+
+
+def counting(monkeypatch, *places):
+    """Count the calls of functions, each named by the module that calls it."""
+    calls = Counter()
+
+    def watch(module, name):
+        original = getattr(module, name)
+
+        def counted(*args, **options):
+            calls[name] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module, name in places:
+        watch(module, name)
+    return calls
+
+
+def test_arrays_are_validated_tallied_and_hashed_once(monkeypatch):
+    y, proba = predictions()
+    calls = counting(
+        monkeypatch,
+        (_cases, "check_probabilities"),
+        (_cases, "check_named_labels"),
+        (_cases, "check_grades"),
+        (tally, "_count"),
+        (tally, "_add_up"),
+        (origin, "_digest"),
+    )
+    evaluate_predictions(y, proba, groups=y, target_accuracy=[0.9, 0.8])
+    assert calls == {
+        "check_probabilities": 1,
+        "check_named_labels": 1,
+        "_count": 1,
+        "_digest": 1,
+    }
+    calls.clear()
+    evaluate_from_correctness(proba.argmax(axis=1) == y, proba.max(axis=1), target_accuracy=0.999)
+    assert calls == {"check_grades": 1, "_count": 1, "_digest": 1}
+
+
+def test_a_comparison_tallies_nothing_again(monkeypatch):
+    (y, a), (_, b), (_, c) = (predictions(seed=seed) for seed in range(3))
+    models = {name: evaluate_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
+    calls = counting(monkeypatch, (tally, "_count"), (significance.models, "influence_of_cases"))
+    found = compare_evaluations(models, pairs="all")
+    assert calls == {"influence_of_cases": 3}
+    assert found == significance.compare_models(y, {"a": a, "b": b, "c": c})
+    assert models["a"].saw_same_cases(models["b"])
+
+
+# ------------------------------------------------------------------ weights of any size
+
+
+@given(st.data())
+def test_weights_of_any_size_give_the_numbers_of_their_ratios(data):
+    """Exact fractions say what the curve is; nothing overflows, vanishes or is called right."""
+    n = data.draw(st.integers(2, 8))
+    confidence = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    correct = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    scales = ([1e308, 1.7e308, 1e170], [1e-300, 3e-308, 1e-200], [0.0, 1.0, 2.5e-9, 1e150])
+    sizes = st.sampled_from(data.draw(st.sampled_from(scales)))
+    weight = data.draw(st.lists(sizes, min_size=n, max_size=n))
+    assume(np.count_nonzero(weight) >= 2)
+    with np.errstate(all="raise", under="ignore"):
+        found = evaluate_from_correctness(correct, confidence, sample_weight=weight, groups=correct)
+    for load, accuracy, threshold in zip(*found.curve, strict=True):
+        inside = [i for i in range(n) if confidence[i] >= threshold]
+        whole = sum(Fraction(w) for w in weight)
+        accepted = sum(Fraction(weight[i]) for i in inside)
+        right = sum(Fraction(weight[i]) for i in inside if correct[i])
+        assert load == pytest.approx(float(1 - accepted / whole), abs=1e-12)
+        assert accuracy == pytest.approx(float(right / accepted), abs=1e-12)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert np.isfinite(found.band.low).all()
+    assert np.isfinite(found.band.high).all()
+
+
+def test_weights_too_far_apart_are_refused():
+    with pytest.raises(WeightError, match="1e-300 and 1e"):
+        evaluate_from_correctness([1, 0], [1, 2], sample_weight=[1e300, 1e-300])
+
+
+def test_the_screen_says_how_many_true_classes_had_no_probability():
+    found = evaluate_predictions([0, 1, 1, 0], [[1, 0], [0, 1], [1, 0], [0.6, 0.4]])
+    assert found.calibration.n_impossible == 1
+    assert found.calibration.log_loss == pytest.approx((708.3964 - np.log(0.6)) / 4, abs=1e-3)

@@ -8,6 +8,7 @@ from tests.strategies import correctness_cases, predictions
 
 import expertload as el
 from expertload import significance as sig
+from expertload.exceptions import ParameterError
 
 
 @given(correctness_cases(graded=False))
@@ -60,3 +61,10 @@ def test_predictions_and_correctness_agree(case):
         sig.coc_band(y_true, y_proba), sig.coc_band_from_correctness(*cases), strict=True
     ):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_a_level_of_one_is_refused(level):
+    """Its interval reaches from 0 to 1 wherever one stands, and was NaN."""
+    with pytest.raises(ParameterError, match="confidence_level"):
+        sig.coc_band_from_correctness([1, 0], [0.1, 0.2], confidence_level=level)

@@ -12,7 +12,8 @@ import expertload as el
 from expertload import significance as sig
 from expertload._cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
-from expertload.significance._influence import aucoc_influence, linearise
+from expertload.significance._influence import influence_of_cases, linearise, linearise_cases
+from expertload.tally import Tally
 
 
 def calibrated(rng, n):
@@ -45,24 +46,39 @@ POPULATIONS = [calibrated, overconfident, in_ten_steps, uninformative]
 # ------------------------------------------------------------------ the influence function
 
 
+def influence(correct, confidence, weight=None):
+    cases = Cases(correct, confidence, weight)
+    return influence_of_cases(cases, Tally.from_cases(cases))
+
+
 @given(correctness_cases(min_size=2))
 def test_influence_is_the_derivative(cases):
     """Mix in a little more of one case and see how fast the area moves."""
     correct, confidence = cases
     n, step = len(correct), 1e-6
-    value, influence = aucoc_influence(Cases(correct, confidence, None))
+    value, moves = influence(correct, confidence)
     assert value == pytest.approx(el.aucoc_score_from_correctness(correct, confidence), abs=1e-12)
     for i in range(n):
         weight = np.full(n, (1 - step) / n)
         weight[i] += step
         moved = el.aucoc_score_from_correctness(correct, confidence, sample_weight=weight)
-        assert influence[i] == pytest.approx((moved - value) / step, abs=2e-3)
+        assert moves[i] == pytest.approx((moved - value) / step, abs=2e-3)
 
 
 @given(correctness_cases(min_size=2))
 def test_influence_has_mean_zero(cases):
-    _, influence = aucoc_influence(Cases(*cases, None))
-    assert influence.mean() == pytest.approx(0, abs=1e-12)
+    _, moves = influence(*cases)
+    assert moves.mean() == pytest.approx(0, abs=1e-12)
+
+
+@given(correctness_cases(min_size=2, graded=False))
+def test_the_tally_tells_as_much_as_the_cases(cases):
+    """Right-or-wrong cases that count alike: added up by row, or each by itself."""
+    correct, confidence = cases[0] == 1, cases[1]
+    counted = Cases(correct, confidence, None)
+    by_row = linearise_cases(counted, Tally.from_cases(counted))
+    by_case = linearise(*influence(correct, confidence), None)
+    assert by_row == pytest.approx(by_case, rel=1e-9, abs=1e-12)
 
 
 def test_standard_error_is_close_to_the_jackknife():

@@ -115,7 +115,7 @@ def evaluate(
                 method=method,
             ),
         )
-    comparisons = _compare({called: found for called, (_, found) in models.items()})
+    comparisons = _compare(models)
     if as_json:
         typer.echo(json.dumps(_to_dict(models, comparisons), indent=2, allow_nan=False))
     else:
@@ -142,10 +142,12 @@ def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
     print_comparisons(screen, comparisons)
 
 
-def _compare(models: dict[str, Evaluation]) -> dict[str, Comparison]:
+def _compare(models: Models) -> dict[str, Comparison]:
     """Compare each model with the first, on the same cases."""
-    first, *others = models
-    return {f"{other} minus {first}": models[other].compare(models[first]) for other in others}
+    from expertload.evaluation import compare_evaluations
+
+    found = compare_evaluations({called: each for called, (_, each) in models.items()})
+    return {f"{other} minus {first}": each for (other, first), each in found.items()}
 
 
 def _write_report(models: Models, out: Path, title: str) -> None:

@@ -79,6 +79,9 @@ def _numbers(found: Evaluation) -> Table:
         if found.calibration.brier_loss is not None:
             log_loss = f"log loss {found.calibration.log_loss:.4f}"
             grid.add_row("Brier score", f"{found.calibration.brier_loss:.4f}", log_loss)
+        if found.calibration.n_impossible:
+            zeros = "true classes of probability 0; log loss counts the smallest number instead"
+            grid.add_row("", str(found.calibration.n_impossible), zeros)
     return grid
 
 

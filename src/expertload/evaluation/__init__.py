@@ -3,13 +3,14 @@
 from expertload.evaluation._groups import GroupEvaluation
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
 from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
-from expertload.evaluation.evaluation import Evaluation
+from expertload.evaluation.evaluation import Evaluation, compare_evaluations
 
 __all__ = [
     "Calibration",
     "ConfidenceHistogram",
     "Evaluation",
     "GroupEvaluation",
+    "compare_evaluations",
     "evaluate_from_correctness",
     "evaluate_predictions",
 ]

@@ -7,17 +7,19 @@ The worst come first: those whose automatic decisions are least often right.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from expertload._cases import Cases
-from expertload._typing import AnyArray, ArrayLike
+from expertload._typing import AnyArray, ArrayLike, IntArray
 from expertload._validation import name_groups
-from expertload.curve import aucoc_score_from_correctness
-from expertload.evaluation._parts import effective_size, rate_interval
-from expertload.operating_point import OperatingPoint, at_threshold_from_correctness
+from expertload.curve import area_of_cases
+from expertload.evaluation._parts import rate_interval
 from expertload.significance import Interval
+from expertload.significance._influence import effective_size
 
 __all__ = ["GroupEvaluation", "evaluate_groups"]
 
@@ -62,50 +64,56 @@ class GroupEvaluation:
 
 
 def evaluate_groups(
-    cases: Cases, groups: ArrayLike | None, point: OperatingPoint, level: float, caller: str
+    cases: Cases, groups: ArrayLike | None, threshold: float, level: float, caller: str
 ) -> tuple[GroupEvaluation, ...]:
     """Evaluate each group at one threshold, worst first."""
     if groups is None:
         return ()
     names, member = np.unique(name_groups(groups, len(cases.correct), caller), return_inverse=True)
-    order = np.argsort(member, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(member))[:-1])
+    parts = split_cases(cases, member, len(names))
     found = [
-        _group(str(name), _pick(cases, part), point, level)
+        _group(str(name), part, threshold, level)
         for name, part in zip(names, parts, strict=True)
-        if cases.weight is None or cases.weight[part].any()
+        if len(part.correct)
     ]
     return tuple(sorted(found, key=_how_bad))
 
 
-def _pick(cases: Cases, rows: AnyArray) -> Cases:
+def split_cases(cases: Cases, member: IntArray, n_groups: int) -> Iterator[Cases]:
+    """Yield the cases of each group; those of weight zero are in none."""
+    # Sorting small numbers is counting them, which takes no longer than to read them.
+    small = member.astype(np.min_scalar_type(n_groups))
+    if cases.weight is not None:
+        small[cases.weight == 0] = n_groups
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(small, minlength=n_groups))[:n_groups]
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield take(cases, order[start:end])
+
+
+def take(cases: Cases, rows: AnyArray) -> Cases:
+    """Return some of the cases."""
     weight = None if cases.weight is None else cases.weight[rows]
     return Cases(cases.correct[rows], cases.confidence[rows], weight)
 
 
-def _group(name: str, cases: Cases, point: OperatingPoint, level: float) -> GroupEvaluation:
-    here = at_threshold_from_correctness(
-        *cases[:2], threshold=point.threshold, sample_weight=cases.weight
-    )
-    present = np.ones(len(cases.correct), bool) if cases.weight is None else cases.weight > 0
-    accepted = present & (cases.confidence >= point.threshold)
-    rate = float(np.average(cases.correct, weights=cases.weight))
+def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEvaluation:
+    accepted = cases.confidence >= threshold
     return GroupEvaluation(
         name=name,
-        n_cases=int(present.sum()),
-        accuracy=rate_interval(rate, _size(cases, present), level),
-        aucoc=aucoc_score_from_correctness(*cases[:2], sample_weight=cases.weight),
-        expert_load=here.expert_load,
-        accepted_accuracy=None
-        if here.accuracy is None
-        else rate_interval(here.accuracy, _size(cases, accepted), level),
-        n_accepted=int(accepted.sum()),
+        n_cases=len(accepted),
+        accuracy=_accuracy(cases, level),
+        aucoc=area_of_cases(cases, "exact", "evaluate"),
+        expert_load=float(np.average(~accepted, weights=cases.weight)),
+        accepted_accuracy=_accuracy(take(cases, accepted), level) if accepted.any() else None,
+        n_accepted=int(np.count_nonzero(accepted)),
     )
 
 
-def _size(cases: Cases, rows: AnyArray) -> float:
-    weight = None if cases.weight is None else cases.weight[rows]
-    return effective_size(weight, int(rows.sum()))
+def _accuracy(cases: Cases, level: float) -> Interval:
+    """Return the accuracy as `OperatingPoint` computes it: one minus the share of errors."""
+    wrong = float(np.average(1 - cases.correct.astype(np.float64), weights=cases.weight))
+    return rate_interval(1 - wrong, effective_size(cases.weight, len(cases.correct)), level)
 
 
 def _how_bad(group: GroupEvaluation) -> tuple[float, float]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Cases
 from expertload._typing import FloatArray
 from expertload.significance import Interval
 from expertload.significance.band import wilson
+from expertload.tally import Tally
 
-__all__ = ["Calibration", "ConfidenceHistogram", "effective_size", "histogram", "rate_interval"]
+__all__ = ["Calibration", "ConfidenceHistogram", "histogram", "rate_interval"]
 
 N_BINS = 20
 
@@ -30,12 +30,16 @@ class Calibration:
         The largest summed gap between confidence and correctness.
     brier_loss, log_loss : float or None
         Proper scores of the probabilities; None where only confidences are known.
+    n_impossible : int
+        Cases whose true class was given a probability of zero. The log loss, which would be
+        infinite, counts the smallest number instead; see `expertload.metrics.log_loss`.
     """
 
     expected_error: float
     kolmogorov_smirnov_error: float
     brier_loss: float | None = None
     log_loss: float | None = None
+    n_impossible: int = 0
 
 
 class ConfidenceHistogram(NamedTuple):
@@ -54,30 +58,27 @@ class ConfidenceHistogram(NamedTuple):
     wrong: FloatArray
 
 
-def histogram(cases: Cases) -> ConfidenceHistogram:
+def histogram(table: Tally) -> ConfidenceHistogram:
     """Count right and wrong cases by confidence."""
-    confidence = cases.confidence.astype(np.float64, copy=False)
-    weight = np.ones(len(confidence)) if cases.weight is None else cases.weight
-    edges = _edges(confidence)
-    right, _ = np.histogram(confidence, edges, weights=weight * cases.correct)
-    wrong, _ = np.histogram(confidence, edges, weights=weight * (1.0 - cases.correct))
+    edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
+    # The rows of a tally ascend, so that each bin is a stretch of them.
+    ends = np.searchsorted(table.confidence, edges[1:-1])
+    start = np.concatenate(([0], ends))
+    right, wrong = (
+        np.diff(np.concatenate(([0.0], np.cumsum(values)))[np.append(start, len(values))])
+        for values in (table.correct, table.errors)
+    )
     return ConfidenceHistogram(edges, right, wrong)
 
 
-def _edges(confidence: FloatArray) -> FloatArray:
+def _edges(low: float, high: float) -> FloatArray:
     """Round ends for probabilities, from the lowest one in use; the range of the data if not."""
-    low, high = float(confidence.min()), float(confidence.max())
     if low >= 0 and high <= 1:
         start = min(math.floor(low * 10), 9) / 10
         return np.linspace(start, 1.0, N_BINS + 1)
     if high == low:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, N_BINS + 1)
-
-
-def effective_size(weight: FloatArray | None, n: int) -> float:
-    """Kish's number of equally weighted cases that would tell as much."""
-    return float(n) if weight is None else float(weight.sum() ** 2 / (weight @ weight))
 
 
 def rate_interval(rate: float, n: float, level: float) -> Interval:

@@ -6,26 +6,24 @@ target on these cases is shown, and it is said plainly that it promises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
+from expertload._cases import Cases
 from expertload.display._style import percent
 from expertload.operating_point import CertifiedPoint, OperatingPoint
+from expertload.operating_point._procedure import certify_tally
+from expertload.operating_point.certification import read_request
 from expertload.operating_point.certified import CONDITIONS, Method
+from expertload.operating_point.choosing import point_for_target
+from expertload.operating_point.origin import Origin
 from expertload.operating_point.point import digits, quantity
+from expertload.tally import Tally
 
-__all__ = ["Settled", "Source", "settle_point"]
+__all__ = ["Settled", "settle_point"]
 
 NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
 NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
-
-
-class Source(NamedTuple):
-    """How to get a point from the cases at hand."""
-
-    certify: Callable[..., CertifiedPoint]
-    choose: Callable[..., OperatingPoint]
-    is_weighted: bool
 
 
 class Settled(NamedTuple):
@@ -37,14 +35,18 @@ class Settled(NamedTuple):
     conditions: str
 
 
-def settle_point(source: Source, target: float, level: float, method: Method) -> Settled:
+def settle_point(
+    table: Tally, cases: Cases, origin: Origin, target: float, level: float, method: Method
+) -> Settled:
     """Return the point for a target accuracy."""
-    if source.is_weighted or not 0 < target < 1:
-        why = NOT_COUNTED if source.is_weighted else NO_TARGET
-        return _described(source, target, None, why)
-    certified = source.certify(target_accuracy=target, confidence_level=level, method=method)
+    if cases.weight is not None or not 0 < target < 1:
+        why = NO_TARGET if cases.weight is None else NOT_COUNTED
+        return _described(point_for_target(table, target, origin), None, target, why, cases)
+    request = read_request(target, level, method, "selective", None, None, "evaluate")
+    certified = replace(certify_tally(table, request, graded=cases.is_graded), origin=origin)
     if not certified.is_certified:
-        return _described(source, target, certified, certified.guarantee)
+        point = point_for_target(table, target, origin)
+        return _described(point, certified, target, certified.guarantee, cases)
     return Settled(certified, certified, _promise(certified), CONDITIONS)
 
 
@@ -58,16 +60,19 @@ def _promise(point: CertifiedPoint) -> str:
 
 
 def _described(
-    source: Source, target: float, certification: CertifiedPoint | None, why: str
+    point: OperatingPoint,
+    certification: CertifiedPoint | None,
+    target: float,
+    why: str,
+    cases: Cases,
 ) -> Settled:
-    point = source.choose(target_accuracy=target)
     refusal = f"No threshold can be promised to reach {percent(target)} accuracy on new cases"
     if point.accuracy is None:
         return Settled(point, certification, f"{refusal}, and none does on these.", why)
     seen = (
         f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
         f"right in {percent(point.accuracy)} of decisions, with "
-        f"{_seen(point, is_weighted=source.is_weighted)} left to experts."
+        f"{_seen(point, is_weighted=cases.weight is not None)} left to experts."
     )
     return Settled(point, certification, seen, why)
 

@@ -1,37 +1,34 @@
-"""From predictions to an `Evaluation`, in one call."""
+"""From predictions to an `Evaluation`: validated once, tallied once, hashed once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Cases, check_correctness_cases, check_predictions, with_confidence
+from expertload._cases import (
+    Cases,
+    Predictions,
+    check_correctness_cases,
+    check_named_predictions,
+    with_confidence,
+)
 from expertload._typing import ArrayLike, IntArray
 from expertload._validation import check_enough_cases, check_fraction, check_targets
-from expertload.curve import coc_curve_from_correctness, load_at_accuracy_from_correctness
 from expertload.evaluation._groups import evaluate_groups
-from expertload.evaluation._parts import Calibration, effective_size, histogram, rate_interval
-from expertload.evaluation._point import Source, settle_point
+from expertload.evaluation._parts import Calibration, histogram, rate_interval
+from expertload.evaluation._point import settle_point
 from expertload.evaluation.evaluation import Evaluation
-from expertload.metrics import (
-    ReliabilityCurve,
-    brier_loss,
-    expected_calibration_error_from_correctness,
-    kolmogorov_smirnov_error_from_correctness,
-    log_loss,
-    reliability_curve_from_correctness,
-)
-from expertload.operating_point import (
-    certify,
-    certify_from_correctness,
-    choose,
-    choose_from_correctness,
-)
+from expertload.metrics import ReliabilityCurve
+from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
+from expertload.metrics.proper import brier_of, count_impossible, log_loss_of
 from expertload.operating_point.certified import Method
-from expertload.significance import aucoc_interval_from_correctness, coc_band_from_correctness
+from expertload.operating_point.origin import Origin, origin_of, ranked_by
+from expertload.significance._influence import effective_size
+from expertload.significance.band import band_of_tally
+from expertload.significance.closed_form import interval_of_tally
+from expertload.tally import Tally
 
 __all__ = ["evaluate_from_correctness", "evaluate_predictions"]
 
@@ -84,31 +81,20 @@ def evaluate_predictions(
     0.9634 (95 % interval 0.9533 to 0.9714)
     """
     caller = "evaluate_predictions"
-    predictions = check_predictions(y_true, y_proba, sample_weight, labels, caller)
+    request = _read_request(target_accuracy, confidence_level, method, groups, caller)
+    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     top, cases = with_confidence(predictions, confidence, caller)
-    scores = {
-        "brier_loss": brier_loss(*predictions[:2], sample_weight=predictions.weight),
-        "log_loss": log_loss(*predictions[:2], sample_weight=predictions.weight),
-    }
-    reliability, calibration = _calibration(top, scores)
-    given: dict[str, Any] = {"confidence": confidence, "labels": labels}
-    source = Source(
-        partial(certify, y_true, y_proba, **given),
-        partial(choose, y_true, y_proba, sample_weight=sample_weight, **given),
-        predictions.weight is not None,
+    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    table = Tally.from_cases(cases)
+    by_probability = table if top is cases else Tally.from_cases(top)
+    subject = _Subject(
+        cases=cases,
+        table=table,
+        origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names),
+        target=predictions.target,
+        diagram=_diagram(by_probability, predictions),
     )
-    return _evaluate(
-        cases,
-        source,
-        predictions.target,
-        groups,
-        target_accuracy,
-        confidence_level,
-        method,
-        reliability,
-        calibration,
-        caller,
-    )
+    return _evaluate(subject, request)
 
 
 def evaluate_from_correctness(
@@ -143,90 +129,92 @@ def evaluate_from_correctness(
     (0.25, 0.75)
     """
     caller = "evaluate_from_correctness"
+    request = _read_request(target_accuracy, confidence_level, method, groups, caller)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    table = Tally.from_cases(cases)
     is_share = cases.confidence.min() >= 0 and cases.confidence.max() <= 1
-    reliability, calibration = _calibration(cases, {}) if is_share else (None, None)
-    source = Source(
-        partial(certify_from_correctness, correct, confidence),
-        partial(choose_from_correctness, correct, confidence, sample_weight=sample_weight),
-        cases.weight is not None,
+    subject = _Subject(
+        cases=cases,
+        table=table,
+        origin=origin_of(cases, ranked_by="given_confidence"),
+        target=None,
+        diagram=_diagram(table, None) if is_share else (None, None),
     )
-    return _evaluate(
-        cases,
-        source,
-        None,
-        groups,
-        target_accuracy,
-        confidence_level,
-        method,
-        reliability,
-        calibration,
-        caller,
-    )
+    return _evaluate(subject, request)
 
 
-def _evaluate(
-    cases: Cases,
-    source: Source,
-    target: IntArray | None,
-    groups: ArrayLike | None,
+# ------------------------------------------------------------------ from what is validated
+
+
+class _Request(NamedTuple):
+    """What is asked for, validated."""
+
+    targets: Sequence[float]
+    level: float
+    method: Method
+    groups: ArrayLike | None
+    caller: str
+
+
+class _Subject(NamedTuple):
+    """What an evaluation is of: the cases, and all that is made of them once."""
+
+    cases: Cases
+    table: Tally
+    origin: Origin
+    target: IntArray | None
+    diagram: tuple[ReliabilityCurve | None, Calibration | None]
+
+
+def _read_request(
     target_accuracy: float | Sequence[float],
     confidence_level: float,
     method: Method,
-    reliability: ReliabilityCurve | None,
-    calibration: Calibration | None,
+    groups: ArrayLike | None,
     caller: str,
-) -> Evaluation:
+) -> _Request:
     targets = check_targets(target_accuracy, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
-    correct, confidence, weight = cases
-    n_effective = effective_size(weight, len(correct))
-    rate = float(np.average(correct, weights=weight))
-    settled = settle_point(source, targets[0], level, method)
+    return _Request(targets, level, method, groups, caller)
+
+
+def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
+    cases, table, origin, target, (reliability, calibration) = subject
+    targets, level, method, groups, caller = request
+    settled = settle_point(table, cases, origin, targets[0], level, method)
+    rate = float(table.correct.sum() / table.total)
     return Evaluation(
-        n_cases=len(correct) if weight is None else int(np.count_nonzero(weight)),
-        accuracy=rate_interval(rate, n_effective, level),
-        aucoc=aucoc_interval_from_correctness(
-            correct, confidence, sample_weight=weight, confidence_level=level
-        ),
-        curve=coc_curve_from_correctness(correct, confidence, sample_weight=weight),
-        band=coc_band_from_correctness(
-            correct, confidence, sample_weight=weight, confidence_level=level
-        ),
-        loads={
-            each: load_at_accuracy_from_correctness(
-                correct, confidence, target_accuracy=each, sample_weight=weight
-            )
-            for each in sorted({*targets, *USUAL_TARGETS})
-        },
+        n_cases=len(cases.correct) if cases.weight is None else int(np.count_nonzero(cases.weight)),
+        accuracy=rate_interval(rate, effective_size(cases.weight, len(cases.correct)), level),
+        aucoc=interval_of_tally(table, cases, level),
+        curve=table.curve(),
+        band=band_of_tally(table, cases, level),
+        loads={t: table.load_at_accuracy(t) for t in sorted({*targets, *USUAL_TARGETS})},
         calibration=calibration,
         reliability=reliability,
-        histogram=histogram(cases),
+        histogram=histogram(table),
         operating_point=settled.point,
         target_accuracy=targets[0],
         certification=settled.certification,
         guarantee=settled.guarantee,
         conditions=settled.conditions,
-        groups=evaluate_groups(cases, groups, settled.point, level, caller),
-        is_weighted=weight is not None,
+        groups=evaluate_groups(cases, groups, settled.point.threshold, level, caller),
+        is_weighted=cases.weight is not None,
         confidence_level=level,
         cases=cases,
+        table=table,
         target=target,
     )
 
 
-def _calibration(cases: Cases, scores: dict[str, float]) -> tuple[ReliabilityCurve, Calibration]:
-    correct, confidence, weight = cases
-    return (
-        reliability_curve_from_correctness(correct, confidence, sample_weight=weight),
-        Calibration(
-            expected_error=expected_calibration_error_from_correctness(
-                correct, confidence, sample_weight=weight
-            ),
-            kolmogorov_smirnov_error=kolmogorov_smirnov_error_from_correctness(
-                correct, confidence, sample_weight=weight
-            ),
-            **scores,
-        ),
+def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:
+    """Return the reliability diagram and the errors; proper scores where predictions are known."""
+    bins = bins_of_tally(table)
+    return bins, Calibration(
+        expected_error=expected_error(bins),
+        kolmogorov_smirnov_error=largest_drift(table),
+        brier_loss=None if predictions is None else brier_of(predictions),
+        log_loss=None if predictions is None else log_loss_of(predictions),
+        n_impossible=0 if predictions is None else count_impossible(predictions),
     )

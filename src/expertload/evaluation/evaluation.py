@@ -12,16 +12,18 @@ from expertload._typing import IntArray
 from expertload.curve import COCCurve
 from expertload.evaluation._groups import GroupEvaluation
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
+from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
 from expertload.operating_point import CertifiedPoint, OperatingPoint
 from expertload.significance import (
     COCBand,
     Comparison,
     Interval,
-    aucoc_paired_test_from_correctness,
 )
+from expertload.significance.models import Pair, Pairs, compare_cases
+from expertload.tally import Tally
 
-__all__ = ["Evaluation"]
+__all__ = ["Evaluation", "compare_evaluations"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,6 +85,7 @@ class Evaluation:
     is_weighted: bool
     confidence_level: float
     cases: Cases = field(repr=False)
+    table: Tally = field(repr=False)
     target: IntArray | None = field(repr=False)
 
     @property
@@ -112,15 +115,24 @@ class Evaluation:
         >>> print(f"{a.compare(b).difference:.3f}")
         0.432
         """
-        check_same_cases(self.cases, other.cases, self.target, other.target, "compare")
-        return aucoc_paired_test_from_correctness(
-            self.cases.correct,
-            self.cases.confidence,
-            other.cases.correct,
-            other.cases.confidence,
-            confidence_level=self.confidence_level,
-            sample_weight=self.cases.weight,
-        )
+        (found,) = compare_evaluations({"this": self, "other": other}, pairs="all").values()
+        return found
+
+    def saw_same_cases(self, other: Evaluation) -> bool:
+        """Whether another model was evaluated on the same cases, as far as one can tell.
+
+        Examples
+        --------
+        >>> from expertload.evaluation import evaluate_from_correctness
+        >>> a = evaluate_from_correctness([0, 1, 0], [0.4, 0.5, 0.6])
+        >>> a.saw_same_cases(evaluate_from_correctness([0, 1], [0.4, 0.5]))
+        False
+        """
+        try:
+            check_same_cases(self.cases, other.cases, self.target, other.target, "compare")
+        except ShapeError:
+            return False
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """Return every number but the curve's, ready for JSON.
@@ -161,6 +173,47 @@ class Evaluation:
             self.conditions,
         ]
         return "\n".join(lines)
+
+
+def compare_evaluations(
+    models: Mapping[str, Evaluation], *, pairs: Pairs = "first"
+) -> dict[Pair, Comparison]:
+    """Test which models differ in AUCOC, evaluated on the same cases in the same order.
+
+    Parameters
+    ----------
+    models : mapping from str to Evaluation
+        The evaluations by the names of the models.
+    pairs : {"first", "all"}, default="first"
+        Compare each of the others with the first, or every two.
+
+    Returns
+    -------
+    dict from (str, str) to Comparison
+        For the pair ``(a, b)``, AUCOC of a minus that of b, with p-values raw and adjusted for the
+        number of pairs; see `expertload.significance.compare_models`.
+
+    Examples
+    --------
+    >>> from expertload.evaluation import compare_evaluations, evaluate_from_correctness
+    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
+    >>> models = {
+    ...     "old": evaluate_from_correctness([1, 0, 1, 1, 0], confidence),
+    ...     "new": evaluate_from_correctness([0, 1, 0, 1, 1], confidence),
+    ... }
+    >>> print(f"{compare_evaluations(models)['new', 'old'].difference:.3f}")
+    0.432
+    """
+    first, *others = models.values()
+    for other in others:
+        check_same_cases(first.cases, other.cases, first.target, other.target, "compare")
+    return compare_cases(
+        {name: found.cases for name, found in models.items()},
+        pairs,
+        first.confidence_level,
+        "compare",
+        tallies={name: found.table for name, found in models.items()},
+    )
 
 
 def _load(load: float) -> str:

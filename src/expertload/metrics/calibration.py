@@ -91,7 +91,7 @@ def reliability_curve(
     """
     caller = "reliability_curve"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return _bins(Tally.from_cases(cases), n_bins, strategy, caller)
+    return bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller)
 
 
 def reliability_curve_from_correctness(
@@ -124,7 +124,7 @@ def reliability_curve_from_correctness(
     """
     caller = "reliability_curve_from_correctness"
     table = _unit_tally(correct, confidence, sample_weight, caller)
-    return _bins(table, n_bins, strategy, caller)
+    return bins_of_tally(table, n_bins, strategy, caller)
 
 
 def expected_calibration_error(
@@ -159,7 +159,7 @@ def expected_calibration_error(
     """
     caller = "expected_calibration_error"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return _expected_error(_bins(Tally.from_cases(cases), n_bins, strategy, caller))
+    return expected_error(bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller))
 
 
 def expected_calibration_error_from_correctness(
@@ -196,7 +196,7 @@ def expected_calibration_error_from_correctness(
     """
     caller = "expected_calibration_error_from_correctness"
     table = _unit_tally(correct, confidence, sample_weight, caller)
-    return _expected_error(_bins(table, n_bins, strategy, caller))
+    return expected_error(bins_of_tally(table, n_bins, strategy, caller))
 
 
 def maximum_calibration_error(
@@ -229,7 +229,7 @@ def maximum_calibration_error(
     """
     caller = "maximum_calibration_error"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    bins = _bins(Tally.from_cases(cases), n_bins, strategy, caller)
+    bins = bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
 
@@ -264,14 +264,10 @@ def classwise_calibration_error(
     """
     caller = "classwise_calibration_error"
     target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, caller)
-    errors = [
-        _expected_error(
-            _bins(
-                Tally.from_cases(Cases(target == k, proba[:, k], weight)), n_bins, strategy, caller
-            )
-        )
-        for k in range(proba.shape[1])
-    ]
+    tables = (
+        Tally.from_cases(Cases(target == k, proba[:, k], weight)) for k in range(proba.shape[1])
+    )
+    errors = [expected_error(bins_of_tally(table, n_bins, strategy, caller)) for table in tables]
     return float(np.mean(errors))
 
 
@@ -307,7 +303,7 @@ def kolmogorov_smirnov_error(
     """
     caller = "kolmogorov_smirnov_error"
     cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return _largest_drift(Tally.from_cases(cases))
+    return largest_drift(Tally.from_cases(cases))
 
 
 def kolmogorov_smirnov_error_from_correctness(
@@ -334,7 +330,7 @@ def kolmogorov_smirnov_error_from_correctness(
     0.13
     """
     caller = "kolmogorov_smirnov_error_from_correctness"
-    return _largest_drift(_unit_tally(correct, confidence, sample_weight, caller))
+    return largest_drift(_unit_tally(correct, confidence, sample_weight, caller))
 
 
 # ------------------------------------------------------------------ the cumulated difference
@@ -348,16 +344,21 @@ def _unit_tally(
     return Tally.from_cases(cases)
 
 
-def _expected_error(bins: ReliabilityCurve) -> float:
+def expected_error(bins: ReliabilityCurve) -> float:
+    """Return the mean gap over bins."""
     return float(bins.share @ np.abs(bins.accuracy - bins.confidence))
 
 
-def _largest_drift(table: Tally) -> float:
+def largest_drift(table: Tally) -> float:
+    """Return the Kolmogorov-Smirnov error of a tally."""
     drift = np.cumsum(table.correct - table.confidence * table.weight)
     return float(np.abs(drift).max() / table.total)
 
 
-def _bins(table: Tally, n_bins: int, strategy: str, caller: str) -> ReliabilityCurve:
+def bins_of_tally(
+    table: Tally, n_bins: int = 15, strategy: str = "mass", caller: str = "reliability_curve"
+) -> ReliabilityCurve:
+    """Return the mean confidence and correctness of a tally, bin by bin."""
     check_count(n_bins, "n_bins", caller)
     check_option(strategy, ("mass", "width"), "strategy", caller)
     confidence_sum = table.confidence.astype(np.float64) * table.weight

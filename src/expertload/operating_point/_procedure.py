@@ -29,7 +29,7 @@ from expertload.operating_point.ladder import (
 from expertload.operating_point.starts import grant, plan_starts
 from expertload.tally import Tally
 
-__all__ = ["Request", "certify_cases"]
+__all__ = ["Request", "certify_cases", "certify_tally"]
 
 # How many thresholds the Bonferroni method tests of its own accord.
 N_BONFERRONI_STEPS = 20
@@ -47,8 +47,12 @@ class Request(NamedTuple):
 
 
 def certify_cases(cases: Cases, request: Request) -> CertifiedPoint:
+    """Tally the cases, run the tests and report."""
+    return certify_tally(Tally.from_cases(cases), request, graded=cases.is_graded)
+
+
+def certify_tally(table: Tally, request: Request, *, graded: bool) -> CertifiedPoint:
     """Run the tests and report."""
-    table, graded = Tally.from_cases(cases), cases.correct.dtype != np.bool_
     ladder = run_tests(table, request, graded=graded)
     passed = np.flatnonzero(ladder.passed)
     if len(passed):

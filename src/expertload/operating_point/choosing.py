@@ -175,7 +175,7 @@ def at_threshold(
     caller = "at_threshold"
     cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
-    return _at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
+    return point_at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
 
 
 def at_threshold_from_correctness(
@@ -208,7 +208,7 @@ def at_threshold_from_correctness(
     caller = "at_threshold_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     origin = origin_of(cases, ranked_by="given_confidence")
-    return _at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
+    return point_at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
 
 
 # ------------------------------------------------------------------ reading the table
@@ -240,9 +240,16 @@ def _options(table: Tally) -> _Options:
     )
 
 
-def _at_threshold(table: Tally, threshold: float, origin: Origin) -> OperatingPoint:
+def point_at_threshold(table: Tally, threshold: float, origin: Origin) -> OperatingPoint:
+    """Return the point at a threshold."""
     point = _options(table).point(int(np.searchsorted(table.confidence, threshold, side="left")))
     return replace(point, threshold=threshold, origin=origin)
+
+
+def point_for_target(table: Tally, target: float, origin: Origin) -> OperatingPoint:
+    """Return the point of smallest load that reaches a target accuracy."""
+    options = _options(table)
+    return replace(options.point(_first_to_reach(options, target)), origin=origin)
 
 
 def _choose(
@@ -255,10 +262,10 @@ def _choose(
     caller: str,
 ) -> OperatingPoint:
     check_one_criterion(caller, target_accuracy, load_budget, error_cost, review_cost)
-    options = _options(table)
     if target_accuracy is not None:
         target = check_fraction(target_accuracy, "target_accuracy", caller)
-        return options.point(_first_to_reach(options, target))
+        return point_for_target(table, target, Origin())
+    options = _options(table)
     if load_budget is not None:
         budget = check_fraction(load_budget, "load_budget", caller)
         return options.point(_most_accurate_within(options, budget))

@@ -11,9 +11,9 @@ from expertload._typing import FloatArray
 from expertload.display._style import percent
 from expertload.display._vertices import along_curve
 from expertload.evaluation import Evaluation, GroupEvaluation
-from expertload.evaluation._parts import effective_size
 from expertload.report._scale import Frame, Tick, round_ticks
 from expertload.report._stops import Stops
+from expertload.significance._influence import effective_size
 from expertload.significance.band import wilson
 
 __all__ = [

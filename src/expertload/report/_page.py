@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from expertload.display._style import percent
-from expertload.evaluation import Evaluation, GroupEvaluation
+from expertload.evaluation import Evaluation, GroupEvaluation, compare_evaluations
 from expertload.report import _charts as charts
-from expertload.report._comparison import compare_with_first
 from expertload.report._scale import Frame
 from expertload.report._stops import Mark, Stops, find_stops
 from expertload.significance import Comparison
@@ -65,12 +64,19 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
     evaluations = list(models.values())
     stops = [find_stops(evaluation) for evaluation in evaluations]
     frame = charts.coc_frame(evaluations, stops)
-    comparisons = compare_with_first(evaluations)
+    comparisons = compare_with_first(models)
     parts = [
-        _part(i, name, models[name], stops[i], frame, comparisons[i])
+        _part(i, name, models[name], stops[i], frame, comparisons.get(name))
         for i, name in enumerate(models)
     ]
     return parts, frame
+
+
+def compare_with_first(models: Mapping[str, Evaluation]) -> dict[str, Comparison]:
+    """Return each model's AUCOC minus the first's, of those evaluated on the same cases."""
+    first = next(iter(models.values()))
+    same = {name: found for name, found in models.items() if found.saw_same_cases(first)}
+    return {name: found for (name, _), found in compare_evaluations(same).items()}
 
 
 def _part(

@@ -15,7 +15,6 @@ import numpy as np
 from expertload._typing import FloatArray, IntArray
 from expertload.display._style import percent
 from expertload.evaluation import Evaluation
-from expertload.tally import Tally
 
 __all__ = ["Mark", "Stops", "find_stops"]
 
@@ -67,7 +66,7 @@ def _plain(value: float) -> float | int:
 
 def find_stops(evaluation: Evaluation) -> Stops:
     """Return the thresholds for one model."""
-    table, curve, band = Tally.from_cases(evaluation.cases), evaluation.curve, evaluation.band
+    table, curve, band = evaluation.table, evaluation.curve, evaluation.band
     at_point = int(np.searchsorted(curve.thresholds, evaluation.operating_point.threshold))
     targets = [(t, _row_of_load(curve.expert_load, load)) for t, load in evaluation.loads.items()]
     rows = _spread(curve.expert_load, [at_point, *(row for _, row in targets)])

@@ -1,4 +1,4 @@
-"""How sure one can be: intervals, bands, and tests between two models on the same cases."""
+"""How sure one can be: intervals, bands, and tests between models on the same cases."""
 
 from expertload.significance._results import Comparison, Interval
 from expertload.significance.band import COCBand, coc_band, coc_band_from_correctness
@@ -12,6 +12,7 @@ from expertload.significance.closed_form import (
     aucoc_paired_test,
     aucoc_paired_test_from_correctness,
 )
+from expertload.significance.models import compare_models, compare_models_from_correctness
 from expertload.significance.permutation import (
     PermutationResult,
     permutation_test,
@@ -31,6 +32,8 @@ __all__ = [
     "bootstrap_interval_from_correctness",
     "coc_band",
     "coc_band_from_correctness",
+    "compare_models",
+    "compare_models_from_correctness",
     "permutation_test",
     "permutation_test_from_correctness",
 ]

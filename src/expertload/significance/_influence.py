@@ -12,6 +12,10 @@ with c_g the mean correctness of row g, p_g its share of the weight, F_h the sha
 and including row h, dQ_g the weight of row g in the area, and q_h = -ln(1 - F_h) the slope of Q.
 The last row has no row above it, so both sums end one row before.
 
+So the influence is linear in the correctness of the case, and both coefficients depend on its row
+alone (`RowInfluence`): of cases that are right or wrong and count alike, the tally tells the
+variance, and no case is looked at again.
+
 The values have mean zero, and the area's sampling error is that of their mean. Their tails are
 heavy (the topmost errors weigh most), so a few cases can carry the variance; the quantiles used
 are those of Student's t with as many degrees of freedom as match the variance of the variance.
@@ -30,7 +34,14 @@ from expertload._cases import Cases
 from expertload._typing import FloatArray
 from expertload.tally import Tally, cumulative_from_top
 
-__all__ = ["Linearised", "aucoc_influence", "linearise"]
+__all__ = [
+    "Linearised",
+    "RowInfluence",
+    "effective_size",
+    "influence_of_cases",
+    "linearise",
+    "linearise_cases",
+]
 
 
 class Linearised(NamedTuple):
@@ -52,35 +63,82 @@ class Linearised(NamedTuple):
         return float(2 * stdtr(self.degrees_of_freedom, -ratio))
 
 
-def aucoc_influence(cases: Cases) -> tuple[float, FloatArray]:
+class RowInfluence(NamedTuple):
+    """The exact AUCOC of a tally, and the influence of a case in each row on it.
+
+    It is ``wrong`` for a case that is wrong, ``wrong + gain`` for one that is right, and between
+    the two in proportion to its grade.
+    """
+
+    area: float
+    wrong: FloatArray
+    gain: FloatArray
+
+    @classmethod
+    def from_tally(cls, table: Tally) -> RowInfluence:
+        """Return what the formula at the top of this module says of each row."""
+        grade, remaining = table.grade, table.remaining
+        mass = np.diff(delegated_mass(remaining, table.total, "exact"))
+        steps = (grade[:-1] - grade[1:]) * -np.log(remaining[1:-1])
+        shift = np.append(cumulative_from_top(steps), 0.0)
+        shift -= (1 - remaining[1:-1]) @ steps
+        gain = mass * table.total / table.weight
+        return cls(float(grade @ mass), shift - grade * gain, gain)
+
+
+def influence_of_cases(cases: Cases, table: Tally) -> tuple[float, FloatArray]:
     """Return the exact AUCOC and the influence of each case on it."""
-    table = Tally.from_cases(cases)
+    area, wrong, gain = RowInfluence.from_tally(table)
     row = np.searchsorted(table.confidence, cases.confidence)
     row = np.minimum(row, len(table.confidence) - 1)  # cases of weight zero may lie above all rows
-    grade, remaining = table.grade, table.remaining
-    mass = np.diff(delegated_mass(remaining, table.total, "exact"))
-    steps = (grade[:-1] - grade[1:]) * -np.log(remaining[1:-1])
-    own = (cases.correct - grade[row]) * (mass * table.total / table.weight)[row]
-    shift = np.append(cumulative_from_top(steps), 0.0)[row]
-    return float(grade @ mass), own + shift - (1 - remaining[1:-1]) @ steps
+    return area, wrong[row] + cases.correct * gain[row]
+
+
+def linearise_cases(cases: Cases, table: Tally) -> Linearised:
+    """Return the exact AUCOC of cases with its standard error."""
+    if not cases.is_counted:
+        return linearise(*influence_of_cases(cases, table), cases.weight)
+    area, wrong, gain = RowInfluence.from_tally(table)
+    influence = np.concatenate((wrong, wrong + gain))
+    return _linearise(area, influence / table.total, np.concatenate((table.errors, table.correct)))
 
 
 def linearise(value: float, influence: FloatArray, weight: FloatArray | None) -> Linearised:
-    """Turn influences into a standard error, with the degrees of freedom that it deserves."""
-    n = len(influence)
-    share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
-    effective_n = 1 / float(share @ share)
-    squares = (share * influence) ** 2
-    variance = float(squares.sum()) * effective_n / max(effective_n - 1, 1e-300)
-    return Linearised(value, math.sqrt(variance), _degrees_of_freedom(squares, effective_n))
+    """Turn the influence of each case into a standard error."""
+    if weight is None:
+        return _linearise(value, influence / len(influence), np.ones(len(influence)))
+    present = weight > 0
+    part = (weight[present] / weight.sum()) * influence[present]
+    return _linearise(value, part, np.ones(len(part)), effective_size(weight, len(weight)))
 
 
-def _degrees_of_freedom(squares: FloatArray, effective_n: float) -> float:
+def effective_size(weight: FloatArray | None, n: int) -> float:
+    """Kish's number of equally weighted cases that would tell as much."""
+    if weight is None:
+        return float(n)
+    relative = weight / weight.max()
+    return float(relative.sum() ** 2 / (relative @ relative))
+
+
+def _linearise(
+    value: float, part: FloatArray, count: FloatArray, effective_n: float | None = None
+) -> Linearised:
+    """Return the standard error of a sum of parts, each of which occurs `count` times."""
+    n = float(count.sum())
+    size = n if effective_n is None else effective_n
+    squares = part**2
+    total = float(count @ squares)
+    variance = total * size / max(size - 1, 1e-300)
+    return Linearised(value, math.sqrt(variance), _degrees_of_freedom(squares, count, total, size))
+
+
+def _degrees_of_freedom(
+    squares: FloatArray, count: FloatArray, total: float, effective_n: float
+) -> float:
     """Satterthwaite's match of a chi-squared to the sum of the squares given."""
-    total = float(squares.sum())
     largest = max(effective_n - 1, 1.0)
     if total == 0:
         return largest
     squares = squares / total  # scale first: squares of squares of tiny values underflow
-    spread = float(squares @ squares) - 1 / len(squares)
+    spread = float(count @ squares**2) - 1 / float(count.sum())
     return min(largest, max(1.0, 2 / spread)) if spread > 0 else largest

@@ -46,6 +46,11 @@ class Comparison:
         The first model's number minus the second's.
     p_value : float
         Two-sided: how often a difference as large arises where there is none.
+    adjusted_p_value : float
+        The same where `n_comparisons` are made at once, by Holm's procedure: the chance that any
+        of them finds a difference where there is none stays below the level.
+    n_comparisons : int
+        How many comparisons this one was made with, itself included.
     low, high : float
         Ends of the confidence interval around the difference.
     confidence_level : float
@@ -56,13 +61,17 @@ class Comparison:
 
     difference: float
     p_value: float
+    adjusted_p_value: float
+    n_comparisons: int
     low: float
     high: float
     confidence_level: float
     standard_error: float
 
     def __str__(self) -> str:
+        adjusted = f" ({self.adjusted_p_value:.2g} adjusted for {self.n_comparisons} comparisons)"
         return (
             f"difference {self.difference:.4f} ({100 * self.confidence_level:g} % interval "
             f"{self.low:.4f} to {self.high:.4f}), p = {self.p_value:.2g}"
+            f"{adjusted if self.n_comparisons > 1 else ''}"
         )

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload.tally import Tally, cumulative_from_top
+from expertload.tally import Tally
 
 __all__ = ["COCBand", "coc_band", "coc_band_from_correctness"]
 
@@ -70,7 +70,8 @@ def coc_band(
     """
     caller = "coc_band"
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _band(cases, check_fraction(confidence_level, "confidence_level", caller))
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    return band_of_tally(Tally.from_cases(cases), cases, level)
 
 
 def coc_band_from_correctness(
@@ -102,25 +103,32 @@ def coc_band_from_correctness(
     """
     caller = "coc_band_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _band(cases, check_fraction(confidence_level, "confidence_level", caller))
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    return band_of_tally(Tally.from_cases(cases), cases, level)
 
 
-def _band(cases: Cases, level: float) -> COCBand:
-    table = Tally.from_cases(cases)
+def band_of_tally(table: Tally, cases: Cases, level: float) -> COCBand:
+    """Return the band of cases that are tallied already."""
     curve = table.curve()
-    accepted = table.accepted
-    n = accepted if cases.weight is None else accepted**2 / _squared_weight(cases, curve.thresholds)
+    n = table.accepted if cases.weight is None else _effective_sizes(table, cases)
     low, high = wilson(curve.accuracy, n, level)
     return COCBand(curve.expert_load, low, high, curve.thresholds)
 
 
-def _squared_weight(cases: Cases, thresholds: FloatArray) -> FloatArray:
-    """The sum of squared weights accepted at each threshold: Kish's effective sample size."""
-    weight = np.zeros(0) if cases.weight is None else cases.weight
-    present = weight > 0
-    row = np.searchsorted(thresholds, cases.confidence[present])
-    squares = np.bincount(row, weights=weight[present] ** 2, minlength=len(thresholds))
-    return cumulative_from_top(squares.astype(np.float64, copy=False))
+def _effective_sizes(table: Tally, cases: Cases) -> FloatArray:
+    """Return Kish's effective number of cases accepted at each threshold.
+
+    The root of a sum of squares is taken as a length, by `hypot`, in which the squares of very
+    small weights do not vanish.
+    """
+    weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
+    present = np.flatnonzero(weight > 0)
+    row = np.searchsorted(table.confidence, cases.confidence[present])
+    order = np.argsort(row, kind="stable")
+    start = np.searchsorted(row[order], np.arange(len(table.confidence)))
+    rows = np.hypot.reduceat(weight[present][order], start)
+    length: FloatArray = np.hypot.accumulate(rows[::-1])[::-1]
+    return (table.accepted / length) ** 2
 
 
 def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from scipy.special import expit, logit, xlogy
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_enough_cases, check_fraction, check_same_length
-from expertload.significance._influence import Linearised, aucoc_influence, linearise
+from expertload.significance._influence import Linearised, effective_size, linearise_cases
 from expertload.significance._results import Comparison, Interval
+from expertload.significance.models import compare_cases
+from expertload.tally import Tally
 
 __all__ = [
     "aucoc_interval",
@@ -190,14 +191,12 @@ def aucoc_paired_test_from_correctness(
 # ------------------------------------------------------------------ computation
 
 
-def _interval(cases: Cases, confidence_level: float, caller: str) -> Interval:
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
-    value, influence = aucoc_influence(cases)
-    estimate = linearise(value, influence, cases.weight)
+def interval_of_tally(table: Tally, cases: Cases, level: float) -> Interval:
+    """Return AUCOC with its interval, of cases that are tallied already."""
+    estimate = linearise_cases(cases, table)
     low, high = _bounds(cases, estimate, level)
     return Interval(
-        estimate=value,
+        estimate=estimate.value,
         low=low,
         high=high,
         confidence_level=level,
@@ -205,39 +204,32 @@ def _interval(cases: Cases, confidence_level: float, caller: str) -> Interval:
     )
 
 
+def _interval(cases: Cases, confidence_level: float, caller: str) -> Interval:
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    return interval_of_tally(Tally.from_cases(cases), cases, level)
+
+
 def _bounds(cases: Cases, estimate: Linearised, level: float) -> tuple[float, float]:
-    present = cases.correct if cases.weight is None else cases.correct[cases.weight > 0]
-    if (present == 1).all():
+    # An area of 0 or 1 has all cases wrong or right, or all but such as weigh next to nothing.
+    if estimate.value >= 1:
         worst = _one_sided_rate(cases, level)
         return 1 - worst + float(xlogy(worst, worst)), 1.0
-    if (present == 0).all():
+    if estimate.value <= 0:
         best = _one_sided_rate(cases, level)
         return 0.0, best - float(xlogy(best, best))
     reach = estimate.quantile(level) * estimate.standard_error
     # Differentiate the log-odds at the estimate, which lies strictly inside (0, 1) here.
-    centre, slope = logit(estimate.value), 1 / (estimate.value * (1 - estimate.value))
-    return float(expit(centre - slope * reach)), float(expit(centre + slope * reach))
+    centre, reach = logit(estimate.value), reach / (estimate.value * (1 - estimate.value))
+    return float(expit(centre - reach)), float(expit(centre + reach))
 
 
 def _one_sided_rate(cases: Cases, level: float) -> float:
     """The largest rate of the other kind that showing none of it in n cases leaves credible."""
-    weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
-    effective_n = float(weight.sum() ** 2 / (weight @ weight))
+    effective_n = effective_size(cases.weight, len(cases.correct))
     return -math.expm1(math.log((1 - level) / 2) / effective_n)
 
 
 def _paired_test(a: Cases, b: Cases, confidence_level: float, caller: str) -> Comparison:
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_enough_cases(a.weight, len(a.correct), 2, caller)
-    value_a, influence_a = aucoc_influence(a)
-    value_b, influence_b = aucoc_influence(b)
-    estimate = linearise(value_a - value_b, influence_a - influence_b, a.weight)
-    reach = estimate.quantile(level) * estimate.standard_error
-    return Comparison(
-        difference=estimate.value,
-        p_value=estimate.p_value(),
-        low=estimate.value - reach,
-        high=estimate.value + reach,
-        confidence_level=level,
-        standard_error=estimate.standard_error,
-    )
+    (found,) = compare_cases({"a": a, "b": b}, "all", confidence_level, caller).values()
+    return found

@@ -247,6 +247,8 @@ def mean_difference(differences: Sequence[float], *, confidence_level: float = 0
     return Comparison(
         difference=mean,
         p_value=p_value,
+        adjusted_p_value=p_value,
+        n_comparisons=1,
         low=mean - reach,
         high=mean + reach,
         confidence_level=confidence_level,
