@@ -24,6 +24,10 @@
     ├── DataNotFoundError (FileNotFoundError)  a data set that is not on this machine
     ├── DownloadError (OSError)      a download that could not be completed
     ├── RunInUseError (OSError)      a run's folder that another process trains in
+    ├── DeskError
+    │   ├── DeskInUseError (OSError)       a desk's folder that another server has open
+    │   ├── DeskUnavailableError (OSError) a desk or a database that does not answer
+    │   └── DeskRefusedError               what the desk does not do, and why
     ├── TrainingDivergedError (ArithmeticError)  a loss that is no longer a number
     └── MissingExtraError (ImportError)
 
@@ -36,6 +40,10 @@ __all__ = [
     "DataNotFoundError",
     "DataTypeError",
     "DecisionOrderError",
+    "DeskError",
+    "DeskInUseError",
+    "DeskRefusedError",
+    "DeskUnavailableError",
     "DownloadError",
     "EmptyInputError",
     "ExpertLoadError",
@@ -152,3 +160,31 @@ class TrainingDivergedError(ExpertLoadError, ArithmeticError):
 
 class MissingExtraError(ExpertLoadError, ImportError):
     """An optional dependency is not installed; the message names the pip command."""
+
+
+class DeskError(ExpertLoadError):
+    """Something about the desk; the message says what, and what to do."""
+
+
+class DeskInUseError(DeskError, OSError):
+    """Another server has the desk's folder open."""
+
+
+class DeskUnavailableError(DeskError, OSError):
+    """The desk or its database does not answer; nothing was decided."""
+
+
+class DeskRefusedError(DeskError):
+    """The desk does not do what was asked.
+
+    Attributes
+    ----------
+    code : str
+        What kind of refusal it is, in one word that programs can rely on.
+    said, hint : str
+        What was got, and what to do about it.
+    """
+
+    def __init__(self, code: str, said: str, hint: str = "") -> None:
+        super().__init__(f"{said} Hint: {hint}" if hint else said)
+        self.code, self.said, self.hint = code, said, hint

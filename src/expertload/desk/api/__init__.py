@@ -1,0 +1,5 @@
+"""The JSON interface, under `/api`."""
+
+from expertload.desk.api._app import create_app
+
+__all__ = ["create_app"]

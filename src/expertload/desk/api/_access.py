@@ -1,0 +1,32 @@
+"""Who sends a request: bearer tokens alone, so that no site can borrow a browser's session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request
+
+from expertload.desk.desk import Desk
+from expertload.desk.people import Principal, Role, find_token, require
+
+__all__ = ["desk_of", "needs"]
+
+
+def desk_of(request: Request) -> Desk:
+    """Return the desk that an app serves."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
+    """Return a dependency: somebody with one of these roles, or a refusal."""
+
+    async def somebody(request: Request) -> Principal:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        principal = None
+        if scheme.lower() == "bearer" and token.strip():
+            principal = await desk_of(request).aread(find_token, token.strip())
+        return require(principal, *roles)
+
+    somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route
+    return somebody

@@ -1,0 +1,72 @@
+"""Errors as programs and people read them: a code, a sentence, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from expertload.exceptions import DeskRefusedError, DeskUnavailableError
+
+__all__ = ["ErrorBody", "error_body", "install_errors"]
+
+STATUS = {
+    "unauthorized": 401,
+    "forbidden": 403,
+    "not_found": 404,
+    "no_such_lease": 404,
+    "conflict": 409,
+    "cannot_undo": 409,
+    "too_large": 413,
+    "wrong_media_type": 415,
+}
+CODES = {404: "not_found", 405: "wrong_method", 413: "too_large", 415: "wrong_media_type"}
+
+ErrorBody = dict[str, dict[str, str]]
+
+
+def error_body(code: str, message: str, hint: str = "") -> ErrorBody:
+    """Return the one form of every error."""
+    return {"error": {"code": code, "message": message, "hint": hint}}
+
+
+def install_errors(app: FastAPI) -> None:
+    """Answer every error of an app in that form."""
+    app.add_exception_handler(DeskRefusedError, _refused)
+    app.add_exception_handler(DeskUnavailableError, _unavailable)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _refused(_: Request, error: Any) -> JSONResponse:
+    body = error_body(error.code, error.said, error.hint)
+    headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
+    return JSONResponse(body, STATUS.get(error.code, 422), headers)
+
+
+async def _unavailable(_: Request, error: Any) -> JSONResponse:
+    hint = "treat the case as delegated, and send the same request again."
+    body = error_body("unavailable", "The desk's database does not answer.", hint)
+    return JSONResponse(body, 503, {"Retry-After": "1"})
+
+
+async def _invalid(_: Request, error: Any) -> JSONResponse:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first.get("loc", ())[1:]) or "the request"
+    return JSONResponse(error_body("invalid", f"{where}: {first.get('msg')}."), 422)
+
+
+async def _http(_: Request, error: Any) -> JSONResponse:
+    code = CODES.get(error.status_code, "http_error")
+    return JSONResponse(
+        error_body(code, str(error.detail)), error.status_code, getattr(error, "headers", None)
+    )
+
+
+async def _unexpected(_: Request, error: Any) -> JSONResponse:
+    body = error_body("internal", "Something went wrong inside the desk; nothing was decided.")
+    return JSONResponse(body, 500)

@@ -1,0 +1,177 @@
+"""The desk: a database, a project and a clock, and one way to run anything on them.
+
+What the desk can do is a function whose first argument is a `Transaction`: `claim`, `answer`,
+`receive` and so on. `Desk.write` runs one of them with its events and counters in one commit;
+`Desk.read` runs one that only looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, insert, select
+
+from expertload.desk.settings import Rules
+from expertload.desk.store import Database, Transaction, open_database
+from expertload.desk.store._tables import projects
+
+__all__ = ["Desk"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Desk:
+    """One project on one database.
+
+    Parameters
+    ----------
+    database : Database
+        Open, with its tables up to date.
+    project : str
+        Made with the given rules if it is not there.
+    rules : Rules, optional
+        For a new project.
+    clock : callable, optional
+        Returns microseconds since 1970.
+    secret : bytes, optional
+        For a new project: what the quality sample is drawn with. Random by default.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        project: str = "main",
+        rules: Rules | None = None,
+        clock: Callable[[], int] | None = None,
+        secret: bytes | None = None,
+    ) -> None:
+        self.database = database
+        self.project = project
+        self.clock = clock or _wall_clock
+        self._actor: int | None = None
+        if not database.read(lambda c: _exists(c, project)):
+            new = (rules or Rules(), secret or secrets.token_bytes(32))
+            database.write(lambda c: self._make(c, *new), alone=True)
+
+    @classmethod
+    def open(cls, where: str | os.PathLike[str], *, serving: bool = False, **options: Any) -> Desk:
+        """Open the desk of a folder or of a ``postgresql://`` address."""
+        return cls(open_database(where, serving=serving), **options)
+
+    def acting(self, user: int) -> Desk:
+        """Return the same desk, on which this user acts: events say so."""
+        same = copy.copy(self)
+        same._actor = user
+        return same
+
+    def _make(self, connection: Connection, rules: Rules, secret: bytes) -> None:
+        if _exists(connection, self.project):
+            return
+        row = {
+            "name": self.project,
+            "secret": secret,
+            "rules": rules.model_dump_json(),
+            "sampling_rate": rules.quality_rate,
+            "created": self.clock(),
+        }
+        connection.execute(insert(projects).values(**row))
+        transaction = self._transaction(connection)
+        transaction.event("project.made").note(projects, transaction.project.id, row)
+        transaction.finish()
+
+    # ------------------------------------------------------------------ running
+
+    def write(
+        self,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run work in one transaction, and wait for its commit."""
+        return self.submit(work, *args, **kwargs).result()
+
+    def submit(
+        self,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Future[T]:
+        """Run work in one transaction; the future is settled after its commit."""
+        return self.database.submit(lambda c: self._written(c, work, *args, **kwargs))
+
+    async def awrite(
+        self,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run work in one transaction, from asynchronous code."""
+        return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
+
+    def read(
+        self,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run work that only looks."""
+        return self.database.read(lambda c: work(self._transaction(c), *args, **kwargs))
+
+    async def aread(
+        self,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run work that only looks, from asynchronous code."""
+        future = self.database.submit_read(lambda c: work(self._transaction(c), *args, **kwargs))
+        return await asyncio.wrap_future(future)
+
+    def _written(
+        self,
+        connection: Connection,
+        work: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        transaction = self._transaction(connection)
+        result = work(transaction, *args, **kwargs)
+        transaction.finish()
+        return result
+
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(
+            self.database,
+            connection,
+            project=self.project,
+            now=self.clock(),
+            actor=self._actor,
+        )
+
+    def close(self) -> None:
+        """Finish what waits to be written, and let the database go."""
+        self.database.close()
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _exists(connection: Connection, project: str) -> bool:
+    found = connection.execute(select(projects.c.id).where(projects.c.name == project)).first()
+    return found is not None
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,55 @@
+"""What a team decides about its desk: how much is checked, how long a lease lasts, when to stop."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["Rules"]
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Rules(BaseModel):
+    """The rules of a project; kept in its row, and every change of them is an event.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        What readers may answer; where empty, the classes of the active policy.
+    quality_rate : float
+        Share of cases that are read blind whatever the policy says of them: the sample that the
+        promise is watched with.
+    raised_rate : float
+        The share after a first warning, until a policy is activated anew.
+    second_share : float
+        Share of cases that a second reader sees although nothing is in dispute. Without it, only
+        disagreements would be looked at twice, which flatters.
+    alarm_level : float
+        Probability of ever withdrawing a policy that keeps its promise.
+    strict : bool
+        Decide automatically only while the promise is confirmed.
+    lease_seconds, undo_seconds, skip_rest_seconds, due_seconds : int
+        How long a reader holds a case; how long an answer can be taken back; for how long a
+        skipped case is not offered to the same reader; when a case is due that did not say.
+
+    Examples
+    --------
+    >>> from expertload.desk.settings import Rules
+    >>> Rules(quality_rate=0.1).lease_seconds
+    900
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    classes: tuple[str, ...] = ()
+    quality_rate: Share = 0.05
+    raised_rate: Share = 0.2
+    second_share: Share = 0.1
+    alarm_level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    strict: bool = False
+    lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
+    undo_seconds: Annotated[int, Field(ge=0, le=3_600)] = 10
+    skip_rest_seconds: Annotated[int, Field(ge=0, le=604_800)] = 1_800
+    due_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 86_400

@@ -1,0 +1,19 @@
+"""The desk's memory: tables written once, SQLite in a folder or PostgreSQL for a team."""
+
+from expertload.desk.store._database import Database, WantsExclusive
+from expertload.desk.store._opening import open_database
+from expertload.desk.store._postgres import PostgresDatabase
+from expertload.desk.store._sqlite import SqliteDatabase
+from expertload.desk.store._transaction import AnyRow, Event, Project, Transaction
+
+__all__ = [
+    "AnyRow",
+    "Database",
+    "Event",
+    "PostgresDatabase",
+    "Project",
+    "SqliteDatabase",
+    "Transaction",
+    "WantsExclusive",
+    "open_database",
+]

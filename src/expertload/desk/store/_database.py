@@ -1,0 +1,107 @@
+"""What both databases can do: read, write in one transaction, hand out ids, be copied."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Table
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from expertload.exceptions import DeskUnavailableError
+
+__all__ = ["Database", "WantsExclusive"]
+
+T = TypeVar("T")
+READERS = 8
+
+
+class WantsExclusive(Exception):  # noqa: N818 - not an error: a request to begin again
+    """Raised by work that must run alone: it is rolled back and begun again so."""
+
+
+class Database(ABC):
+    """A database and the two ways to use it."""
+
+    engine: Engine
+
+    def __init__(self) -> None:
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="desk-reader")
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What to call it in a sentence, without a password."""
+
+    @abstractmethod
+    def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
+        """Run work in a transaction; the future is settled after the commit.
+
+        Work that is done `alone` sees every earlier transaction, and no other runs beside it.
+        """
+
+    @abstractmethod
+    def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
+        """Return ids for rows about to be inserted in this transaction, ascending."""
+
+    @abstractmethod
+    def migrate(self) -> None:
+        """Bring the tables up to date; what was there is copied first."""
+
+    def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
+        """Run work in a transaction and wait for its commit."""
+        return self.submit(work, alone=alone).result()
+
+    def submit_read(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Run work that only reads, in a thread of the readers'."""
+        return self._readers.submit(self.read, work)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work that only reads, on one snapshot."""
+        try:
+            with self.engine.connect() as connection:
+                return work(connection)
+        except DBAPIError as error:
+            raise self.said(error) from error
+
+    def said(self, error: DBAPIError) -> Exception:
+        """Word what a database that does not answer means; other errors are passed on."""
+        lost = error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
+        if not lost:
+            return error
+        return DeskUnavailableError(
+            f"{self.name} does not answer ({_first_line(error)}). Nothing was decided. "
+            "Hint: send the same request again."
+        )
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._readers.shutdown()
+        self.engine.dispose()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _first_line(error: DBAPIError) -> str:
+    lines = str(error.orig).strip().splitlines()
+    return lines[0] if lines else type(error.orig).__name__
+
+
+def is_postgres(where: str | os.PathLike[str]) -> bool:
+    """Whether a place is a PostgreSQL address and not a folder."""
+    return str(where).startswith(("postgresql://", "postgres://", "postgresql+psycopg://"))
+
+
+def settled(future: Future[Any], work: Callable[[], Any]) -> None:
+    """Run work into a future."""
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)

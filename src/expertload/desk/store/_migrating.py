@@ -1,0 +1,71 @@
+"""From any released schema to this one, forward only, after a copy of what was there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, text
+
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["current_revision", "newest_revision", "upgrade"]
+
+SCRIPTS = Path(__file__).with_name("_migrations")
+LOCK = 5_403_117_921
+
+
+def upgrade(engine: Engine, *, before: Callable[[str], None]) -> None:
+    """Run every migration that is missing, in one transaction.
+
+    Parameters
+    ----------
+    engine : Engine
+        The database.
+    before : callable
+        Called with the revision found, before anything is changed; makes the copy.
+    """
+    with engine.connect() as connection:
+        found = current_revision(connection)
+    _check_known(found)
+    if found == newest_revision():
+        return
+    if found is not None:
+        before(found)
+    with engine.execution_options(desk_writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":  # servers that start together take turns
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def current_revision(connection: Connection) -> str | None:
+    """Return the revision of a database, None of an empty one."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest_revision() -> str | None:
+    """Return the revision that this version of the package works with."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _check_known(found: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if found is not None and found not in known:
+        raise DeskRefusedError(
+            "newer_schema",
+            f"This database was made by a newer version of expertload (its schema is {found}).",
+            "install that version; schemas are never taken back.",
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

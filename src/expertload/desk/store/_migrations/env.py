@@ -1,0 +1,9 @@
+"""What alembic runs: the migrations, on the connection it was given."""
+
+from alembic import context
+
+from expertload.desk.store._tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+with context.begin_transaction():
+    context.run_migrations()

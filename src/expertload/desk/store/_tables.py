@@ -1,0 +1,396 @@
+"""Every table of a desk, written once for SQLite and PostgreSQL.
+
+Times are whole microseconds since 1970: they compare, sort and hash the same everywhere. What is
+only ever added (answers, decisions, events, seals) is guarded by triggers, so that not even a
+mistake in this package can change it. Columns marked with `secret` never reach an event: what is
+large or private is there by its digest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    text,
+)
+
+__all__ = ["APPEND_ONLY", "metadata"]
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite counts rows only under the name INTEGER; PostgreSQL needs the wide kind.
+Id = BigInteger().with_variant(Integer(), "sqlite")
+SECRET: dict[str, Any] = {"secret": True}
+
+
+def _id() -> Column[int]:
+    return Column("id", Id, primary_key=True)
+
+
+def _to(name: str, table: str, **options: Any) -> Column[int]:
+    return Column(name, Id, ForeignKey(f"{table}.id"), **options)
+
+
+projects = Table(
+    "projects",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("secret", LargeBinary, nullable=False, info=SECRET),
+    Column("rules", Text, nullable=False),
+    Column("sampling_rate", Float, nullable=False),
+    Column("created", BigInteger, nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("password", Text, info=SECRET),
+    Column("created", BigInteger, nullable=False),
+    Column("disabled", BigInteger),
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    _id(),
+    _to("user_id", "users", nullable=False),
+    _to("project_id", "projects", nullable=False),
+    Column("role", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+)
+Index(
+    "uq_memberships_current",
+    memberships.c.user_id,
+    memberships.c.project_id,
+    memberships.c.role,
+    unique=True,
+    sqlite_where=text("ended IS NULL"),
+    postgresql_where=text("ended IS NULL"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    _id(),
+    _to("user_id", "users", nullable=False, index=True),
+    Column("digest", Text, nullable=False, unique=True, info=SECRET),
+    Column("kind", Text, nullable=False),  # a browser's session, or a one-time link
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    _id(),
+    _to("user_id", "users", nullable=False),
+    _to("project_id", "projects", nullable=False),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("digest", Text, nullable=False, unique=True, info=SECRET),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("revoked", BigInteger),
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    Column("state", Text, nullable=False),
+    Column("document", Text, nullable=False, info=SECRET),
+    Column("sha256", Text, nullable=False),
+    Column("source", Text, nullable=False),  # uploaded or recertified
+    Column("created", BigInteger, nullable=False),
+    Column("activated", BigInteger),
+    Column("withdrawn", BigInteger),
+    Column("reason", Text),
+)
+Index(
+    "uq_policies_active",
+    policies.c.project_id,
+    unique=True,
+    sqlite_where=text("state = 'active'"),
+    postgresql_where=text("state = 'active'"),
+)
+
+cases = Table(
+    "cases",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    Column("key", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("model", Text),
+    Column("group_name", Text),
+    Column("cluster", Text),
+    Column("predicted", Text),
+    Column("confidence", Float),
+    Column("probabilities", Text, info=SECRET),
+    Column("accepted", Boolean, nullable=False),  # whether the policy would decide it alone
+    Column("cause", Text, nullable=False),  # why it went where it went
+    _to("policy_id", "policies"),
+    Column("draw", Float, nullable=False),  # u: recomputes from the secret and the key
+    Column("rate", Float, nullable=False),  # q: blind labels are wanted iff u < q
+    Column("audit", Text),  # of an accepted case in the sample: open, right or wrong
+    Column("received", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    UniqueConstraint("project_id", "key"),
+)
+Index("ix_cases_policy_received", cases.c.policy_id, cases.c.received)
+_AUDITED = text("audit IS NOT NULL")
+Index(
+    "ix_cases_audited",
+    cases.c.policy_id,
+    cases.c.id,
+    cases.c.audit,
+    sqlite_where=_AUDITED,
+    postgresql_where=_AUDITED,
+)
+Index("ix_cases_received", cases.c.project_id, cases.c.received)
+
+bodies = Table(
+    "bodies",
+    metadata,
+    Column("id", Id, ForeignKey("cases.id"), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False, info=SECRET),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    _id(),
+    _to("case_id", "cases", nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("label", Text),
+    _to("policy_id", "policies"),
+    Column("reading_id", Id),  # whose answer it rests on
+    Column("made", BigInteger, nullable=False),
+    _to("supersedes", "decisions", unique=True),
+    UniqueConstraint("case_id", "version"),
+)
+Index("ix_decisions_policy_made", decisions.c.policy_id, decisions.c.made)
+
+readings = Table(
+    "readings",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    _to("case_id", "cases", nullable=False),
+    Column("root", Id, nullable=False),  # the first reading of its round; its own id if it is that
+    Column("why", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    _to("barred", "users"),  # the first reader, who may not read the case again
+    _to("reader", "users"),
+    Column("lease", Text, unique=True, info=SECRET),
+    Column("leased", BigInteger),
+    Column("until", BigInteger),
+    Column("created", BigInteger, nullable=False),
+    Column("finished", BigInteger),
+    Column("answer_id", Id),  # the answer that counts; answers point back
+)
+_WAITING = text("state = 'waiting'")
+_LEASED = text("state = 'leased'")
+Index(
+    "ix_readings_waiting",
+    readings.c.project_id,
+    readings.c.due,
+    readings.c.id,
+    readings.c.why,
+    readings.c.barred,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
+Index(
+    "ix_readings_leased",
+    readings.c.project_id,
+    readings.c.until,
+    sqlite_where=_LEASED,
+    postgresql_where=_LEASED,
+)
+Index(
+    "uq_readings_lease_a_reader",
+    readings.c.reader,
+    unique=True,
+    sqlite_where=_LEASED,
+    postgresql_where=_LEASED,
+)
+Index("ix_readings_case", readings.c.case_id, readings.c.reader)
+
+answers = Table(
+    "answers",
+    metadata,
+    _id(),
+    _to("reading_id", "readings", nullable=False, index=True),
+    _to("case_id", "cases", nullable=False, index=True),
+    _to("reader", "users", nullable=False),
+    Column("label", Text, nullable=False),
+    Column("submission", Text, nullable=False),
+    Column("standing", Text, nullable=False),  # counted or late
+    Column("seconds", Float),
+    Column("given", BigInteger, nullable=False),
+    UniqueConstraint("reader", "submission"),
+)
+
+skips = Table(
+    "skips",
+    metadata,
+    _id(),
+    _to("reading_id", "readings", nullable=False),
+    _to("reader", "users", nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("skipped", BigInteger, nullable=False),
+)
+Index("ix_skips_reading_reader", skips.c.reading_id, skips.c.reader, skips.c.skipped)
+
+monitors = Table(
+    "monitors",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    _to("policy_id", "policies", nullable=False, unique=True),
+    Column("state", Text, nullable=False),
+    Column("evidence", Float, nullable=False),
+    Column("audited", Integer, nullable=False),
+    Column("errors", Integer, nullable=False),
+    Column("open", Integer, nullable=False),
+    Column("bound", Float),
+    Column("memory", Text, nullable=False),
+    Column("alarmed", BigInteger),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("slot", Integer, primary_key=True),  # spread, lest senders wait for one row
+    Column("value", BigInteger, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("actor", Id),
+    Column("case_id", Id),
+    Column("changes", Text, nullable=False),
+)
+Index("ix_events_case", events.c.case_id)
+
+seals = Table(
+    "seals",
+    metadata,
+    _id(),
+    Column("first_event", Id, nullable=False),
+    Column("last_event", Id, nullable=False),
+    Column("n_events", Integer, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("sealed", BigInteger, nullable=False),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", LargeBinary, nullable=False, info=SECRET),
+    Column("created", BigInteger, nullable=False),
+    Column("ended", BigInteger),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    _id(),
+    _to("project_id", "projects", nullable=False),
+    _to("webhook_id", "webhooks", nullable=False),
+    Column("kind", Text, nullable=False),
+    _to("case_id", "cases"),
+    Column("payload", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try", BigInteger, nullable=False),
+    Column("error", Text),
+    Column("created", BigInteger, nullable=False),
+)
+Index(
+    "ix_outbox_waiting",
+    outbox.c.next_try,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
+
+APPEND_ONLY = ("events", "seals", "answers", "decisions", "skips")
+
+
+def _ddl(statement: str, dialect: str) -> Any:
+    made: Any = DDL
+    return made(statement).execute_if(dialect=dialect)
+
+
+def _guard(table: Table) -> None:
+    """Refuse UPDATE and DELETE in the database itself."""
+    said = f"rows of {table.name} are never changed"
+    for verb in ("UPDATE", "DELETE"):
+        name = f"{table.name}_refuse_{verb.lower()}"
+        on_sqlite = _ddl(
+            f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} "
+            f"BEGIN SELECT RAISE(ABORT, '{said}'); END",
+            "sqlite",
+        )
+        on_postgres = _ddl(
+            f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} "
+            "FOR EACH ROW EXECUTE FUNCTION desk_refuse_change()",
+            "postgresql",
+        )
+        event.listen(table, "after_create", on_sqlite)
+        event.listen(table, "after_create", on_postgres)
+
+
+_REFUSE = _ddl(
+    "CREATE OR REPLACE FUNCTION desk_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ "
+    "BEGIN RAISE EXCEPTION 'rows of %% are never changed', TG_TABLE_NAME; END $$",
+    "postgresql",
+)
+event.listen(metadata, "before_create", _REFUSE)
+for _name in APPEND_ONLY:
+    _guard(metadata.tables[_name])

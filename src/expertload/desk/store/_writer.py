@@ -1,0 +1,99 @@
+"""One thread that writes: waiting requests share one commit, and are answered after it.
+
+SQLite lets one connection write at a time, and a durable commit costs a flush to the disk. So all
+writing is done here: whatever waits when a commit ends goes into the next one together, each in a
+savepoint of its own, and nobody is told of success before the disk has it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from expertload.exceptions import DeskUnavailableError
+
+__all__ = ["Writer"]
+
+Work = Callable[[Connection], Any]
+MOST_IN_A_COMMIT = 256
+
+
+@dataclass(eq=False)
+class _Request:
+    work: Work
+    future: Future[Any] = field(default_factory=Future)
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Takes work, does it in a thread of its own, and answers after the commit."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="desk-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work) -> Future[Any]:
+        """Queue work; its future is settled when the commit is on the disk, or has failed."""
+        request = _Request(work)
+        with self._closing:
+            if self._closed:
+                raise DeskUnavailableError("The desk is shutting down. Hint: try again in a while.")
+            self._waiting.put(request)
+        return request.future
+
+    def close(self) -> None:
+        """Finish what waits, and end the thread."""
+        with self._closing:
+            self._closed = True
+            self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        going_on = True
+        while going_on:
+            first = self._waiting.get()
+            if first is None:
+                return
+            batch = [first]
+            while len(batch) < MOST_IN_A_COMMIT and not self._waiting.empty():
+                following = self._waiting.get()
+                if following is None:
+                    going_on = False
+                    break
+                batch.append(following)
+            self._commit(batch)
+
+    def _commit(self, batch: list[_Request]) -> None:
+        try:
+            with self._engine.begin() as connection:
+                for request in batch:
+                    _attempt(request, connection)
+        except BaseException as error:  # whatever it is, those who wait must hear of it
+            for request in batch:
+                request.future.set_exception(error)
+            return
+        for request in batch:
+            if request.error is not None:
+                request.future.set_exception(request.error)
+            else:
+                request.future.set_result(request.result)
+
+
+def _attempt(request: _Request, connection: Connection) -> None:
+    """Do one request's work in a savepoint; its failure is its own."""
+    try:
+        with connection.begin_nested():
+            request.result = request.work(connection)
+    except Exception as error:
+        request.error = error

@@ -1,0 +1,110 @@
+"""Every test of the desk runs on both databases; PostgreSQL is a cluster made for the session."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("sqlalchemy")
+
+from expertload.desk import Desk, Rules
+from expertload.desk.store import open_database
+from expertload.desk.store._tables import metadata
+from tests.desk.world import Clock, World
+
+
+def _binaries() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    return Path(on_path).parent if on_path else None
+
+
+def _account() -> str | None:
+    """PostgreSQL refuses to run as root: the account to run it under, None for our own."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in ("postgres", "nobody") if name in names)
+
+
+class Cluster:
+    """A PostgreSQL server on a socket in a temporary folder."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self.binaries, self.folder, self.account = binaries, folder, _account()
+        if self.account is not None:
+            shutil.chown(folder, self.account)
+        self._run("initdb", "-D", folder / "data", "-U", "desk", "-A", "trust", "-N", "-E", "UTF8")
+        self.start()
+
+    def _run(self, name, *arguments):
+        subprocess.run(
+            [self.binaries / name, *arguments],
+            check=True,
+            user=self.account,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self.folder)},
+        )
+
+    def start(self):
+        options = f"-k {self.folder} -h '' -c fsync=off -c max_connections=200"
+        log = self.folder / "log"
+        self._run("pg_ctl", "-D", self.folder / "data", "-w", "-l", log, "-o", options, "start")
+
+    def stop(self):
+        self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", "immediate", "stop")
+
+    def address(self, name: str) -> str:
+        return f"postgresql://desk@/{name}?host={self.folder}"
+
+    def sql(self, statement: str, database: str = "postgres") -> None:
+        self._run("psql", "-h", self.folder, "-U", "desk", "-d", database, "-q", "-c", statement)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    pytest.importorskip("psycopg")
+    binaries = _binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")
+    folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
+    folder.chmod(0o755)
+    made = Cluster(binaries, folder)
+    made.sql("CREATE DATABASE desk")
+    open_database(made.address("desk")).close()
+    try:
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path):
+    """Where a desk can be opened: a folder, or an address; empty in either case."""
+    if request.param == "sqlite":
+        return tmp_path / "desk"
+    cluster = request.getfixturevalue("cluster")
+    names = ", ".join(table.name for table in metadata.sorted_tables)
+    cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+    return cluster.address("desk")
+
+
+@pytest.fixture
+def world(place):
+    """An open desk with a clock to turn, a policy at hand, and people."""
+    clock = Clock()
+    rules = Rules(quality_rate=0.2, second_share=0)
+    with Desk.open(place, rules=rules, clock=clock, secret=b"test") as desk:
+        yield World(desk, clock)
