@@ -14,7 +14,8 @@ from expertload.desk.api._access import desk_of, needs
 from expertload.desk.api._bodies import read_limited
 from expertload.desk.api._errors import error_body
 from expertload.desk.api._gathering import Gathering
-from expertload.desk.intake import MOST_CASES, Outcome, SentCase, read_line, receive
+from expertload.desk.intake import Outcome, SentCase, read_line, receive
+from expertload.desk.intake._case import MOST_CASES
 from expertload.desk.people import Principal
 from expertload.desk.store import Transaction
 from expertload.desk.store._tables import cases, decisions

@@ -1,10 +1,9 @@
 """Who may do what: roles, and tokens for programs."""
 
-from expertload.desk.people._roles import ROLES, Principal, Role, require
+from expertload.desk.people._roles import Principal, Role, require
 from expertload.desk.people._tokens import add_token, find_token, revoke_token
 
 __all__ = [
-    "ROLES",
     "Principal",
     "Role",
     "add_token",

@@ -82,7 +82,7 @@ def _values(transaction: Transaction, policy: AnyRow, monitor: AnyRow) -> dict[s
     capital, before = advance(capital, errors[:settled], np.ones(settled), bets=bets, blocks=None)
     memory = _Capital(
         after=rows[settled - 1].id if settled else kept.after,
-        count=int(capital.count),
+        count=int(capital.n_audits),
         errors=kept.errors + int(errors[:settled].sum()),
         peak=max([kept.peak, *before.tolist()]),
         stakes=[float(stake) for stake in capital.stakes],
@@ -91,7 +91,7 @@ def _values(transaction: Transaction, policy: AnyRow, monitor: AnyRow) -> dict[s
     final, path = advance(capital, rest, np.ones(len(rest)), bets=bets, blocks=None)
     wrong, n_open = memory.errors + int(rest.sum()), sum(row.audit == "open" for row in rows)
     alpha = transaction.project.rules.alarm_level
-    total = int(final.count)
+    total = int(final.n_audits)
     bound = accuracy_lower_bound([wrong + n_open], [total], confidence_level=1 - alpha)
     refuted = monitor.state == "refuted" or max([memory.peak, *path.tolist()]) >= 1 / alpha
     confirmed = total > 0 and float(bound[0]) >= target
