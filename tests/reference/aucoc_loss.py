@@ -16,10 +16,14 @@ def cdf(z):
 
 
 class Kernel:
-    """A Gaussian around each confidence, with its images behind 0 and 1 under reflection."""
+    """A Gaussian around each confidence, with its images behind 0 and 1 under reflection.
 
-    def __init__(self, width, *, reflect=False):
+    Confidences lie between `low` and `high`: 0 and 1, or two infinities in log odds.
+    """
+
+    def __init__(self, width, *, reflect=False, low=0.0, high=1.0):
         self.width = width
+        self.low, self.high = low, high
         # Centre of each copy as (offset, sign): offset + sign * confidence.
         self.copies = [(0, 1), (0, -1), (2, -1)] if reflect else [(0, 1)]
 
@@ -48,10 +52,10 @@ def area_and_gradient(r, value, kernel):
     """(A, dA/dvalue, dA/dr): tau is held fixed, so thresholds move instead."""
     n = len(r)
     thresholds = sorted(r)
-    tau = [sum(kernel.mass(0, x, q) for q in r) / n for x in thresholds]
+    tau = [sum(kernel.mass(kernel.low, x, q) for q in r) / n for x in thresholds]
     rest = [max(1 - t, 1 / (2 * n)) for t in tau]
     curve = [
-        sum(v * kernel.mass(x, 1, q) for q, v in zip(r, value, strict=True)) / n / rest[k]
+        sum(v * kernel.mass(x, kernel.high, q) for q, v in zip(r, value, strict=True)) / n / rest[k]
         for k, x in enumerate(thresholds)
     ]
     expected = [
@@ -69,9 +73,9 @@ def area_and_gradient(r, value, kernel):
         after = tau[k + 1] - tau[k] if k + 1 < n else 0.0
         a = (before + after) / 2 / rest[k]
         for i, (q, v) in enumerate(zip(r, value, strict=True)):
-            by_value[i] += a * kernel.mass(x, 1, q) / n
-            by_r[i] += a * v * kernel.mass_slope(x, 1, q) / n
-            by_r[i] += a * expected[k] * kernel.mass_slope(0, x, q) / n
+            by_value[i] += a * kernel.mass(x, kernel.high, q) / n
+            by_r[i] += a * v * kernel.mass_slope(x, kernel.high, q) / n
+            by_r[i] += a * expected[k] * kernel.mass_slope(kernel.low, x, q) / n
     return area, by_value, by_r
 
 
@@ -104,6 +108,37 @@ def aucoc_loss(logits, target, *, correctness="target_probability", width=None, 
     else:
         area, by_value, by_r = area_and_gradient(r, s, kernel)
     return -math.log(area), through_softmax(p, -by_r / area, -by_value / area, target)
+
+
+def log_odds(logits):
+    """Of the top class against all others, without ever forming a probability near one."""
+    rows = []
+    for row in np.asarray(logits, dtype=float):
+        top = int(row.argmax())
+        others = np.delete(row, top)
+        peak = others.max()
+        rows.append(row[top] - peak - math.log(sum(math.exp(z - peak) for z in others)))
+    return np.array(rows)
+
+
+def aucoc_loss_in_log_odds(logits, target, *, correctness="target_probability", width=None):
+    """(loss, gradient by logits) with confidences smoothed in log odds, which have no ends."""
+    logits = np.asarray(logits, dtype=float)
+    p, odds = softmax(logits), log_odds(logits)
+    kernel = Kernel(scott(odds) if width is None else width, low=-math.inf, high=math.inf)
+    s = p[np.arange(len(p)), target]
+    value = (p.argmax(axis=1) == target).astype(float) if correctness == "hard" else s
+    area, by_value, by_odds = area_and_gradient(odds, value, kernel)
+    by_value = np.zeros_like(by_value) if correctness == "hard" else by_value
+    grad = through_softmax(p, np.zeros_like(s), -by_value / area, target)
+    for i, row in enumerate(p):
+        top = int(row.argmax())
+        rest = np.delete(logits[i], top)
+        others = softmax(rest[None])[0]  # of the classes that are not the top one
+        for j, q in zip((j for j in range(len(row)) if j != top), others, strict=True):
+            grad[i, j] += by_odds[i] / area * q
+        grad[i, top] -= by_odds[i] / area
+    return -math.log(area), grad
 
 
 def upper_bound(logits, target):

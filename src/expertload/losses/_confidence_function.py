@@ -6,10 +6,17 @@ A = dL/d(log r) and B = dL/d(log s), one number a sample each,
 
     dL/dz_j = A [j = top] + B [j = true] - (A + B) p_j
 
+A loss may take the top class's log odds in place of log r, o = z_top - lse(z without z_top). They
+tell confidences apart where r is 1 in floating point. With A = dL/do and q the softmax over the
+other classes (q_top = 0),
+
+    dL/dz_j = A ([j = top] - q_j) + B ([j = true] - p_j)
+
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
-What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample,
-beside the logits, which the caller keeps anyway. The softmax is recomputed from them. Classes are
-the second axis and stay there, so that segmentation maps are neither transposed nor copied.
+What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample (six
+with log odds), beside the logits, which the caller keeps anyway. The softmax is recomputed from
+them. Classes are the second axis and stay there, so that segmentation maps are neither transposed
+nor copied.
 
 A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
 constants, so there is no second derivative.
@@ -36,8 +43,9 @@ __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 class LogConfidences(NamedTuple):
     """What a loss of confidence sees of the logits: arrays with one entry a position.
 
-    `top` and `target` are log-probabilities, in double precision where the device has it;
-    `resolution` is the spacing of numbers near one in the precision they were computed in.
+    `top` and `target` are log-probabilities, in double precision where the device has it; `top`
+    is in log odds where the `Reading` asks for them. `resolution` is the spacing of numbers near
+    one in the precision they were computed in.
     """
 
     top: Array
@@ -48,18 +56,22 @@ class LogConfidences(NamedTuple):
 
 
 class LossAndGradient(NamedTuple):
-    """The value, and its gradient by the two log-probabilities, top above target."""
+    """The value, and its gradient by `top` and `target` of `LogConfidences`, in two rows."""
 
     loss: Array
     gradient: Array
 
 
 class Reading(NamedTuple):
-    """How logits and target are read: which targets to ignore, what to check, on whose behalf."""
+    """How logits and target are read: which targets to ignore, what to check, on whose behalf.
+
+    With `log_odds`, the top class is read in log odds.
+    """
 
     ignore_index: int | None
     check_finite: bool
     caller: str
+    log_odds: bool = False
 
 
 Solver = Callable[[LogConfidences], LossAndGradient]
@@ -78,29 +90,41 @@ def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Sol
 
 
 def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
-    ignore_index, check_finite, caller = reading
+    ignore_index, check_finite, caller, log_odds = reading
     check_inputs(logits, target, caller=caller, check_finite=check_finite)
     keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
     if keep is not None:
         target = target.where(keep, 0)
-    loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve)  # type: ignore[no-untyped-call]
+    loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve, log_odds)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _ConfidenceLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, target: Tensor, keep: Tensor | None, solve: Solver
+        ctx: Any,
+        logits: Tensor,
+        target: Tensor,
+        keep: Tensor | None,
+        solve: Solver,
+        log_odds: bool,
     ) -> Tensor:
         log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
         target = target.unsqueeze(1)
         top = _top_class(log_probability)
         pair = torch.cat((top, target), 1)  # (N, 2, d1, ...)
         log_pair = log_probability.gather(1, pair)
-        log_top, log_target = as_working(log_pair.movedim(1, 0).reshape(2, -1))
+        normaliser = logits.gather(1, top) - log_pair[:, :1]
+        others = _sum_of_others(log_probability, top) if log_odds else None
+        seen = (
+            log_pair
+            if others is None
+            else torch.cat((log_pair[:, :1] - others, log_pair[:, 1:]), 1)
+        )
+        read_top, log_target = as_working(seen.movedim(1, 0).reshape(2, -1))
         solution = solve(
             LogConfidences(
-                log_top,
+                read_top,
                 log_target,
                 lambda: as_working((top == target).flatten()),
                 None if keep is None else as_mask(keep.flatten()),
@@ -109,19 +133,34 @@ class _ConfidenceLoss(torch.autograd.Function):
         )
         gradient = torch.as_tensor(solution.gradient).to(log_pair.dtype)
         gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
-        normaliser = logits.gather(1, top) - log_pair[:, :1]
-        ctx.save_for_backward(logits, normaliser, pair, gradient)
+        ctx.save_for_backward(logits, normaliser, pair, gradient, others)
         return torch.as_tensor(solution.loss, dtype=log_pair.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        logits, normaliser, pair, gradient = ctx.saved_tensors
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
+        logits, normaliser, pair, gradient, others = ctx.saved_tensors
         gradient = gradient * grad_output
-        grad = (logits - normaliser).exp_()
-        grad.mul_(gradient.sum(1, keepdim=True).neg_())
+        log_probability = logits - normaliser
+        if others is None:
+            grad = log_probability.exp_().mul_(gradient.sum(1, keepdim=True).neg_())
+        else:
+            by_odds, by_target = gradient[:, :1], gradient[:, 1:]
+            top = pair[:, :1]
+            grad = log_probability.exp().mul_(by_target.neg())
+            elsewhere = log_probability.sub_(others).scatter_(1, top, -torch.inf).exp_()
+            grad.sub_(elsewhere.mul_(by_odds))
         grad.scatter_add_(1, pair, gradient)
-        return grad.to(logits.dtype), None, None, None
+        return grad.to(logits.dtype), None, None, None, None
+
+
+def _sum_of_others(log_probability: Tensor, top: Tensor) -> Tensor:
+    """Return the logarithm of the probability that is not the top class's, also where it is tiny.
+
+    Without any other class it is the lowest finite number, so that differences stay numbers.
+    """
+    others = log_probability.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
+    return others.clamp(min=torch.finfo(others.dtype).min)
 
 
 def _top_class(log_probability: Tensor) -> Tensor:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from expertload.losses._distributed import GlobalBatch, gather_batch
-from expertload.losses._kde.area import Area, Samples, smoothed_area, tied_area
+from expertload.losses._kde.area import (
+    PROBABILITIES,
+    REAL_LINE,
+    Area,
+    Samples,
+    smoothed_area,
+    tied_area,
+)
 from expertload.losses._kde.bandwidth import kernel_width
 from expertload.losses._kde.choice import choose_sums
 from expertload.losses._kde.host import Array, at_least, namespace, on_host
@@ -97,8 +105,14 @@ def _area(samples: Samples, resolution: float, options: AreaOptions, empty: bool
     area = smoothed_area(
         samples,
         width.value,
-        lambda points: choose_sums(points, options.bandwidth, options.method),
+        partial(
+            choose_sums,
+            bandwidth=options.bandwidth,
+            method=options.method,
+            in_log_odds=options.in_log_odds,
+        ),
         reflect=options.boundary == "reflect",
+        domain=REAL_LINE if options.in_log_odds else PROBABILITIES,
     )
     if width.tied is False:
         return area

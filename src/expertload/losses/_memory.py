@@ -51,7 +51,7 @@ class Memory(nn.Module):
         keep, counted, empty = batch.keep, float(max(len(value), 1)), len(value) == 0
         if keep is not None:
             counted, empty = at_least(1.0 * keep.sum(), 1.0), keep.sum() == 0
-            keep = xp.concatenate((keep, confidence >= 0))  # all of the past counts
+            keep = xp.concatenate((keep, confidence == confidence))  # all of the past counts
         everything = Batch(
             xp.concatenate((batch.confidence, confidence)),
             (xp.concatenate((value, correctness)),),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from expertload._validation import check_minimum, check_option, incompatible_options_error
-from expertload.losses._kde.bandwidth import NARROWEST, RULES
+from expertload.losses._kde.bandwidth import NARROWEST, NARROWEST_IN_LOG_ODDS, RULES
 from expertload.losses._kde.choice import METHODS
 
 __all__ = ["AreaOptions", "checked_options"]
@@ -23,6 +23,12 @@ class AreaOptions:
     method: str = "auto"
     sync_distributed: bool = False
     gradient: str = "both"
+    smoothing: str = "probability"
+
+    @property
+    def in_log_odds(self) -> bool:
+        """Whether confidences are smoothed in log odds; ranks need no smoothing."""
+        return self.smoothing == "log_odds" and self.estimator == "kde"
 
     def describe(self) -> str:
         """Name the options that differ from the defaults."""
@@ -39,6 +45,7 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
         "estimator": ("kde", "rank"),
         "method": METHODS,
         "gradient": ("both", "correctness", "ranking"),
+        "smoothing": ("probability", "log_odds"),
     }
     for name, allowed in choices.items():
         check_option(getattr(options, name), allowed, name, caller)
@@ -46,7 +53,14 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
         check_option(options.bandwidth, (*RULES, "a number"), "bandwidth", caller)
     else:
         hint = "estimator='rank' is the limit of narrow kernels"
-        check_minimum(options.bandwidth, NARROWEST, "bandwidth", caller, hint)
+        narrowest = NARROWEST_IN_LOG_ODDS if options.in_log_odds else NARROWEST
+        check_minimum(options.bandwidth, narrowest, "bandwidth", caller, hint)
+    if options.smoothing == "log_odds" and options.boundary == "reflect":
+        raise incompatible_options_error(
+            "smoothing='log_odds' and boundary='reflect'",
+            caller,
+            "log odds have no ends to reflect at; leave boundary='none'",
+        )
     _refuse_nothing_to_learn(options, caller)
     return options
 

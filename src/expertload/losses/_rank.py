@@ -9,6 +9,8 @@ the gradient by confidence is nothing, and learning goes through v alone.
 
 from __future__ import annotations
 
+import math
+
 from expertload.losses._kde.area import Area, Samples
 from expertload.losses._kde.host import Array, namespace, sorted_values
 
@@ -20,7 +22,7 @@ def rank_area(samples: Samples) -> Area:
     r, value, weight, total = samples
     xp = namespace(r)
     # Ignored samples go last, where they do not count towards any rank.
-    ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, 2.0))
+    ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, math.inf))
     nothing = xp.zeros_like(r)  # added, it turns counts into numbers of r's precision
     below = (nothing + xp.searchsorted(ranked, r, side="left")) / total
     upto = (nothing + xp.searchsorted(ranked, r, side="right")) / total

@@ -20,7 +20,8 @@ from expertload.losses._confidence_function import (
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.host import at_least, in_rows, namespace
+from expertload.losses._kde.bandwidth import LARGEST_LOG_ODDS
+from expertload.losses._kde.host import Array, at_least, at_most, in_rows, namespace
 from expertload.losses._memory import Memory
 from expertload.losses._options import AreaOptions, checked_options
 
@@ -43,6 +44,7 @@ def aucoc_loss(
     check_finite: bool = False,
     sync_distributed: bool = False,
     gradient: str = "both",
+    smoothing: str = "probability",
 ) -> Tensor:
     """Return the negative logarithm of the batch's area under the COC curve.
 
@@ -81,6 +83,11 @@ def aucoc_loss(
     gradient : {"both", "correctness", "ranking"}
         What may be learned: to raise the probability of the true class, to order samples by
         confidence, or both. The value is the same.
+    smoothing : {"probability", "log_odds"}
+        The scale in which confidences are smoothed: probabilities, as in the paper, or the log
+        odds of the top class. A probability's kernel leaks beyond 1 and cannot tell confidences
+        near 1 apart. Log odds have no end, so a confident error is heard. A bandwidth that is a
+        number is in this scale, and at least 0.01 in log odds.
 
     Returns
     -------
@@ -104,11 +111,18 @@ def aucoc_loss(
     """
     options = checked_options(
         AreaOptions(
-            correctness, bandwidth, boundary, estimator, method, bool(sync_distributed), gradient
+            correctness,
+            bandwidth,
+            boundary,
+            estimator,
+            method,
+            bool(sync_distributed),
+            gradient,
+            smoothing,
         ),
         "aucoc_loss",
     )
-    reading = Reading(ignore_index, check_finite, "aucoc_loss")
+    reading = Reading(ignore_index, check_finite, "aucoc_loss", options.in_log_odds)
     return confidence_loss(logits, target, reading, partial(_solve, options=options))
 
 
@@ -118,7 +132,7 @@ class AUCOCLoss(nn.Module):
     Parameters
     ----------
     correctness, bandwidth, boundary, estimator, method, ignore_index, check_finite, \
-    sync_distributed, gradient
+    sync_distributed, gradient, smoothing
         As in `aucoc_loss`.
     memory : int, default=0
         How many samples of earlier batches stand behind the curve, as they were then; only this
@@ -146,6 +160,7 @@ class AUCOCLoss(nn.Module):
         check_finite: bool = False,
         sync_distributed: bool = False,
         gradient: str = "both",
+        smoothing: str = "probability",
         memory: int = 0,
     ) -> None:
         super().__init__()
@@ -158,6 +173,7 @@ class AUCOCLoss(nn.Module):
                 method,
                 bool(sync_distributed),
                 gradient,
+                smoothing,
             ),
             "AUCOCLoss",
         )
@@ -174,7 +190,8 @@ class AUCOCLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss")
+        log_odds = self.options.in_log_odds
+        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss", log_odds)
         remember = self.training and torch.is_grad_enabled()
         solve = partial(_solve, options=self.options, memory=self.memory, remember=remember)
         return confidence_loss(logits, target, reading, solve)
@@ -193,10 +210,10 @@ def _solve(
     remember: bool = False,
 ) -> LossAndGradient:
     xp = namespace(logs.top)
-    confidence = xp.exp(logs.top)
     hard = options.correctness == "hard"
     value = logs.correct() if hard else xp.exp(logs.target)
-    batch = Batch(confidence, (value,), logs.keep, logs.resolution)
+    confidence, slope, resolution = _confidence(logs, in_log_odds=options.in_log_odds)
+    batch = Batch(confidence, (value,), logs.keep, resolution)
     if memory is None:
         (area,), empty = estimate_areas(batch, options)
     else:
@@ -208,9 +225,19 @@ def _solve(
     if empty is not False:
         loss = xp.where(empty, 0.0, loss)
     nothing = xp.zeros_like(value)
-    by_log_top = nothing if options.gradient == "correctness" else area.by_confidence * confidence
+    by_log_top = nothing if options.gradient == "correctness" else area.by_confidence * slope
     fixed = hard or options.gradient == "ranking"
     by_log_target = nothing if fixed else area.by_value * value
     gradient = in_rows(by_log_top, by_log_target)
     gradient /= -floored
     return LossAndGradient(loss, gradient)
+
+
+def _confidence(logs: LogConfidences, *, in_log_odds: bool) -> tuple[Array, Array, float]:
+    """Return what is smoothed, its derivative by `logs.top`, and the spacing of its numbers."""
+    if not in_log_odds:
+        confidence = namespace(logs.top).exp(logs.top)
+        return confidence, confidence, logs.resolution
+    cut = at_most(at_least(logs.top, -LARGEST_LOG_ODDS), LARGEST_LOG_ODDS)
+    # Numbers are the coarser the larger they are; what was cut off cannot be ranked any further.
+    return cut, 1.0 * (cut == logs.top), logs.resolution * LARGEST_LOG_ODDS

@@ -20,6 +20,9 @@ Three observations make this short and cheap. The ends 0 and 1 appear as thresho
 two more of them, with a = -sum_k a_k at 1 and a E = -sum_k a_k E_k at 0. A is linear in v, so
 A = sum_n v_n dA/dv_n and J is never needed. And each sum over k or n is a kernel sum, of which two
 rounds suffice: loads and E at the thresholds, then everything else at the samples.
+
+Any increasing function of confidence has the same curve, so confidences may also be smoothed in
+log odds. These have no ends: the same formulas hold with 0 and 1 replaced by the two infinities.
 """
 
 from __future__ import annotations
@@ -31,7 +34,11 @@ from typing import NamedTuple
 from expertload.losses._kde.host import Array, at_least, at_most, in_rows, namespace, new_zeros
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 
-__all__ = ["REACH", "Area", "Samples", "smoothed_area", "tied_area"]
+__all__ = ["PROBABILITIES", "REACH", "REAL_LINE", "Area", "Samples", "smoothed_area", "tied_area"]
+
+# Where confidences can lie: between two ends, or anywhere.
+PROBABILITIES = (0.0, 1.0)
+REAL_LINE = (-math.inf, math.inf)
 
 # Widths beyond which a kernel is nothing, or all: Phi(-7) is 1e-12.
 REACH = 7.0
@@ -63,7 +70,8 @@ def smoothed_area(
     width: float | Array,
     make_sums: Callable[[Points], KernelSums],
     *,
-    reflect: bool,
+    reflect: bool = False,
+    domain: tuple[float, float] = PROBABILITIES,
 ) -> Area:
     """Area under the smoothed COC curve; `reflect` folds back what leaks beyond 0 and 1.
 
@@ -75,7 +83,7 @@ def smoothed_area(
     r, value, weight, total = samples
     reach = REACH * width
     # Ends that no sample feels move to where they are just not felt: the points then span less.
-    low, high = at_least(r.min() - reach, 0.0), at_most(r.max() + reach, 1.0)
+    low, high = at_least(r.min() - reach, domain[0]), at_most(r.max() + reach, domain[1])
     ends = in_rows(low, high)
     if not reflect:
         return _area(samples, make_sums(Points(r, r, ends, width)), width)

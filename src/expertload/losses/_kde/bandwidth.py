@@ -17,12 +17,24 @@ from typing import NamedTuple
 from expertload.losses._kde.area import Samples
 from expertload.losses._kde.host import Array, namespace, on_host
 
-__all__ = ["NARROWEST", "RULES", "Width", "kernel_width", "largest_span"]
+__all__ = [
+    "LARGEST_LOG_ODDS",
+    "NARROWEST",
+    "NARROWEST_IN_LOG_ODDS",
+    "RULES",
+    "Width",
+    "kernel_width",
+    "largest_span",
+]
 
 RULES = {"scott": 1.0, "silverman": 0.75}
 
 # Below this a number is no density estimate but counting, and the grid would outgrow the batch.
 NARROWEST = 1e-4
+NARROWEST_IN_LOG_ODDS = 1e-2
+# Log odds beyond this are cut off: exp(-88) is the smallest number of single precision. It bounds
+# the grid, and a class that has no rival, whose log odds are infinite, counts like a certain one.
+LARGEST_LOG_ODDS = 88.0
 
 
 class Width(NamedTuple):
@@ -58,12 +70,13 @@ def _standard_deviation(samples: Samples) -> Array:
     return (weight @ (deviation * deviation) / (total - 1 + (total == 1))) ** 0.5
 
 
-def largest_span(n: int, bandwidth: str | float) -> float:
+def largest_span(n: int, bandwidth: str | float, *, in_log_odds: bool = False) -> float:
     """Bound on (range of confidences) / width, known without looking at them.
 
     Of n numbers with a given range, those with two at the ends and the rest in the middle have
-    the smallest standard deviation, range / sqrt(2 (n - 1)). No range exceeds one.
+    the smallest standard deviation, range / sqrt(2 (n - 1)). No range of probabilities exceeds
+    one; that of log odds is taken as the largest there can be.
     """
     if not isinstance(bandwidth, str):
-        return 1 / bandwidth
+        return (2 * LARGEST_LOG_ODDS if in_log_odds else 1) / bandwidth
     return math.sqrt(2 * n) * math.pow(RULES[bandwidth] * n, 0.2)

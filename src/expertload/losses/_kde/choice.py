@@ -27,9 +27,11 @@ MOST_NODES = 512
 PAIRS_PER_GRID_NODE = 4
 
 
-def choose_sums(points: Points, bandwidth: str | float, method: str) -> KernelSums:
+def choose_sums(
+    points: Points, bandwidth: str | float, method: str, *, in_log_odds: bool = False
+) -> KernelSums:
     """Return the kernel sums for `method`."""
-    span = _span(points, bandwidth)
+    span = _span(points, bandwidth, in_log_odds=in_log_odds)
     # Pairs pass NaN confidences on; no number of nodes fits them.
     if method == "exact" or not math.isfinite(span):
         return DenseSums(points)
@@ -42,10 +44,11 @@ def choose_sums(points: Points, bandwidth: str | float, method: str) -> KernelSu
     return GridSums(points, span)
 
 
-def _span(points: Points, bandwidth: str | float) -> float:
+def _span(points: Points, bandwidth: str | float, *, in_log_odds: bool) -> float:
     """Range of all points in widths: looked up on the CPU, bounded where looking means waiting."""
     images = 0.0 if points.sources is points.thresholds else 2 * REACH
     if on_host(points.ends):
         low, high = points.ends.tolist()
         return float((high - low) / points.width) + images
-    return largest_span(len(points.thresholds), bandwidth) + 2 * REACH + images
+    bound = largest_span(len(points.thresholds), bandwidth, in_log_odds=in_log_odds)
+    return bound + 2 * REACH + images
