@@ -8,7 +8,7 @@ import torch
 
 from expertload.losses._confidence_function import LogConfidences
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.host import as_mask, as_working, namespace
+from expertload.losses._kde.array_namespace import as_mask, as_working, namespace
 from expertload.losses._options import AreaOptions
 from expertload.losses.aucoc import _solve
 from expertload.losses.aucoc_upper_bound import _solve as solve_bound

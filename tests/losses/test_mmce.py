@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.losses.test_baselines import batch, value_and_gradient
 
 from expertload.losses import mmce_loss
-from expertload.losses._laplacian import kernel_sums
+from expertload.losses.mmce import kernel_sums
 
 
 def dense_form(position, coefficient, width):

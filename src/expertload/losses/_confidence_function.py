@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from expertload.losses._inputs import check_inputs, labelled
-from expertload.losses._kde.host import Array, as_mask, as_working
+from expertload.losses._kde.array_namespace import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
 LONG_ROW = 32

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from expertload.losses._kde.host import Array, on_host
+from expertload.losses._kde.array_namespace import Array, on_host
 
 __all__ = ["GlobalBatch", "gather_batch"]
 

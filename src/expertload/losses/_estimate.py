@@ -1,7 +1,17 @@
-"""From the confidences of a batch, here and in other processes, to the area under its COC curve."""
+"""From the confidences of a batch, here and in other processes, to the area under its COC curve.
+
+The area is smoothed by a kernel (``_kde.area``), or taken from ranks, which is what the smoothed
+area becomes when the kernel is infinitely narrow: AUCOC = E[v * -ln(1 - F(r))], F the distribution
+of confidences and v the graded correctness. On a batch, a sample (or a group of equal confidences)
+covers the loads from F_below to F_upto, so its weight is the mean of -ln(1 - F) there, the integral
+of which is Q(u) = u + (1 - u) ln(1 - u). This is `expertload.aucoc_score` on a batch. Ranks do not
+change under a small change of confidence, so the gradient by confidence is nothing, and learning
+goes through v alone.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -16,11 +26,16 @@ from expertload.losses._kde.area import (
     smoothed_area,
     tied_area,
 )
+from expertload.losses._kde.array_namespace import (
+    Array,
+    at_least,
+    namespace,
+    on_host,
+    sorted_values,
+)
 from expertload.losses._kde.bandwidth import kernel_width
 from expertload.losses._kde.choice import choose_sums
-from expertload.losses._kde.host import Array, at_least, namespace, on_host
 from expertload.losses._options import AreaOptions
-from expertload.losses._rank import rank_area
 
 __all__ = ["Batch", "Estimate", "estimate_areas"]
 
@@ -98,7 +113,7 @@ def _area(samples: Samples, resolution: float, options: AreaOptions, empty: bool
     if empty is True:
         return tied_area(samples)
     if options.estimator == "rank":
-        return rank_area(samples)
+        return _rank_area(samples)
     width = kernel_width(samples, options.bandwidth, resolution)
     if width.tied is True:
         return tied_area(samples)
@@ -118,3 +133,25 @@ def _area(samples: Samples, resolution: float, options: AreaOptions, empty: bool
         return area
     xp, flat = namespace(samples.value), tied_area(samples)
     return Area(*(xp.where(width.tied, a, b) for a, b in zip(flat, area, strict=True)))
+
+
+def _rank_area(samples: Samples) -> Area:
+    """Area under the COC curve of a batch, by empirical ranks."""
+    r, value, weight, total = samples
+    xp = namespace(r)
+    # Ignored samples go last, where they do not count towards any rank.
+    ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, math.inf))
+    nothing = xp.zeros_like(r)  # added, it turns counts into numbers of r's precision
+    below = (nothing + xp.searchsorted(ranked, r, side="left")) / total
+    upto = (nothing + xp.searchsorted(ranked, r, side="right")) / total
+    by_value = (_delegated(upto) - _delegated(below)) / ((upto - below) * total)
+    if weight is not None:
+        by_value = xp.where(weight > 0, by_value, 0.0)
+    return Area(value @ by_value, by_value, xp.zeros_like(by_value))
+
+
+def _delegated(load: Array) -> Array:
+    """Q(u), with 0 ln 0 = 0 at a load of one."""
+    xp = namespace(load)
+    rest = 1 - load
+    return load + rest * xp.log(xp.where(rest > 0, rest, 1.0))

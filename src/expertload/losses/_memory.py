@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from expertload.losses._estimate import Batch, Estimate, estimate_areas
 from expertload.losses._kde.area import Area
-from expertload.losses._kde.host import Array, as_working, at_least, namespace, on_host
+from expertload.losses._kde.array_namespace import Array, as_working, at_least, namespace, on_host
 from expertload.losses._options import AreaOptions
 
 __all__ = ["Memory"]

@@ -20,8 +20,8 @@ from expertload.losses._confidence_function import (
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
+from expertload.losses._kde.array_namespace import Array, at_least, at_most, in_rows, namespace
 from expertload.losses._kde.bandwidth import LARGEST_LOG_ODDS
-from expertload.losses._kde.host import Array, at_least, at_most, in_rows, namespace
 from expertload.losses._memory import Memory
 from expertload.losses._options import AreaOptions, checked_options
 

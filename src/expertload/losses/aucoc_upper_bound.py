@@ -23,7 +23,7 @@ from expertload.losses._confidence_function import (
     confidence_loss,
 )
 from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.host import in_rows, namespace
+from expertload.losses._kde.array_namespace import in_rows, namespace
 from expertload.losses._options import AreaOptions, checked_options
 
 __all__ = ["AUCOCUpperBoundLoss", "aucoc_upper_bound_loss"]

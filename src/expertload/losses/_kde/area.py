@@ -31,7 +31,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from expertload.losses._kde.host import Array, at_least, at_most, in_rows, namespace, new_zeros
+from expertload.losses._kde.array_namespace import (
+    Array,
+    at_least,
+    at_most,
+    in_rows,
+    namespace,
+    new_zeros,
+)
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 
 __all__ = ["PROBABILITIES", "REACH", "REAL_LINE", "Area", "Samples", "smoothed_area", "tied_area"]

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from expertload.losses._kde.area import Samples
-from expertload.losses._kde.host import Array, namespace, on_host
+from expertload.losses._kde.array_namespace import Array, namespace, on_host
 
 __all__ = [
     "LARGEST_LOG_ODDS",

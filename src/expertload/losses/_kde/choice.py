@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 
 from expertload.losses._kde.area import REACH
+from expertload.losses._kde.array_namespace import on_host
 from expertload.losses._kde.bandwidth import largest_span
 from expertload.losses._kde.dense import DenseSums
 from expertload.losses._kde.grid import GridSums, grid_size
-from expertload.losses._kde.host import on_host
 from expertload.losses._kde.kernel_sums import KernelSums, Points
 from expertload.losses._kde.lowrank import LowRankSums, nodes_for
 

@@ -6,7 +6,7 @@ at most a few blocks of memory, so it finishes at any size, slowly.
 
 from __future__ import annotations
 
-from expertload.losses._kde.host import Array, erfc, namespace
+from expertload.losses._kde.array_namespace import Array, erfc, namespace
 from expertload.losses._kde.kernel_sums import Points, Sums
 
 __all__ = ["DenseSums"]

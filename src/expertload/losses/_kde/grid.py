@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from scipy.fft import next_fast_len
 
-from expertload.losses._kde.host import (
+from expertload.losses._kde.array_namespace import (
     Array,
     as_index,
     deposit,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from expertload.losses._kde.host import Array
+from expertload.losses._kde.array_namespace import Array
 
 __all__ = ["KernelSums", "Points", "Sums"]
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from scipy.special import sici
 
-from expertload.losses._kde.host import Array, integers_below, namespace, on_host
+from expertload.losses._kde.array_namespace import Array, integers_below, namespace, on_host
 from expertload.losses._kde.kernel_sums import Points, Sums
 
 __all__ = ["LowRankSums", "nodes_for"]
