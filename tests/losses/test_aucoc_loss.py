@@ -433,7 +433,7 @@ def test_nan_raises_when_asked_to_and_passes_on_otherwise():
 @pytest.mark.parametrize(
     ("logits", "target", "error", "words"),
     [
-        (torch.zeros(4), torch.zeros(4).long(), ShapeError, r"shape \(4,\)"),
+        (torch.zeros(4), torch.zeros(5).long(), ShapeError, r"shape \(4,\)"),
         (torch.zeros(4, 0), torch.zeros(4).long(), ShapeError, "at least one class"),
         (torch.zeros(4, 3), torch.zeros(5).long(), ShapeError, r"must have shape \(4,\)"),
         (torch.zeros(4, 3), torch.zeros(4, 3).long(), ShapeError, "one class number a position"),

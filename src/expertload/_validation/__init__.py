@@ -114,6 +114,7 @@ from expertload._validation.tensors import (
     check_update_layout,
     label_range_error,
     non_finite_logits_error,
+    soft_target_error,
 )
 from expertload._validation.wording import (
     incompatible_options_error,
@@ -208,6 +209,7 @@ __all__ = [
     "refuse_lone_column",
     "require_extra",
     "row_problem",
+    "soft_target_error",
     "sort_probabilities",
     "truth_number",
     "unreadable_rows",

@@ -10,6 +10,7 @@ from expertload.exceptions import (
     LabelError,
     NonFiniteError,
     ParameterError,
+    ProbabilityError,
     ShapeError,
 )
 
@@ -92,6 +93,15 @@ def label_range_error(low: int, high: int, n_classes: int, caller: str) -> Label
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"
     hint = "pass ignore_index=... for the number that marks positions without a label"
     return LabelError(message("target", caller, wanted, f"numbers from {low} to {high}", hint))
+
+
+def soft_target_error(
+    low: float, high: float, least_sum: float, most_sum: float, caller: str
+) -> ProbabilityError:
+    """Word the error for soft targets that are not probabilities of the classes."""
+    wanted = "must hold class numbers, or probabilities in [0, 1] that sum to one over the classes"
+    got = f"values from {low:g} to {high:g} with sums from {least_sum:g} to {most_sum:g}"
+    return ProbabilityError(message("target", caller, wanted, got))
 
 
 def non_finite_logits_error(caller: str) -> NonFiniteError:

@@ -12,6 +12,9 @@ other classes (q_top = 0),
 
     dL/dz_j = A ([j = top] - q_j) + B ([j = true] - p_j)
 
+Where targets are probabilities t of classes (mixup, several readers), s = sum_j t_j p_j is the
+chance that an answer drawn from p is right, and [j = true] above becomes t_j p_j / s.
+
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
 What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample (six
 with log odds), beside the logits, which the caller keeps anyway. The softmax is recomputed from
@@ -31,7 +34,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from expertload.losses._inputs import check_inputs, labelled
+from expertload.losses._inputs import check_inputs, check_soft_inputs, labelled, two_columns
 from expertload.losses._kde.array_namespace import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
@@ -42,6 +45,8 @@ __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 
 class LogConfidences(NamedTuple):
     """What a loss of confidence sees of the logits: arrays with one entry a position.
+
+    `correct` is whether the top class is the true one, or its probability where targets are soft.
 
     `top` and `target` are log-probabilities, in double precision where the device has it; `top`
     is in log odds where the `Reading` asks for them. `resolution` is the spacing of numbers near
@@ -65,13 +70,15 @@ class LossAndGradient(NamedTuple):
 class Reading(NamedTuple):
     """How logits and target are read: which targets to ignore, what to check, on whose behalf.
 
-    With `log_odds`, the top class is read in log odds.
+    With `log_odds`, the top class is read in log odds. With `any_target`, targets may also be
+    probabilities of classes, and logits a single column of a binary task.
     """
 
     ignore_index: int | None
     check_finite: bool
     caller: str
     log_odds: bool = False
+    any_target: bool = False
 
 
 Solver = Callable[[LogConfidences], LossAndGradient]
@@ -90,12 +97,17 @@ def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Sol
 
 
 def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
-    ignore_index, check_finite, caller, log_odds = reading
-    check_inputs(logits, target, caller=caller, check_finite=check_finite)
-    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
-    if keep is not None:
-        target = target.where(keep, 0)
-    loss: Tensor = _ConfidenceLoss.apply(logits, target.long(), keep, solve, log_odds)  # type: ignore[no-untyped-call]
+    ignore_index, check_finite, caller, log_odds, any_target = reading
+    if any_target:
+        logits, target = two_columns(logits, target)
+    if any_target and target.is_floating_point() and target.ndim == logits.ndim:
+        check_soft_inputs(logits, target, caller=caller, check_finite=check_finite)
+        keep = None
+    else:
+        check_inputs(logits, target, caller=caller, check_finite=check_finite)
+        keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+        target = (target if keep is None else target.where(keep, 0)).long()
+    loss: Tensor = _ConfidenceLoss.apply(logits, target, keep, solve, log_odds)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -110,48 +122,60 @@ class _ConfidenceLoss(torch.autograd.Function):
         log_odds: bool,
     ) -> Tensor:
         log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
-        target = target.unsqueeze(1)
         top = _top_class(log_probability)
-        pair = torch.cat((top, target), 1)  # (N, 2, d1, ...)
-        log_pair = log_probability.gather(1, pair)
-        normaliser = logits.gather(1, top) - log_pair[:, :1]
+        log_top = log_probability.gather(1, top)
+        log_target, correct = _true_class(log_probability, target, top)
+        normaliser = logits.gather(1, top) - log_top
         others = _sum_of_others(log_probability, top) if log_odds else None
-        seen = (
-            log_pair
-            if others is None
-            else torch.cat((log_pair[:, :1] - others, log_pair[:, 1:]), 1)
-        )
-        read_top, log_target = as_working(seen.movedim(1, 0).reshape(2, -1))
+        read_top = log_top if others is None else log_top - others
+        seen = as_working(torch.cat((read_top, log_target), 1).movedim(1, 0).reshape(2, -1))
         solution = solve(
             LogConfidences(
-                read_top,
-                log_target,
-                lambda: as_working((top == target).flatten()),
+                *seen,
+                lambda: as_working(correct().flatten()),
                 None if keep is None else as_mask(keep.flatten()),
-                torch.finfo(log_pair.dtype).eps,
+                torch.finfo(log_top.dtype).eps,
             )
         )
-        gradient = torch.as_tensor(solution.gradient).to(log_pair.dtype)
+        gradient = torch.as_tensor(solution.gradient).to(log_top.dtype)
         gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
-        ctx.save_for_backward(logits, normaliser, pair, gradient, others)
-        return torch.as_tensor(solution.loss, dtype=log_pair.dtype)
+        soft = log_target if target.is_floating_point() else None
+        ctx.save_for_backward(logits, normaliser, top, target, gradient, others, soft)
+        return torch.as_tensor(solution.loss, dtype=log_top.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
-        logits, normaliser, pair, gradient, others = ctx.saved_tensors
-        gradient = gradient * grad_output
-        log_probability = logits - normaliser
+        logits, normaliser, top, target, gradient, others, soft = ctx.saved_tensors
+        by_top, by_target = (gradient * grad_output).split(1, dim=1)
+        grad = (logits - normaliser).exp_()
         if others is None:
-            grad = log_probability.exp_().mul_(gradient.sum(1, keepdim=True).neg_())
+            grad.mul_((by_top + by_target).neg_())
         else:
-            by_odds, by_target = gradient[:, :1], gradient[:, 1:]
-            top = pair[:, :1]
-            grad = log_probability.exp().mul_(by_target.neg())
-            elsewhere = log_probability.sub_(others).scatter_(1, top, -torch.inf).exp_()
-            grad.sub_(elsewhere.mul_(by_odds))
-        grad.scatter_add_(1, pair, gradient)
+            elsewhere = (logits - (normaliser + others)).scatter_(1, top, -torch.inf).exp_()
+            grad.mul_(-by_target).sub_(elsewhere.mul_(by_top))
+        grad.scatter_add_(1, top, by_top)
+        if soft is None:
+            grad.scatter_add_(1, target.unsqueeze(1), by_target)
+        else:
+            share = (logits - (normaliser + soft)).exp_().mul_(target)
+            grad.add_(share.mul_(by_target))
         return grad.to(logits.dtype), None, None, None, None
+
+
+def _true_class(
+    log_probability: Tensor, target: Tensor, top: Tensor
+) -> tuple[Tensor, Callable[[], Tensor]]:
+    """Return the log-probability of the true class, and a function for whether the top one is it.
+
+    Of soft targets, both are means over the classes.
+    """
+    if not target.is_floating_point():
+        number = target.unsqueeze(1)
+        return log_probability.gather(1, number), lambda: top == number
+    target = target.to(log_probability.dtype)
+    weighted = log_probability + target.log()
+    return weighted.logsumexp(1, keepdim=True), lambda: target.gather(1, top)
 
 
 def _sum_of_others(log_probability: Tensor, top: Tensor) -> Tensor:

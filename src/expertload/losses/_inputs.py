@@ -15,9 +15,13 @@ from expertload._validation import (
     check_logits_layout,
     label_range_error,
     non_finite_logits_error,
+    soft_target_error,
 )
 
-__all__ = ["check_inputs", "flatten_logits", "labelled"]
+__all__ = ["check_inputs", "check_soft_inputs", "flatten_logits", "labelled", "two_columns"]
+
+# Soft targets of half precision sum to one within this.
+SOFT_SUM_TOLERANCE = 1e-2
 
 
 def check_inputs(
@@ -31,6 +35,39 @@ def check_inputs(
     )
     if check_finite and not bool(torch.isfinite(logits).all()):
         raise non_finite_logits_error(caller)
+
+
+def check_soft_inputs(
+    logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
+) -> None:
+    """Raise unless `target` holds, for logits (N, C, d1, ...), probabilities of the classes."""
+    if target.shape != logits.shape:
+        check_inputs(logits, target, caller=caller)  # says what is wrong with them
+    positions = tuple(logits.shape[:1] + logits.shape[2:])
+    check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"), caller)
+    if check_finite and not bool(torch.isfinite(logits).all()):
+        raise non_finite_logits_error(caller)
+    if target.device.type == "cpu" and target.numel():
+        sums = target.sum(1, dtype=torch.float64)
+        low, high = (float(value) for value in target.aminmax())
+        if not (low >= 0 and high <= 1 and (sums - 1).abs().amax() <= SOFT_SUM_TOLERANCE):
+            raise soft_target_error(low, high, float(sums.min()), float(sums.max()), caller)
+
+
+def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn the single logit of a binary task, as ``BCEWithLogitsLoss`` takes it, into two.
+
+    It is one where logits and target have the same shape, (N,) or (N, 1, ...). Anything else is
+    returned as it is.
+    """
+    single = logits.ndim == 1 or (logits.ndim > 1 and logits.shape[1] == 1)
+    if not single or target.shape != logits.shape:
+        return logits, target
+    if logits.ndim > 1:
+        logits, target = logits[:, 0], target[:, 0]
+    if target.is_floating_point():
+        target = torch.stack((1 - target, target), 1)
+    return torch.stack((torch.zeros_like(logits), logits), 1), target
 
 
 def labelled(

@@ -56,8 +56,11 @@ def aucoc_loss(
     ----------
     logits : Tensor of shape (N, C) or (N, C, d1, ...)
         Unnormalised scores, as for ``F.cross_entropy``. Half precision is computed in float32.
-    target : Tensor of shape (N,) or (N, d1, ...)
-        Class numbers.
+        The single logit of a binary task, of the target's shape (N,) or (N, 1), is welcome too, as
+        for ``F.binary_cross_entropy_with_logits``.
+    target : Tensor of shape (N,) or (N, d1, ...), or of the shape of logits
+        Class numbers, or probabilities of the classes (mixup, several readers). Being right is
+        then the chance that an answer drawn from the softmax agrees with one drawn from these.
     correctness : {"target_probability", "hard"}
         What stands for being right: the probability of the true class, through which wrong samples
         learn too, or 1 and 0.
@@ -122,7 +125,7 @@ def aucoc_loss(
         ),
         "aucoc_loss",
     )
-    reading = Reading(ignore_index, check_finite, "aucoc_loss", options.in_log_odds)
+    reading = Reading(ignore_index, check_finite, "aucoc_loss", options.in_log_odds, True)
     return confidence_loss(logits, target, reading, partial(_solve, options=options))
 
 
@@ -191,7 +194,7 @@ class AUCOCLoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
         log_odds = self.options.in_log_odds
-        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss", log_odds)
+        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss", log_odds, True)
         remember = self.training and torch.is_grad_enabled()
         solve = partial(_solve, options=self.options, memory=self.memory, remember=remember)
         return confidence_loss(logits, target, reading, solve)
