@@ -12,11 +12,13 @@ from tests.reference import baseline_losses as oracle
 from expertload.exceptions import ParameterError
 from expertload.losses import (
     AdaptiveFocalLoss,
+    ConfidencePenalty,
     FocalLoss,
     MMCELoss,
     SoftAvUCLoss,
     SoftECELoss,
     adaptive_focal_loss,
+    confidence_penalty,
     focal_loss,
     mmce_loss,
     soft_avuc_loss,
@@ -43,6 +45,7 @@ FUNCTIONS = {
         partial(soft_ece_loss, temperature=1.0, n_bins=4, norm=1.0),
         partial(oracle.soft_ece, temperature=1.0, n_bins=4, norm=1.0),
     ),
+    "penalty": (confidence_penalty, oracle.confidence_penalty),
     "savuc": (soft_avuc_loss, oracle.soft_avuc),
     "savuc-sharp": (
         partial(soft_avuc_loss, temperature=0.1, threshold=0.7),
@@ -52,6 +55,7 @@ FUNCTIONS = {
 MODULES = {
     focal_loss: FocalLoss,
     adaptive_focal_loss: AdaptiveFocalLoss,
+    confidence_penalty: ConfidencePenalty,
     mmce_loss: MMCELoss,
     soft_ece_loss: SoftECELoss,
     soft_avuc_loss: SoftAvUCLoss,

@@ -12,6 +12,7 @@ from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
 from expertload.losses.build import LOSS_NAMES
 
+BEYOND = ["ce+aucoc_upper_bound", "ce+confidence_penalty"]
 PUBLISHED = SHARED / "paper" / "published_results.json"
 
 
@@ -23,7 +24,9 @@ def test_the_names_are_those_of_the_published_tables():
     assert len(LOSS_NAMES) == 11
 
 
-@pytest.mark.parametrize("name", [*LOSS_NAMES, "adafocal53+aucoc", "adafocal53+sece", "mmce"])
+@pytest.mark.parametrize(
+    "name", [*LOSS_NAMES, "adafocal53+aucoc", "adafocal53+sece", "mmce", *BEYOND]
+)
 def test_every_loss_trains(name):
     logits, target = batch(dtype=torch.float32)
     logits.requires_grad_()
@@ -97,7 +100,7 @@ def test_an_own_loss_may_be_either_part_of_a_pair():
         ("users_losses:function", {}, "loss 'users_losses:function' must be a torch module"),
         ("users_losses:smooth", {"sharpness": 1}, "options it was given \\(sharpness\\)"),
         ("users_losses:smooth", {"weight": 1.0}, "'weight' parameter"),
-        ("users_losses:smooth+aucoo", {}, "'aucoc', 'module:callable'. Got 'aucoo'"),
+        ("users_losses:smooth+aucoo", {}, "'confidence_penalty', 'module:callable'. Got 'aucoo'"),
         ("aucoc+users_losses:smooth", {}, "'adafocal53', 'module:callable'. Got 'aucoc'"),
         ("ce+users_losses:smooth+sece", {}, "of the form module:callable"),
         (":smooth", {}, "of the form module:callable"),

@@ -94,3 +94,9 @@ def soft_avuc(logits, target, temperature=1.0, threshold=0.4):
             ic += (1 - t) * (1 - math.tanh(entropy))
             iu += t * math.tanh(entropy)
     return math.log(1 + (au + ic) / max(ac + iu, 1e-5))
+
+
+def confidence_penalty(logits, target):
+    """Pereyra et al. 2017: minus the mean entropy."""
+    entropies = [-sum(p * math.log(p) for p in softmax(row) if p > 0) for row in logits]
+    return -math.fsum(entropies) / len(target)

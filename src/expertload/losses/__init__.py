@@ -9,6 +9,7 @@ from expertload.losses.aucoc import AUCOCLoss, aucoc_loss
 from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss, aucoc_upper_bound_loss
 from expertload.losses.build import build_loss
 from expertload.losses.combined import CombinedLoss, LossParts
+from expertload.losses.confidence_penalty import ConfidencePenalty, confidence_penalty
 from expertload.losses.focal import FocalLoss, focal_loss
 from expertload.losses.mmce import MMCELoss, mmce_loss
 from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
@@ -19,6 +20,7 @@ __all__ = [
     "AUCOCUpperBoundLoss",
     "AdaptiveFocalLoss",
     "CombinedLoss",
+    "ConfidencePenalty",
     "FocalLoss",
     "LossParts",
     "MMCELoss",
@@ -28,6 +30,7 @@ __all__ = [
     "aucoc_loss",
     "aucoc_upper_bound_loss",
     "build_loss",
+    "confidence_penalty",
     "focal_loss",
     "mmce_loss",
     "soft_avuc_loss",

@@ -24,6 +24,7 @@ from expertload.losses._kde.array_namespace import Array, at_least, at_most, in_
 from expertload.losses._kde.bandwidth import LARGEST_LOG_ODDS
 from expertload.losses._memory import Memory
 from expertload.losses._options import AreaOptions, checked_options
+from expertload.losses._saturation import SaturationWatch
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
 
@@ -102,7 +103,8 @@ def aucoc_loss(
     Batches without information behave so: where confidences do not differ (one sample, equal
     logits, a saturated softmax), the curve is flat and the loss is -log of the mean correctness,
     unless the bandwidth is a number; where no sample counts, the loss is 0 with a gradient of zero.
-    The area is kept above 1e-30.
+    The area is kept above 1e-30. The module warns once, while training, where confidences have come
+    so close to 1 that the paper's kernel no longer sees them.
 
     Examples
     --------
@@ -182,6 +184,7 @@ class AUCOCLoss(nn.Module):
         )
         self.ignore_index = ignore_index
         self.check_finite = check_finite
+        self._saturation = SaturationWatch(self.options)
         size = check_count(memory, "memory", "AUCOCLoss", minimum=0)
         self.memory = Memory(size) if size else None
         if size and sync_distributed:
@@ -195,8 +198,14 @@ class AUCOCLoss(nn.Module):
         """Return the loss of a batch."""
         log_odds = self.options.in_log_odds
         reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss", log_odds, True)
-        remember = self.training and torch.is_grad_enabled()
-        solve = partial(_solve, options=self.options, memory=self.memory, remember=remember)
+        learning = self.training and torch.is_grad_enabled()
+        solve = partial(
+            _solve,
+            options=self.options,
+            memory=self.memory,
+            remember=learning,
+            watch=self._saturation if learning else None,
+        )
         return confidence_loss(logits, target, reading, solve)
 
     def extra_repr(self) -> str:
@@ -211,6 +220,7 @@ def _solve(
     memory: Memory | None = None,
     *,
     remember: bool = False,
+    watch: SaturationWatch | None = None,
 ) -> LossAndGradient:
     xp = namespace(logs.top)
     hard = options.correctness == "hard"
@@ -223,6 +233,8 @@ def _solve(
         (area,), empty = memory.estimate(batch, options)
         if remember:
             memory.add(batch)
+    if watch is not None and empty is False:
+        watch.see(area)
     floored = at_least(area.area, SMALLEST_AREA)
     loss = -xp.log(floored)
     if empty is not False:

@@ -23,7 +23,9 @@ from expertload._validation import (
 )
 from expertload.losses.adaptive_focal import AdaptiveFocalLoss
 from expertload.losses.aucoc import AUCOCLoss
+from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss
 from expertload.losses.combined import CombinedLoss
+from expertload.losses.confidence_penalty import ConfidencePenalty
 from expertload.losses.focal import FocalLoss
 from expertload.losses.mmce import MMCELoss
 from expertload.losses.soft_avuc import SoftAvUCLoss
@@ -37,7 +39,14 @@ PRIMARY: Mapping[str, Factory] = MappingProxyType(
     {"ce": nn.CrossEntropyLoss, "focal": FocalLoss, "adafocal53": AdaptiveFocalLoss}
 )
 SECONDARY: Mapping[str, Factory] = MappingProxyType(
-    {"mmce": MMCELoss, "savuc": SoftAvUCLoss, "sece": SoftECELoss, "aucoc": AUCOCLoss}
+    {
+        "mmce": MMCELoss,
+        "savuc": SoftAvUCLoss,
+        "sece": SoftECELoss,
+        "aucoc": AUCOCLoss,
+        "aucoc_upper_bound": AUCOCUpperBoundLoss,
+        "confidence_penalty": ConfidencePenalty,
+    }
 )
 
 LOSS_NAMES = (
@@ -76,7 +85,8 @@ def build_loss(
     name : str
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
         are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
-        ``mmce``, ``savuc``, ``sece`` and ``aucoc``. Any part may be ``"module:callable"`` for a
+        ``mmce``, ``savuc``, ``sece`` and ``aucoc``, and beyond the tables ``aucoc_upper_bound`` and
+        ``confidence_penalty``. Any part may be ``"module:callable"`` for a
         loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
         callable gets the options and returns a torch module.
     weight : float, optional
