@@ -12,7 +12,7 @@ from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
 from expertload.losses.build import LOSS_NAMES
 
-BEYOND = ["ce+aucoc_upper_bound", "ce+confidence_penalty"]
+BEYOND = ["mmce", "ce+aucoc_upper_bound", "ce+confidence_penalty"]
 PUBLISHED = SHARED / "paper" / "published_results.json"
 
 

@@ -95,7 +95,7 @@ def test_points_of_a_binned_curve_are_points_of_the_curve(seed, bins):
     proba, target = batch(80, seed=seed)
     binned = feed(COC(bins=bins), proba, target).compute()
     confidence, correct = proba.double().amax(1).numpy(), (proba.argmax(1) == target).numpy()
-    for load, accuracy, threshold in zip(*binned, strict=True):
+    for load, accuracy, threshold in zip(*(part.numpy() for part in binned), strict=True):
         accepted = confidence >= threshold
         assert load == pytest.approx(1 - accepted.mean(), abs=1e-12)
         assert accuracy == pytest.approx(correct[accepted].mean(), abs=1e-12)

@@ -282,7 +282,7 @@ def bad_inputs():
     yield "float-target", DataTypeError, "'target'", proba, target.float(), {}
     yield "length", ShapeError, "'target'", proba, target[:5], {}
     yield "one-hot", ShapeError, "'target'", proba, torch.eye(4)[target].long(), {}
-    yield "dense", ShapeError, "flatten", proba[..., None], target[:, None], {}
+    yield "dense", ShapeError, "second axis", proba[..., None], target, {}
     yield "mask", DataTypeError, "'valid'", proba, target, {"valid": target}
     yield "mask-length", ShapeError, "'valid'", proba, target, {"valid": target[:2] > 0}
     yield "indices", DataTypeError, "'indices'", proba, target, {"indices": proba[:, 0]}

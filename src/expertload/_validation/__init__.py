@@ -109,6 +109,7 @@ from expertload._validation.probabilities import (
 )
 from expertload._validation.tensors import (
     check_all_or_none_indexed,
+    check_indices_of_rows,
     check_indices_usable,
     check_logits_layout,
     check_update_layout,
@@ -162,6 +163,7 @@ __all__ = [
     "check_groups",
     "check_groups_match",
     "check_images",
+    "check_indices_of_rows",
     "check_indices_usable",
     "check_known_options",
     "check_labels",

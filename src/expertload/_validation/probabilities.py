@@ -19,7 +19,12 @@ ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
 ROW_SUM_TOLERANCE = 1e-3
 
 
-def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArray:
+SOFTMAX_OF_ARRAYS = "apply a softmax first (scipy.special.softmax(logits, axis=1))"
+
+
+def check_probabilities(
+    y_proba: ArrayLike, name: str, caller: str, *, for_logits: str = SOFTMAX_OF_ARRAYS
+) -> FloatArray:
     """Return probabilities with one column a class; one column stands for P(second class)."""
     half = "float16" in str(getattr(y_proba, "dtype", ""))  # bfloat16 as well
     proba = as_floats(y_proba, name, caller, ndim=(1, 2))
@@ -31,9 +36,9 @@ def check_probabilities(y_proba: ArrayLike, name: str, caller: str) -> FloatArra
                 caller,
                 "must hold probabilities in [0, 1]",
                 f"values from {low:g} to {high:g}",
-                "for logits, apply a softmax first (scipy.special.softmax(logits, axis=1))"
+                f"for logits, {for_logits}"
                 if low < 0 or high > 100
-                else "for percentages, divide by 100; for logits, apply a softmax first",
+                else f"for percentages, divide by 100; for logits, {for_logits}",
             )
         )
     if proba.ndim == 1 or proba.shape[1] == 1:

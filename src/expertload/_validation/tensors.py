@@ -50,8 +50,8 @@ def check_update_layout(
             message("preds", caller, "must hold probabilities", f"{dtypes['preds']} values", hint)
         )
     if len(shapes["preds"]) not in (1, 2):
-        wanted = "must have shape (n, classes), or (n,) for the probability of class 1"
-        hint = "for a dense task, pass preds.movedim(1, -1).flatten(0, -2) and target.flatten()"
+        wanted = "must have shape (n, classes, ...), or (n,) for the probability of class 1"
+        hint = f"target, of shape {shapes['target']}, must have the same without the second axis"
         raise ShapeError(message("preds", caller, wanted, f"shape {shapes['preds']}", hint))
     kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
     for name, allowed in kinds.items():
@@ -72,6 +72,16 @@ def check_indices_usable(caller: str, *, binned: bool) -> None:
             f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
             "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
             "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
+        )
+
+
+def check_indices_of_rows(caller: str, *, has_indices: bool) -> None:
+    """Raise if sample indices are given for dense predictions, which have several cases each."""
+    if has_indices:
+        raise ParameterError(
+            f"The 'indices' parameter of {caller} needs one prediction a sample: these are dense, "
+            "with a case at every position. Hint: mark repeated samples with valid=..., see "
+            "expertload.torch_metrics.not_padding."
         )
 
 

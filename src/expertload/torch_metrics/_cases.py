@@ -13,12 +13,13 @@ from torch import Tensor
 
 from expertload._validation import (
     ROW_SUM_TOLERANCE,
+    check_indices_of_rows,
     check_labels,
     check_probabilities,
     check_update_layout,
 )
 
-__all__ = ["BatchCases", "batch_cases"]
+__all__ = ["BatchCases", "Reading", "batch_cases"]
 
 
 class BatchCases(NamedTuple):
@@ -29,10 +30,18 @@ class BatchCases(NamedTuple):
     indices: Tensor | None
 
 
+class Reading(NamedTuple):
+    """How batches are read: logits or probabilities, targets to leave out, whether to check."""
+
+    from_logits: bool = False
+    ignore_index: int | None = None
+    validate: bool = True
+
+
 def batch_cases(
-    preds: Any, target: Any, valid: Any, indices: Any, *, validate: bool, caller: str
+    preds: Any, target: Any, valid: Any, indices: Any, *, reading: Reading, caller: str
 ) -> BatchCases:
-    """Reduce a batch to its cases, leaving out the rows that are not valid."""
+    """Reduce a batch to its cases, leaving out the rows that are not valid or ignored."""
     given = {"preds": preds, "target": target, "valid": valid, "indices": indices}
     device = torch.as_tensor(preds).device
     tensors = {
@@ -40,14 +49,42 @@ def batch_cases(
         for name, value in given.items()
         if value is not None
     }
+    tensors = _in_rows(tensors, caller)
     _check_layout(tensors, caller)
+    if reading.from_logits:
+        tensors["preds"] = _probabilities(tensors["preds"])
     mask = tensors.pop("valid", None)
+    if reading.ignore_index is not None:
+        counted = tensors["target"] != reading.ignore_index
+        mask = counted if mask is None else mask & counted
     if mask is not None:
         tensors = {name: tensor[mask] for name, tensor in tensors.items()}
-    if validate and _is_suspect(tensors["preds"], tensors["target"]):
+    if reading.validate and _is_suspect(tensors["preds"], tensors["target"]):
         _name_the_error(tensors["preds"], tensors["target"], caller)
     predicted, confidence = _top_label(tensors["preds"])
     return BatchCases(confidence, predicted == tensors["target"], tensors.get("indices"))
+
+
+def _in_rows(tensors: dict[str, Tensor], caller: str) -> dict[str, Tensor]:
+    """Return dense predictions (n, classes, d1, ...) as rows, one a position."""
+    preds, target = tensors["preds"], tensors["target"]
+    if preds.ndim < 3 or target.shape != preds.shape[:1] + preds.shape[2:]:
+        return tensors
+    check_indices_of_rows(caller, has_indices="indices" in tensors)
+    rows = {"preds": preds.movedim(1, -1).flatten(0, -2), "target": target.flatten()}
+    if "valid" in tensors:
+        valid = tensors["valid"]
+        if valid.shape == target.shape[:1]:  # a sample counts with all of its positions
+            valid = valid.view(-1, *[1] * (target.ndim - 1)).expand(target.shape)
+        rows["valid"] = valid.flatten() if valid.shape == target.shape else valid
+    return rows
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    """Softmax over the classes; the sigmoid of a single column."""
+    wide = logits.detach().to(torch.promote_types(logits.dtype, torch.float32))
+    single = wide.ndim == 1 or wide.shape[1] == 1
+    return wide.sigmoid() if single else wide.softmax(1)
 
 
 def _top_label(preds: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +117,8 @@ def _is_suspect(preds: Tensor, target: Tensor) -> bool:
 
 
 def _name_the_error(preds: Tensor, target: Tensor, caller: str) -> None:
-    check_probabilities(preds, "preds", caller)
+    softmax = "pass logits=True to the metric, or preds.softmax(dim=1)"
+    check_probabilities(preds, "preds", caller, for_logits=softmax)
     check_labels(target, _n_classes(preds), None, caller)
 
 

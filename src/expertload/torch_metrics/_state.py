@@ -23,7 +23,7 @@ from expertload._validation import (
     check_count,
     check_indices_usable,
 )
-from expertload.torch_metrics._cases import BatchCases, batch_cases
+from expertload.torch_metrics._cases import BatchCases, Reading, batch_cases
 from expertload.torch_metrics._grid import cell_of, lower_edges
 
 __all__ = ["CaseMetric", "Table"]
@@ -46,6 +46,11 @@ class CaseMetric(Metric):
     ----------
     bins : int, optional
         Count cases on a fixed grid with this many cells in place of keeping them.
+    logits : bool, default=False
+        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
+        Never guessed.
+    ignore_index : int, optional
+        Cases with this target do not count.
     validate_args : bool, default=True
         Whether to look at the values of every batch. Takes one wait for the device.
     **kwargs
@@ -63,11 +68,17 @@ class CaseMetric(Metric):
     edges: Tensor
 
     def __init__(
-        self, *, bins: int | None = None, validate_args: bool = True, **kwargs: Any
+        self,
+        *,
+        bins: int | None = None,
+        logits: bool = False,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.bins = None if bins is None else check_count(bins, "bins", type(self).__name__)
-        self.validate_args = validate_args
+        self.reading = Reading(logits, ignore_index, validate_args)
         if self.bins is None:
             for name in LIST_STATES:
                 self.add_state(name, default=[], dist_reduce_fx="cat")
@@ -89,11 +100,11 @@ class CaseMetric(Metric):
 
         Parameters
         ----------
-        preds : Tensor of shape (n, classes) or (n,)
-            Probabilities, never logits. One column is the probability of class 1.
-        target : Tensor of shape (n,)
+        preds : Tensor of shape (n, classes), (n, classes, d1, ...) or (n,)
+            Probabilities, or logits if the metric was told so. One column is class 1's.
+        target : Tensor of shape (n,) or (n, d1, ...)
             Class numbers.
-        valid : Tensor of bool of shape (n,), optional
+        valid : Tensor of bool of shape (n,) or of that of target, optional
             Rows to count. False leaves a row out, such as one that a distributed sampler repeats
             to fill its last batch (`not_padding` tells which).
         indices : Tensor of int of shape (n,), optional
@@ -104,9 +115,7 @@ class CaseMetric(Metric):
         caller = f"{type(self).__name__}.update"
         if indices is not None:
             check_indices_usable(caller, binned=self.bins is not None)
-        cases = batch_cases(
-            preds, target, valid, indices, validate=self.validate_args, caller=caller
-        )
+        cases = batch_cases(preds, target, valid, indices, reading=self.reading, caller=caller)
         if self.bins is None:
             self._keep(cases)
         else:
@@ -172,6 +181,7 @@ class CaseMetric(Metric):
         ):
             yield
 
-    def _scalar(self, value: float) -> Tensor:
+    def _tensor(self, values: float | FloatArray) -> Tensor:
+        """Return a result on the metric's device."""
         dtype = self._state_dtypes()["confidence"]
-        return torch.tensor(value, dtype=dtype, device=self.device)
+        return torch.as_tensor(values, dtype=dtype, device=self.device)

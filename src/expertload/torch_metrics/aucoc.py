@@ -24,6 +24,11 @@ class AUCOC(CaseMetric):
         Memory in place of exactness: count cases on a fixed grid of confidences with this many
         cells, and take those of one cell for equally confident. `bounds` says between which
         values the exact area lies.
+    logits : bool, default=False
+        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
+        Never guessed.
+    ignore_index : int, optional
+        Cases with this target do not count.
     validate_args : bool, default=True
         Whether to look at the values of every batch, for logits, labels out of range and the
         like. Takes one wait for the device.
@@ -62,8 +67,8 @@ class AUCOC(CaseMetric):
         """Compute the area of all cases so far."""
         table = self._table()
         if table is None:
-            return self._scalar(float("nan"))
-        return self._scalar(aucoc_score_from_correctness(**table._asdict()))
+            return self._tensor(float("nan"))
+        return self._tensor(aucoc_score_from_correctness(**table._asdict()))
 
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and the largest area that the cases can have.

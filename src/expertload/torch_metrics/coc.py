@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from expertload.curve import COCCurve, coc_curve_from_correctness
 from expertload.display import COCDisplay
@@ -16,7 +19,7 @@ __all__ = ["COC"]
 class COC(CaseMetric):
     """The COC curve: accuracy among the accepted cases against expert load.
 
-    `compute` returns a `expertload.COCCurve` of numpy arrays, empty where there are no cases.
+    `compute` returns an `expertload.COCCurve` of tensors, empty where there are no cases.
 
     Parameters
     ----------
@@ -24,6 +27,11 @@ class COC(CaseMetric):
         Memory in place of detail: count cases on a fixed grid of confidences with this many
         cells. The curve then has a point per cell that holds cases, each of which is exact: a
         point of the full curve, at the cell's edge as threshold.
+    logits : bool, default=False
+        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
+        Never guessed.
+    ignore_index : int, optional
+        Cases with this target do not count.
     validate_args : bool, default=True
         Whether to look at the values of every batch, for logits, labels out of range and the
         like. Takes one wait for the device.
@@ -38,7 +46,7 @@ class COC(CaseMetric):
     >>> proba = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]])
     >>> metric.update(proba, torch.tensor([0, 1, 1, 0]))
     >>> metric.compute().accuracy
-    array([0.75, 1.  , 1.  , 1.  ])
+    tensor([0.7500, 1.0000, 1.0000, 1.0000], dtype=torch.float64)
     """
 
     higher_is_better: bool | None = None
@@ -47,8 +55,19 @@ class COC(CaseMetric):
         """Compute the curve of all cases so far."""
         table = self._table()
         if table is None:
-            return COCCurve(np.empty(0), np.empty(0), np.empty(0))
-        return coc_curve_from_correctness(**table._asdict())
+            return COCCurve(*(self._tensor(np.empty(0)) for _ in COCCurve._fields))
+        curve = coc_curve_from_correctness(**table._asdict())
+        return COCCurve(*(self._tensor(values) for values in curve))
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """Undo what torchmetrics does to a curve of one point: it makes scalars of its values."""
+        wrapped = super()._wrap_compute(compute)
+
+        @functools.wraps(wrapped)
+        def curve(*args: Any, **kwargs: Any) -> COCCurve:
+            return COCCurve(*(values.reshape(-1) for values in wrapped(*args, **kwargs)))
+
+        return curve
 
     def plot(self, curve: COCCurve | None = None, ax: Any = None) -> Any:
         """Draw the curve, as `expertload.display.COCDisplay` does.
@@ -65,5 +84,6 @@ class COC(CaseMetric):
         tuple of Figure and Axes
         """
         curve = self.compute() if curve is None else curve
-        display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy).plot(ax)
+        expert_load, accuracy, _ = (torch.as_tensor(values).cpu().numpy() for values in curve)
+        display = COCDisplay(expert_load=expert_load, accuracy=accuracy).plot(ax)
         return display.figure_, display.ax_

@@ -29,6 +29,11 @@ class LoadAtAccuracy(CaseMetric):
         Memory in place of exactness: count cases on a fixed grid of confidences with this many
         cells, and consider the cells' edges alone as thresholds. The load is then never too low,
         and `bounds` says how low the exact one may be.
+    logits : bool, default=False
+        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
+        Never guessed.
+    ignore_index : int, optional
+        Cases with this target do not count.
     validate_args : bool, default=True
         Whether to look at the values of every batch, for logits, labels out of range and the
         like. Takes one wait for the device.
@@ -61,7 +66,7 @@ class LoadAtAccuracy(CaseMetric):
     def compute(self) -> Tensor:
         """Compute the load for all cases so far."""
         table = self._table()
-        return self._scalar(float("nan") if table is None else self._load(table))
+        return self._tensor(float("nan") if table is None else self._load(table))
 
     def bounds(self) -> tuple[float, float]:
         """Return the smallest and the largest load that the cases can have.
