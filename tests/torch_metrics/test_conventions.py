@@ -85,5 +85,7 @@ def test_shapes_that_do_not_fit_name_the_target():
 def test_the_curve_is_of_tensors():
     curve = feed(COC(), *batch()).compute()
     assert all(isinstance(values, torch.Tensor) for values in curve)
-    empty = COC().compute()
+    nothing = COC(ignore_index=0)
+    nothing.update(torch.tensor([[0.9, 0.1]]), torch.tensor([0]))
+    empty = nothing.compute()
     assert all(isinstance(values, torch.Tensor) and not len(values) for values in empty)
