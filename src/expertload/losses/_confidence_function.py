@@ -128,10 +128,12 @@ class _ConfidenceLoss(torch.autograd.Function):
         normaliser = logits.gather(1, top) - log_top
         others = _sum_of_others(log_probability, top) if log_odds else None
         read_top = log_top if others is None else log_top - others
-        seen = as_working(torch.cat((read_top, log_target), 1).movedim(1, 0).reshape(2, -1))
+        pair = torch.cat((read_top, log_target), 1)
+        seen_top, seen_target = as_working(pair.movedim(1, 0).reshape(2, -1))
         solution = solve(
             LogConfidences(
-                *seen,
+                seen_top,
+                seen_target,
                 lambda: as_working(correct().flatten()),
                 None if keep is None else as_mask(keep.flatten()),
                 torch.finfo(log_top.dtype).eps,

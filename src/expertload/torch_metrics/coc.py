@@ -54,10 +54,12 @@ class COC(CaseMetric):
     def compute(self) -> COCCurve:
         """Compute the curve of all cases so far."""
         table = self._table()
-        if table is None:
-            return COCCurve(*(self._tensor(np.empty(0)) for _ in COCCurve._fields))
-        curve = coc_curve_from_correctness(**table._asdict())
-        return COCCurve(*(self._tensor(values) for values in curve))
+        nothing = np.empty(0)
+        curve = COCCurve(nothing, nothing, nothing)
+        if table is not None:
+            curve = coc_curve_from_correctness(**table._asdict())
+        tensors: list[Any] = [self._tensor(values) for values in curve]
+        return COCCurve(*tensors)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """Undo what torchmetrics does to a curve of one point: it makes scalars of its values."""
