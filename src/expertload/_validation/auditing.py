@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
@@ -12,7 +13,7 @@ import numpy as np
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation.arrays import as_array, check_same_shape
 from expertload._validation.options import check_count, check_fraction
-from expertload._validation.wording import message, percent_hint
+from expertload._validation.wording import insufficient, message, percent_hint
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
@@ -301,3 +302,28 @@ def _refuse_grades(grades: FloatArray, bad: BoolArray, caller: str) -> None:
 
 def _range(values: FloatArray | Sequence[float]) -> str:
     return f"values from {np.min(values):g} to {np.max(values):g}"
+
+
+def check_drop(value: Any, target: float, caller: str, *, growth: float = math.inf) -> float:
+    """Return what an accuracy falls to, if it is a fall that bets of this growth can find."""
+    drop = check_fraction(value, "drop_to", caller)
+    if drop >= target:
+        wanted = f"must be below the target, {target:g}"
+        raise ParameterError(message("drop_to", caller, wanted, f"{drop:g}"))
+    if growth <= 0:
+        raise insufficient(
+            caller,
+            "a fall that more audits find",
+            f"one from {target:g} to {drop:g}",
+            "name a lower drop_to: the monitor looks for error rates of 1.3 times the promised "
+            "one and more, and finds those from about 1.15 times on",
+        )
+    return drop
+
+
+def check_after(after: Any, before: Any, target: float, caller: str) -> float:
+    """Return the error rate before a fall."""
+    check_count(after, "after", caller, minimum=0)
+    if before is None:
+        return (1 - target) / 2
+    return 1 - check_fraction(before, "accuracy_before", caller)

@@ -7,6 +7,7 @@ promise is kept.
 
 from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence
 from expertload.monitoring.monitor import AccuracyMonitor
+from expertload.monitoring.planning import RequiredAudits, required_audits
 from expertload.monitoring.restarts import Capital, advance, evidence_path, start
 from expertload.monitoring.verdict import History
 
@@ -14,9 +15,11 @@ __all__ = [
     "AccuracyMonitor",
     "Capital",
     "History",
+    "RequiredAudits",
     "accuracy_lower_bound",
     "advance",
     "confirming_evidence",
     "evidence_path",
+    "required_audits",
     "start",
 ]
