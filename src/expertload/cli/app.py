@@ -22,6 +22,7 @@ from expertload.cli import (
     lab_sweep,
     lab_table,
     lab_train,
+    monitor,
     plot,
 )
 from expertload.cli.screen import complain
@@ -62,6 +63,7 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.evaluate)
 app.command("decide")(decide.decide)
 app.command("plot")(plot.plot)
+app.command("monitor")(monitor.monitor)
 
 lab = _group("Experiments: data, training, sweeps, tables.")
 data = _group("The data sets of the lab.")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from expertload.cli.outputs import check_output
+from expertload.cli.policies import load_policy
 from expertload.cli.predictions_options import Confidence, Group, Probabilities, Query
 from expertload.cli.screen import console
 
@@ -45,14 +46,13 @@ def decide(
 
     Every case gets its row, whether it is accepted, the model's label and its confidence.
     """
-    from expertload.operating_point import load_operating_point
     from expertload.predictions import ColumnNames, decide_file
 
-    _check_there(policy)
+    policy_point = load_policy(policy)
     if out is not None:
         check_output(out, others=[policy, file])
     counts = decide_file(
-        load_operating_point(policy),
+        policy_point,
         file,
         out=sys.stdout if out is None else out,
         names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
@@ -66,12 +66,3 @@ def decide(
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )
-
-
-def _check_there(policy: Path) -> None:
-    from expertload.exceptions import DataNotFoundError
-
-    if not policy.is_file():
-        raise DataNotFoundError(
-            f"There is no policy {policy}. Hint: expertload evaluate FILE --save-policy {policy}"
-        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.model_names import name_models
-from expertload.cli.outputs import check_output
+from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.predictions_options import (
     Confidence,
     Correct,
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from expertload.evaluation import Evaluation
 
 __all__ = ["plot"]
-
-SUFFIXES = (".png", ".svg", ".pdf")
-DOTS_PER_INCH = 200
 
 
 def plot(
@@ -66,8 +63,7 @@ def plot(
     Columns are found by name, as for `expertload evaluate`.
     """
     called = name_models(files, name)
-    _check_suffix(out)
-    check_output(out, others=files)
+    check_picture(out, others=files)
 
     from expertload.predictions import ColumnNames, read_predictions
 
@@ -86,18 +82,9 @@ def plot(
         )
         for file, each in zip(files, called, strict=True)
     }
-    _save(_draw(found, title, mark=target_accuracy is not None), out)
+    drawn = _draw(found, title, mark=target_accuracy is not None)
+    save_picture(drawn.figure_, out)
     console().print(f"The picture is in {out}.", markup=False, soft_wrap=True)
-
-
-def _check_suffix(out: Path) -> None:
-    from expertload.exceptions import FileWriteError
-
-    if out.suffix.lower() not in SUFFIXES:
-        raise FileWriteError(
-            f"A picture can be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
-            f"file such as {out.stem or 'coc'}.png; 'expertload evaluate --out' writes pages."
-        )
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
@@ -132,21 +119,3 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
     if title is not None:
         drawn.ax_.set_title(title, loc="left", parse_math=False)
     return drawn
-
-
-def _save(drawn: COCComparisonDisplay, out: Path) -> None:
-    """Write the picture whole or not at all; the same input makes the same file."""
-    import io
-
-    from matplotlib import rc_context
-
-    from expertload._files import write_atomically
-    from expertload.predictions._writing import saying_write_errors
-
-    kind = out.suffix.lower().removeprefix(".")
-    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    picture = io.BytesIO()
-    with rc_context({"svg.hashsalt": "expertload"}):
-        drawn.figure_.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
-    with saying_write_errors(out):
-        write_atomically(out, picture.getvalue())

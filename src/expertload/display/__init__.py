@@ -7,6 +7,7 @@ import matplotlib; the first drawing does.
 
 from expertload.display.coc import COCDisplay
 from expertload.display.comparison import COCComparisonDisplay
+from expertload.display.evidence import EvidenceDisplay
 from expertload.display.folds import COCFoldsDisplay
 from expertload.display.outlier import OutlierDisplay
 from expertload.display.reliability import ReliabilityDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "COCComparisonDisplay",
     "COCDisplay",
     "COCFoldsDisplay",
+    "EvidenceDisplay",
     "OutlierDisplay",
     "ReliabilityDisplay",
 ]

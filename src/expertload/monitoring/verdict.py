@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -178,7 +178,27 @@ class Verdict:
         moments = [records.moment(place) for place in range(len(records))]
         return History(path, bound, tuple(m for m in moments if m is not None) or None)
 
-    # ------------------------------------------------------------------ words and files
+    # ------------------------------------------------------------------ words
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the audits say as plain values, for JSON.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> said = AccuracyMonitor(target_accuracy=0.95).update([1] * 82).to_dict()
+        >>> said["state"], said["n_audits"], said["refuted_at"]
+        ('confirmed', 82, None)
+        """
+        names = ("state", "target_accuracy", "confidence_level", "evidence", "highest_evidence")
+        more = ("alarm_evidence", "warns", "lower_bound", "n_audits", "n_open", "n_errors")
+        refuted = self.refuted_at
+        return {
+            **{name: getattr(self, name) for name in (*names, *more)},
+            "refuted_at": refuted,
+            "refuted_by_decision_at": refuted and self._records.moment(refuted - 1),
+            "summary": self.summary(),
+        }
 
     def summary(self) -> str:
         """Return in plain words what the audits say.

@@ -1,14 +1,18 @@
 """Files of predictions: read with their columns found by convention, decided row by row."""
 
+from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
 from expertload.predictions.columns import ColumnNames, Columns
 from expertload.predictions.deciding import DecisionCounts, decide_file
 from expertload.predictions.reading import PredictionsTable, read_predictions
 
 __all__ = [
+    "AuditColumns",
+    "AuditTable",
     "ColumnNames",
     "Columns",
     "DecisionCounts",
     "PredictionsTable",
     "decide_file",
+    "read_audits",
     "read_predictions",
 ]

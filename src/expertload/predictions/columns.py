@@ -175,11 +175,18 @@ def _conventional(available: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _find(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
+    return find_column(available, CONVENTIONS[role], wanted, where)
+
+
+def find_column(
+    available: Sequence[str], conventions: Sequence[str], wanted: str | None, where: str
+) -> str | None:
+    """Return the column a user named, or the first of the conventional names that is there."""
     if wanted == NO_COLUMN and wanted not in available:
         return None
     if wanted is not None:
         return _named(available, wanted, where)
-    found = (find_same(available, each) for each in CONVENTIONS[role])
+    found = (find_same(available, each) for each in conventions)
     return next((name for name in found if name is not None), None)
 
 

@@ -1,0 +1,226 @@
+"""`expertload monitor POLICY AUDITS`: is the promised accuracy still kept?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from expertload.cli.outputs import check_output
+from expertload.cli.pictures import check_picture, save_picture
+from expertload.cli.policies import load_policy
+from expertload.cli.predictions_options import Query
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.monitoring import AccuracyMonitor
+    from expertload.predictions import AuditTable
+
+__all__ = ["monitor"]
+
+REFUTED = 3
+COLUMNS = "Columns"
+STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
+
+
+def _column(help: str) -> Any:  # noqa: A002 - the name typer gave it
+    return typer.Option(
+        metavar="COLUMN", help=help, rich_help_panel=COLUMNS, show_default="by name"
+    )
+
+
+def monitor(
+    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="AUDITS",
+            help="Audited automatic decisions: .csv, .parquet, .jsonl, .npz, or a DuckDB database.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PICTURE",
+            help="Draw the evidence over time: .png, .svg or .pdf.",
+            show_default=False,
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STATE.json",
+            help="Keep the audits here and go on from them next time. Cases need a key; rows that "
+            "were counted before are skipped.",
+            show_default=False,
+        ),
+    ] = None,
+    least_inclusion_probability: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            help="The least probability with which any decided case is audited, where these "
+            "differ.",
+            show_default=False,
+        ),
+    ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            help="How many blocks of 50 audits to watch for; a period finds a late fall sooner.",
+            show_default="for ever",
+        ),
+    ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="decision, or arrival: take labels as they come. Only right where the time a "
+            "review takes does not depend on the answer."
+        ),
+    ] = "decision",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
+    ] = False,
+    correct: Annotated[
+        str | None, _column("Whether the decision was right; empty while a review is open.")
+    ] = None,
+    decided: Annotated[str | None, _column("Instead: the label that was decided.")] = None,
+    label: Annotated[str | None, _column("With it: the expert's label; empty while open.")] = None,
+    inclusion_probability: Annotated[
+        str | None, _column("The probability with which the case was audited.")
+    ] = None,
+    decided_at: Annotated[str | None, _column("When the case was decided.")] = None,
+    key: Annotated[str | None, _column("What the case is called.")] = None,
+    query: Query = None,
+) -> None:
+    """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
+
+    Ends with exit code 3 where it is refuted. Look as often as you like: the probability that a
+    kept promise is *ever* called refuted is at most one minus the policy's confidence level.
+    """
+    if out is not None:
+        check_picture(out, others=[policy, file, *filter(None, [state])])
+    if state is not None:
+        check_output(state, others=[policy, file])
+
+    from expertload.predictions import AuditColumns, read_audits
+
+    options = {
+        "least_inclusion_probability": least_inclusion_probability,
+        "blocks": blocks,
+        "order": order,
+    }
+    watched = _monitor(policy, state, options)
+    audits = read_audits(
+        file,
+        names=AuditColumns(
+            correct=correct,
+            decided=decided,
+            label=label,
+            inclusion_probability=inclusion_probability,
+            decided_at=decided_at,
+            key=key,
+        ),
+        query=query,
+    )
+    n_new = _count(watched, audits, keep=state is not None)
+    if state is not None:
+        _save(watched, state)
+    if out is not None:
+        _draw(watched, out)
+    _say(watched, audits, n_new, as_json=as_json)
+    if out is not None:
+        said = console(stderr=as_json)
+        said.print(f"The picture is in {out}.", markup=False, soft_wrap=True)
+    if watched.state == "refuted":
+        raise typer.Exit(REFUTED)
+
+
+def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> AccuracyMonitor:
+    """Return the monitor of a policy, with the audits of the runs before."""
+    from expertload.monitoring import AccuracyMonitor
+
+    fresh = AccuracyMonitor.from_policy(load_policy(policy), **options)
+    if state is None or not state.exists():
+        return fresh
+    return fresh.merge(AccuracyMonitor.load(state))
+
+
+def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
+    """Count the audits that are new, and return how many there are."""
+    from expertload.exceptions import FileFormatError
+
+    if keep and audits.key is None:
+        raise FileFormatError(
+            f"{audits.where} names no keys, so a second run would count its cases twice. Hint: "
+            "say which column identifies a case (--key), or leave --state out."
+        )
+    rows = np.arange(len(audits.correct))
+    if keep and audits.key is not None:
+        known = watched.labels
+        old = [_is_known(known, k, c) for k, c in zip(audits.key, audits.correct, strict=True)]
+        rows = rows[~np.array(old)]
+    if len(rows):
+        watched.update(
+            audits.correct[rows],
+            inclusion_probability=_rows(audits.inclusion_probability, rows),
+            decided_at=_rows(audits.decided_at, rows),
+            key=_rows(audits.key, rows),
+        )
+    return len(rows)
+
+
+def _is_known(known: dict[str | int, float | None], key: str, grade: float) -> bool:
+    """Whether a row says nothing new: the same label, or still none."""
+    return key in known and (np.isnan(grade) or known[key] == grade)
+
+
+def _rows(column: Any, rows: Any) -> Any:
+    if column is None:
+        return None
+    return [column[row] for row in rows] if isinstance(column, list) else column[rows]
+
+
+def _save(watched: AccuracyMonitor, state: Path) -> None:
+    from expertload.predictions._writing import saying_write_errors
+
+    with saying_write_errors(state):
+        watched.save(state)
+
+
+def _draw(watched: AccuracyMonitor, out: Path) -> None:
+    from expertload._validation import require_extra
+    from expertload.display import EvidenceDisplay
+
+    require_extra("matplotlib", "plot", "The figure").use("Agg")  # no screen is needed
+    save_picture(EvidenceDisplay.from_monitor(watched).figure_, out)
+
+
+def _say(watched: AccuracyMonitor, audits: AuditTable, n_new: int, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(_to_dict(watched, audits, n_new), indent=2, allow_nan=False))
+        return
+    screen = console()
+    screen.print(f"{audits.where}: {audits.columns}", style="dim", markup=False, soft_wrap=True)
+    if n_new < len(audits.correct):
+        known = len(audits.correct) - n_new
+        screen.print(f"{known} of its rows were counted before.", style="dim", markup=False)
+    screen.print()
+    screen.print(watched.summary(), style=STYLES[watched.state], markup=False)
+
+
+def _to_dict(watched: AccuracyMonitor, audits: AuditTable, n_new: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from expertload import __version__
+
+    return {
+        "expertload": __version__,
+        "file": audits.where,
+        "columns": asdict(audits.columns),
+        "n_new": n_new,
+        **watched.to_dict(),
+    }

@@ -1,0 +1,32 @@
+"""Policies, as commands take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from expertload.operating_point import CertifiedGroups, OperatingPoint
+
+__all__ = ["load_policy"]
+
+
+def load_policy(path: Path) -> OperatingPoint | CertifiedGroups:
+    """Read a policy, or say how to make one.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.policies import load_policy
+    >>> load_policy(Path("nowhere.json"))
+    Traceback (most recent call last):
+    expertload.exceptions.DataNotFoundError: There is no policy nowhere.json. ...
+    """
+    from expertload.exceptions import DataNotFoundError
+    from expertload.operating_point import load_operating_point
+
+    if not path.is_file():
+        raise DataNotFoundError(
+            f"There is no policy {path}. Hint: expertload evaluate FILE --save-policy {path}"
+        )
+    return load_operating_point(path)

@@ -1,0 +1,235 @@
+"""Evidence over time: how near a promise is to being refuted, and what is surely reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import as_floats, check_fraction, check_same_length
+from expertload.display._axes import figure_of, two_axes
+from expertload.display._style import BLUE, GUIDE, INK, SMALL, VERMILLION, percent, percent_axis
+from expertload.display._style import quiet as quiet_axes
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from expertload.display._axes import AxesOrPair
+    from expertload.monitoring import AccuracyMonitor
+
+__all__ = ["EvidenceDisplay"]
+
+SIZE = (7.2, 5.4)
+WARNING = 5.0
+# Evidence below this says that nothing speaks against the promise; how little does not matter.
+LEAST_SHOWN = 0.01
+# Nor does it matter how far beyond the alarm it goes.
+MOST_TIMES = 100
+BELOW_TARGET, BELOW_BOUND = 0.15, 0.05
+
+
+class EvidenceDisplay:
+    """Draw the evidence against a promise after each audit, and the bound of the accuracy.
+
+    Parameters
+    ----------
+    evidence, lower_bound : array-like of shape (n_audits,)
+        After each audit, as from `expertload.monitoring.AccuracyMonitor.history`.
+    target_accuracy : float
+        The promise.
+    confidence_level : float, default=0.95
+        The promise is refuted where the evidence reaches one over one minus this.
+    decided_at : sequence of str, optional
+        When each case was decided; said of the audit that refuted the promise.
+
+    Attributes
+    ----------
+    ax_, bound_ax_, figure_ : matplotlib Axes (the second may be None) and Figure
+        Where evidence and bound were drawn.
+    line_ : matplotlib Line2D
+        The evidence.
+    bound_line_ : matplotlib Line2D or None
+        The bound.
+    alarm_ : matplotlib Line2D or None
+        The dot where the promise was refuted.
+
+    Examples
+    --------
+    >>> from expertload.display import EvidenceDisplay
+    >>> from expertload.monitoring import AccuracyMonitor
+    >>> monitor = AccuracyMonitor(target_accuracy=0.9).update([1, 0, 1, 1, 0, 0, 0, 0])
+    >>> display = EvidenceDisplay.from_monitor(monitor)
+    >>> display.refuted_at, display.alarm_ is not None
+    (8, True)
+    """
+
+    ax_: Axes
+    bound_ax_: Axes | None
+    figure_: Figure
+    line_: Line2D
+    bound_line_: Line2D | None
+    alarm_: Line2D | None
+
+    def __init__(
+        self,
+        *,
+        evidence: ArrayLike,
+        lower_bound: ArrayLike,
+        target_accuracy: float,
+        confidence_level: float = 0.95,
+        decided_at: tuple[str, ...] | None = None,
+    ) -> None:
+        caller = type(self).__name__
+        self.evidence: FloatArray = as_floats(evidence, "evidence", caller)
+        self.lower_bound: FloatArray = as_floats(lower_bound, "lower_bound", caller)
+        check_same_length(caller, evidence=self.evidence, lower_bound=self.lower_bound)
+        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", caller)
+        level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+        self.confidence_level, self.alarm_evidence = level, 1 / (1 - level)
+        self.decided_at = decided_at
+
+    @classmethod
+    def from_monitor(cls, monitor: AccuracyMonitor, *, ax: AxesOrPair = None) -> Self:
+        """Draw what a monitor has seen.
+
+        Parameters
+        ----------
+        monitor : AccuracyMonitor
+            With at least one audit.
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the evidence alone, or evidence and bound. A new figure by default.
+
+        Returns
+        -------
+        EvidenceDisplay
+            The display, drawn.
+        """
+        history = monitor.history()
+        return cls(
+            evidence=history.evidence,
+            lower_bound=history.lower_bound,
+            target_accuracy=monitor.target_accuracy,
+            confidence_level=monitor.confidence_level,
+            decided_at=history.decided_at,
+        ).plot(ax)
+
+    @property
+    def refuted_at(self) -> int | None:
+        """The number, from 1 on, of the audit that refuted the promise; None if none did."""
+        crossed = np.flatnonzero(self.evidence >= self.alarm_evidence)
+        return int(crossed[0]) + 1 if len(crossed) else None
+
+    def plot(self, ax: AxesOrPair = None) -> Self:
+        """Draw the evidence, and the bound where there are axes for it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or pair of Axes, optional
+            Where to draw: the evidence alone, or evidence and bound. A new figure by default.
+
+        Returns
+        -------
+        EvidenceDisplay
+            This display.
+        """
+        layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
+        self.ax_, self.bound_ax_ = two_axes(
+            ax, "EvidenceDisplay.plot", height_ratios=(3, 2), **layout
+        )
+        self.figure_ = figure_of(self.ax_)
+        self._draw_evidence(self.ax_)
+        self.bound_line_ = None if self.bound_ax_ is None else self._draw_bound(self.bound_ax_)
+        (self.bound_ax_ or self.ax_).set_xlabel("Audited cases, in the order of their decisions")
+        return self
+
+    # ------------------------------------------------------------------ evidence
+
+    @property
+    def _most_shown(self) -> float:
+        return MOST_TIMES * self.alarm_evidence
+
+    def _draw_evidence(self, ax: Axes) -> None:
+        audits = np.arange(1, len(self.evidence) + 1)
+        colour = BLUE if self.refuted_at is None else VERMILLION
+        shown = np.clip(self.evidence, LEAST_SHOWN, self._most_shown)
+        (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
+        _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILLION)
+        _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)
+        self.alarm_ = self._mark_alarm(ax)
+        highest = float(np.clip(self.evidence.max(), self.alarm_evidence, self._most_shown))
+        ax.set(
+            yscale="log",
+            ylim=(LEAST_SHOWN, 5 * highest),
+            xlim=(0, max(len(audits), 2)),
+            ylabel="Evidence against",
+        )
+        ax.set_title(
+            f"Is the accuracy of automatic decisions at least {percent(self.target_accuracy)}?",
+            loc="left",
+            fontsize=11,
+            color=INK,
+        )
+        quiet_axes(ax)
+        ax.yaxis.set_major_formatter(_plain_powers())
+
+    def _mark_alarm(self, ax: Axes) -> Line2D | None:
+        number = self.refuted_at
+        if number is None:
+            return None
+        when = "" if self.decided_at is None else f", {_day(self.decided_at[number - 1])}"
+        height = float(self.evidence[number - 1])
+        (dot,) = ax.plot([number], [height], "o", color=VERMILLION, markersize=6, zorder=4)
+        past_half = number > len(self.evidence) / 2
+        ax.annotate(
+            f"refuted by audit {number}{when}",
+            (number, height),
+            xytext=(-8 if past_half else 8, 8),
+            textcoords="offset points",
+            ha="right" if past_half else "left",
+            fontsize=SMALL,
+            color=INK,
+        )
+        return dot
+
+    # ------------------------------------------------------------------ bound
+
+    def _draw_bound(self, ax: Axes) -> Line2D:
+        audits = np.arange(1, len(self.lower_bound) + 1)
+        (line,) = ax.plot(audits, self.lower_bound, color=BLUE, linewidth=1.4)
+        _guide(ax, self.target_accuracy, f"promised {percent(self.target_accuracy)}", GUIDE)
+        low = min(self.target_accuracy - BELOW_TARGET, self.lower_bound[-1] - BELOW_BOUND)
+        ax.set(ylim=(max(low, 0), 1.005), ylabel="Average accuracy\nis at least")
+        percent_axis(ax, "y")
+        quiet_axes(ax)
+        return line
+
+
+def _guide(ax: Axes, height: float, text: str, colour: str) -> None:
+    """Draw a dashed line across, and say on its left end what it is."""
+    ax.axhline(height, color=colour, linewidth=1, linestyle=(0, (4, 3)), zorder=1.5)
+    ax.annotate(
+        text,
+        (0, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 2),
+        textcoords="offset points",
+        fontsize=SMALL,
+        color=colour,
+        bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.8, "linewidth": 0},
+    )
+
+
+def _plain_powers() -> Any:
+    """Return a formatter that writes 0.01, 1 and 1,000 as people do."""
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+
+
+def _day(moment: str) -> str:
+    return moment.partition("T")[0]

@@ -1,0 +1,202 @@
+"""A file of audits: automatic decisions and what experts said, one row a case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import class_key
+from expertload.exceptions import FileFormatError
+from expertload.predictions._source import Table, open_source
+from expertload.predictions._values import grades_from, names_from, numbers_from
+from expertload.predictions.columns import find_column
+
+__all__ = ["AuditColumns", "AuditTable", "read_audits"]
+
+CONVENTIONS = {
+    "correct": ("correct", "is_correct"),
+    "decided": ("decided_label", "decided", "prediction", "predicted", "y_pred"),
+    "label": ("label", "expert_label", "y_true", "target", "class"),
+    "inclusion_probability": ("inclusion_probability",),
+    "decided_at": ("decided_at",),
+    "key": ("key", "case", "case_id", "id"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditColumns:
+    """Which column is what; None where there is none, or where it is to be found by its name.
+
+    Attributes
+    ----------
+    correct : str or None
+        Whether the automatic decision was right; empty while a review is open.
+    decided, label : str or None
+        Instead: what was decided automatically, and what the expert said.
+    inclusion_probability, decided_at, key : str or None
+        As in `expertload.monitoring.AccuracyMonitor.update`.
+    """
+
+    correct: str | None = None
+    decided: str | None = None
+    label: str | None = None
+    inclusion_probability: str | None = None
+    decided_at: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        taken = {role: getattr(self, role) for role in CONVENTIONS}
+        return ", ".join(
+            f"{role.replace('_', ' ')}: {name}" for role, name in taken.items() if name
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditTable:
+    """The audits of a file.
+
+    Attributes
+    ----------
+    where : str
+        The file's name.
+    columns : AuditColumns
+        Which columns were taken for what.
+    correct : ndarray of shape (n_cases,)
+        Grades; NaN where a review is open.
+    inclusion_probability, decided_at, key : ndarray, list or None
+        As `expertload.monitoring.AccuracyMonitor.update` takes them.
+    """
+
+    where: str
+    columns: AuditColumns
+    correct: FloatArray
+    inclusion_probability: FloatArray | None = None
+    decided_at: AnyArray | None = None
+    key: list[str] | None = None
+
+
+def read_audits(
+    path: str | os.PathLike[str], *, names: AuditColumns | None = None, query: str | None = None
+) -> AuditTable:
+    r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; what it holds is told from the end of its name.
+    names : AuditColumns, optional
+        Which column is what; found by name where it is not said: correct, or decided_label and
+        label; inclusion_probability; decided_at; key.
+    query : str, optional
+        What to read from a DuckDB database.
+
+    Returns
+    -------
+    AuditTable
+        The columns found, as arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.predictions import read_audits
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "audits.csv"
+    ...     _ = file.write_text("key,decided_label,label\n7,cat,cat\n8,dog,cat\n9,dog,\n")
+    ...     audits = read_audits(file)
+    >>> audits.correct.tolist(), audits.key
+    ([1.0, 0.0, nan], ['7', '8', '9'])
+    """
+    source = open_source(path, query)
+    columns = _find(source.columns, names or AuditColumns(), source.where)
+    taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
+    table = source.read(taken)
+    if not len(table[taken[0]]):
+        raise FileFormatError(f"{source.where} holds no audits.")
+    return AuditTable(
+        where=source.where,
+        columns=columns,
+        correct=_correct(table, columns, source.where),
+        inclusion_probability=_numbers(table, columns.inclusion_probability, source.where),
+        decided_at=_moments(table, columns.decided_at),
+        key=_keys(table, columns.key, source.where),
+    )
+
+
+def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
+    found = {
+        role: find_column(available, conventions, getattr(names, role), where)
+        for role, conventions in CONVENTIONS.items()
+    }
+    pair = names.decided is not None or names.label is not None
+    if found["correct"] is not None and not pair:
+        found |= {"decided": None, "label": None}
+    elif found["decided"] is not None and found["label"] is not None:
+        found["correct"] = None
+    else:
+        raise FileFormatError(
+            f"{where} must say whether each decision was right: a column 'correct', or what was "
+            "decided ('decided_label') and what the expert said ('label'). Got the columns "
+            f"{', '.join(available)}. Hint: say which they are (--correct, or --decided and "
+            "--label)."
+        )
+    return AuditColumns(**found)
+
+
+def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
+    """Return grades, NaN where the answer is missing."""
+    column = columns.correct or columns.label or ""
+    answers = _blank_as_none(table[column])
+    present = np.array([each is not None for each in answers])
+    grades = np.full(len(answers), np.nan)
+    if columns.correct is not None:
+        if present.any():
+            given = np.array(answers, dtype=object)[present]
+            grades[present] = grades_from(_as_it_was(table[column], given), column, where)
+        return grades
+    decided = _blank_as_none(table[columns.decided or ""])
+    if None in decided:
+        raise FileFormatError(
+            f"The column '{columns.decided}' of {where} lacks a value in row "
+            f"{decided.index(None) + 1}. Hint: only automatic decisions can be audited."
+        )
+    same = [class_key(str(a)) == class_key(str(b)) for a, b in zip(decided, answers, strict=True)]
+    return np.where(present, np.array(same, dtype=float), np.nan)
+
+
+def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
+    """Return what is there in the column's own type, if that is one of numbers."""
+    return given.astype(column.dtype) if column.dtype.kind in "biuf" else given
+
+
+def _blank_as_none(values: AnyArray) -> list[Any]:
+    return [None if v is None or v != v or v == "" else v for v in values.tolist()]
+
+
+def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
+    return None if name is None else numbers_from(table[name], name, where)
+
+
+def _moments(table: Table, name: str | None) -> AnyArray | None:
+    """Return moments: numbers where all are, else times or the text of times."""
+    if name is None:
+        return None
+    try:
+        return table[name].astype(np.float64) if table[name].dtype.kind == "O" else table[name]
+    except (TypeError, ValueError):
+        return table[name]
+
+
+def _keys(table: Table, name: str | None, where: str) -> list[str] | None:
+    if name is None:
+        return None
+    keys: list[str] = names_from(table[name]).tolist()
+    if None in keys or "" in keys:
+        row = next(i for i, key in enumerate(keys) if not key)
+        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row + 1}.")
+    return keys

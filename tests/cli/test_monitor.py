@@ -1,0 +1,174 @@
+"""`expertload monitor`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib import image, pyplot
+from typer.testing import CliRunner
+
+from expertload import operating_point
+from expertload.cli.app import app
+from expertload.monitoring import AccuracyMonitor, evidence_path
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def invoke(*arguments, code=0):
+        result = CliRunner().invoke(app, ["monitor", *map(str, arguments)])
+        assert result.exit_code == code, result.output
+        if code == 1:
+            assert len(result.stderr.strip().splitlines()) == 1
+            assert "Traceback" not in result.output
+        return result
+
+    yield invoke
+    pyplot.close("all")
+
+
+@pytest.fixture
+def policy(tmp_path):
+    path = tmp_path / "policy.json"
+    operating_point.certify_from_correctness([1] * 300, range(300), target_accuracy=0.95).save(path)
+    return path
+
+
+def audits(path, correct, **columns):
+    rows = [",".join(["key", "correct", *columns])]
+    for i, grade in enumerate(correct):
+        rows.append(",".join([f"case{i}", str(grade), *(str(v[i]) for v in columns.values())]))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def stream(n, accuracy, seed=0):
+    return (np.random.default_rng(seed).random(n) < accuracy).astype(int).tolist()
+
+
+def test_states_and_their_codes(run, policy, tmp_path):
+    file = tmp_path / "audits.csv"
+    assert "Confirmed" in run(policy, audits(file, [1] * 100)).stdout
+    assert "Not refuted" in run(policy, audits(file, [1] * 20)).stdout
+    said = run(policy, audits(file, stream(300, 0.8)), code=3).stdout
+    assert "Refuted" in said
+    assert "audits.csv: correct: correct, key: key" in said
+
+
+def test_json_says_what_the_monitor_says(run, policy, tmp_path):
+    correct = stream(120, 0.97)
+    days = [f"2026-01-{1 + i // 6:02d}" for i in range(120)]
+    file = audits(tmp_path / "a.csv", correct, decided_at=days)
+    said = json.loads(run(policy, file, "--json", "--out", "evidence.svg").stdout)
+    watched = AccuracyMonitor(target_accuracy=0.95).update(correct)
+    assert said["evidence"] == pytest.approx(watched.evidence)
+    assert said["lower_bound"] == pytest.approx(watched.lower_bound)
+    assert (said["state"], said["n_audits"], said["n_new"]) == (watched.state, 120, 120)
+
+
+def test_rows_come_in_any_order_and_words_will_do(run, policy, tmp_path):
+    file = tmp_path / "audits.jsonl"
+    rows = [
+        {"id": 3, "is_correct": None, "decided_at": "2026-03-03"},
+        {"id": 1, "is_correct": "yes", "decided_at": "2026-03-01"},
+        {"id": 2, "is_correct": "no", "decided_at": "2026-03-02"},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    said = json.loads(run(policy, file, "--json").stdout)
+    assert said["evidence"] == pytest.approx(evidence_path([1, 0, 1], target_accuracy=0.95)[-1])
+    assert (said["n_open"], said["n_errors"]) == (1, 1)
+
+
+def test_labels_are_compared_as_classes(run, policy, tmp_path):
+    file = tmp_path / "audits.csv"
+    file.write_text("prediction,y_true\n1,1.0\n0,1\n2,\n")
+    said = json.loads(run(policy, file, "--json").stdout)
+    assert (said["n_audits"], said["n_errors"], said["n_open"]) == (3, 1, 1)
+
+
+def test_the_state_goes_on_and_nothing_counts_twice(run, policy, tmp_path):
+    file, correct = tmp_path / "audits.csv", stream(90, 0.95)
+    open_ones = [*correct[:58], "", ""]
+    run(policy, audits(file, open_ones), "--state", "state.json")
+    assert AccuracyMonitor.load(tmp_path / "state.json").n_open == 2
+    said = run(policy, audits(file, correct), "--state", "state.json").stdout
+    assert "58 of its rows were counted before." in said
+    again = json.loads(run(policy, file, "--state", "state.json", "--json").stdout)
+    whole = AccuracyMonitor(target_accuracy=0.95).update(correct)
+    assert again["n_new"] == 0
+    assert again["evidence"] == pytest.approx(whole.evidence)
+    assert again["n_errors"] == whole.n_errors
+
+
+def test_a_changed_label_is_refused_and_the_state_stays(run, policy, tmp_path):
+    file = tmp_path / "audits.csv"
+    run(policy, audits(file, [1, 1]), "--state", "state.json")
+    before = (tmp_path / "state.json").read_bytes()
+    error = run(policy, audits(file, [1, 0, 1]), "--state", "state.json", code=1).stderr
+    assert "'case1' again: it already has its label" in error
+    assert (tmp_path / "state.json").read_bytes() == before
+
+
+def test_uneven_probabilities_need_the_least(run, policy, tmp_path):
+    file = audits(tmp_path / "a.csv", [1, 0], inclusion_probability=[0.1, 0.4])
+    assert "least_inclusion_probability" in run(policy, file, code=1).stderr
+    said = json.loads(run(policy, file, "--least-inclusion-probability", 0.1, "--json").stdout)
+    wanted = evidence_path([1, 0], target_accuracy=0.95, weight=[1, 0.25])[-1]
+    assert said["evidence"] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_the_picture_is_drawn(run, policy, tmp_path, kind):
+    file = audits(tmp_path / "a.csv", stream(300, 0.8))
+    out = tmp_path / f"evidence.{kind}"
+    assert "The picture is in" in run(policy, file, "--out", out, code=3).stdout
+    assert out.stat().st_size > 5000
+    if kind == "png":
+        picture = image.imread(out)
+        assert 0.01 < np.mean(picture[..., :3].min(axis=2) < 0.8) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        ("key,right\na,1\n", [], "must say whether each decision was right"),
+        ("key,correct\na,maybe\n", [], "must hold numbers"),
+        ("key,correct\na,1\na,1\n", [], "'a' again: it is given twice"),
+        ("key,correct\n,1\n", [], "lacks a value in row 1"),
+        ("correct\n1\n", ["--state", "s.json"], "names no keys"),
+        ("correct,inclusion_probability\n1,1.5\n", [], "in (0, 1]"),
+        ("correct,decided_at\n1,soon\n", [], "must hold dates"),
+        ("decided,label\n,a\n", [], "only automatic decisions can be audited"),
+        ("key,correct\n", [], "no audits"),
+        ("key,correct\na,1\n", ["--out", "x.txt"], "A picture can be written as"),
+        ("key,correct\na,1\n", ["--order", "random"], "'decision', 'arrival'"),
+        ("key,correct\na,1\n", ["--correct", "nothing"], "There is no column 'nothing'"),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(run, policy, tmp_path, content, arguments, words):
+    file = tmp_path / "audits.csv"
+    file.write_text(content)
+    error = run(policy, file, *arguments, code=1).stderr
+    assert words in error.replace("\n", " ")
+
+
+def test_policies_without_a_promise_are_refused(run, tmp_path):
+    file = audits(tmp_path / "a.csv", [1])
+    assert "There is no policy" in run("nowhere.json", file, code=1).stderr
+    path = tmp_path / "policy.json"
+    operating_point.certify_from_correctness([1, 1], [1, 2], target_accuracy=0.95).save(path)
+    assert "delegates everything" in run(path, file, code=1).stderr
+
+
+def test_another_policy_does_not_go_on_from_this_state(run, policy, tmp_path):
+    file = audits(tmp_path / "a.csv", [1])
+    run(policy, file, "--state", "state.json")
+    other = tmp_path / "other.json"
+    operating_point.certify_from_correctness([1] * 300, range(300), target_accuracy=0.9).save(other)
+    assert (
+        "target_accuracy 0.9 and 0.95" in run(other, file, "--state", "state.json", code=1).stderr
+    )
