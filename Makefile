@@ -1,9 +1,11 @@
 # Every target makes its own .venv from nothing but python3 and make.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo fast test check format bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
+# One thread a worker: two workers that both start threads on two cores wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 help:  ## show this help
@@ -27,8 +29,11 @@ help:  ## show this help
 demo: .venv/.demo  ## train with and without AUCOC, compare, choose an operating point, report
 	@$(BIN)/python examples/demo.py
 
+fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
+	@$(PYTEST) -m 'not (simulation or processes or browser or spark or postgres)'
+
 test: .venv/.dev  ## run all tests, with branch coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term
+	@$(PYTEST) --cov --cov-report=term
 
 check: .venv/.dev  ## formatting, lint and strict types
 	@$(BIN)/ruff format --check .

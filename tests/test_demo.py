@@ -9,6 +9,8 @@ import pytest
 
 from expertload.lab.runs.recipe import load_recipe
 
+pytestmark = pytest.mark.processes
+
 PATH = Path(__file__).resolve().parents[1] / "examples" / "demo.py"
 
 

@@ -47,6 +47,7 @@ def test_aucoc_is_not():
     assert (round(first, 3), round(second, 3)) == (0.839, 0.406)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("arguments", [[], ["here.png"]])
 def test_the_example_draws_its_picture(arguments, tmp_path):
     pytest.importorskip("matplotlib")

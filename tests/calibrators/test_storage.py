@@ -239,6 +239,7 @@ class TestAtomicWrite:
         with pytest.raises(FileNotFoundError):
             fitted["platt"].save(tmp_path / "nowhere" / "c.json")
 
+    @pytest.mark.processes
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
     def test_killed_while_saving(self, tmp_path):
         """A process that saves without pause is killed; the file is always a whole one."""

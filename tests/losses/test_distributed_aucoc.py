@@ -16,6 +16,8 @@ from tests.losses.distributed_worker import model, whole_batch
 import expertload
 from expertload.losses import aucoc_loss, aucoc_upper_bound_loss
 
+pytestmark = pytest.mark.processes
+
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
 pytestmark = pytest.mark.skipif(

@@ -183,6 +183,7 @@ print(counts.n_cases, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(resource, "RUSAGE_SELF"), reason="no resource usage here")
 def test_memory_does_not_grow_with_the_file(tmp_path):
     def peak(n):

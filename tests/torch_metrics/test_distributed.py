@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from expertload.torch_metrics import AUCOC, COC, LoadAtAccuracy, not_padding
 
+pytestmark = pytest.mark.processes
+
 N = 101  # neither 2 nor 3 divide it
 
 
