@@ -15,14 +15,14 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_files", "_documents", "_validation"},
+    {"exceptions", "_typing", "_files", "_html", "_documents", "_validation"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},
     {"evaluation", "report", "predictions"},
     {"losses", "torch_metrics"},
     {"lab", "desk"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 # Neighbours in one layer that must not know each other.
 STRANGERS = [("lab", "desk"), ("metrics", "calibrators"), ("scores", "metrics")]

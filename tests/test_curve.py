@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import expertload as el
 from expertload._area import CHUNK
 from expertload._cases import check_correctness_cases
-from expertload.exceptions import WeightError
+from expertload.exceptions import MissingExtraError, ParameterError, WeightError
 from expertload.tally import Tally
 from tests.reference import coc
 from tests.strategies import correctness_cases, predictions, whole_weights
@@ -252,3 +253,21 @@ def test_committed_values():
         for convention in ("exact", "thresholds", "authors"):
             area = el.aucoc_score_from_correctness(correct, confidence, convention=convention)
             assert area == pytest.approx(case[convention], abs=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_the_curve_as_a_frame(backend):
+    curve = el.coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    frame = curve.to_frame(backend)
+    assert type(frame).__module__.partition(".")[0] == backend
+    for name, values in curve._asdict().items():
+        np.testing.assert_array_equal(np.asarray(frame[name]), values)
+
+
+def test_a_frame_needs_its_library(monkeypatch):
+    curve = el.coc_curve_from_correctness([0, 1], [0.6, 0.7])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match="pip install pandas"):
+        curve.to_frame()
+    with pytest.raises(ParameterError, match="backend"):
+        curve.to_frame("excel")

@@ -24,7 +24,7 @@ from expertload._validation import (
     check_delegate_label,
     check_groups_match,
     check_same_length,
-    require_extra,
+    needs_extra,
 )
 from expertload.operating_point import (
     CertifiedGroups,
@@ -35,16 +35,13 @@ from expertload.operating_point import (
 )
 from expertload.operating_point.certified import Method
 
-try:
+with needs_extra("sklearn", "DelegatingClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.model_selection import train_test_split
     from sklearn.utils import get_tags
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    require_extra("sklearn", "sklearn", "DelegatingClassifier")
-    raise
 
 __all__ = ["DelegatingClassifier", "DelegatingClassifierWarning"]
 

@@ -8,18 +8,24 @@ they cannot depend on the order of rows, and why weights, repeats and merged sha
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from expertload._area import delegated_mass
 from expertload._cases import Cases
 from expertload._typing import AnyArray, FloatArray
+from expertload._validation import check_option
+from expertload.exceptions import MissingExtraError
 
 __all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_top"]
 
 Convention = Literal["exact", "thresholds", "authors"]
 CONVENTIONS = ("exact", "thresholds", "authors")
+
+FrameLibrary = Literal["pandas", "polars", "pyarrow"]
+FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 
 # Slack for comparing a computed accuracy or load with a wanted one: far below 1/n for any n in
 # use, far above what rounding does to a sum of weights.
@@ -55,6 +61,34 @@ class COCCurve(NamedTuple):
         """
         allowed = expert_load + COMPARISON_SLACK
         return int(np.searchsorted(self.expert_load, allowed, side="right")) - 1
+
+    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """Return the points as a data frame, one row a point.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            The library of the frame, which must be installed.
+
+        Examples
+        --------
+        >>> from expertload import coc_curve_from_correctness
+        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> print(curve.to_frame().head(2).to_string(index=False))
+         expert_load  accuracy  thresholds
+                0.00      0.75         0.6
+                0.25      1.00         0.7
+        """
+        check_option(backend, FRAME_LIBRARIES, "backend", "to_frame")
+        try:
+            library = import_module(backend)
+        except ImportError as error:
+            raise MissingExtraError(
+                f"to_frame needs {backend}, which is not installed. Hint: pip install {backend}, "
+                f"or pass backend= one of {', '.join(FRAME_LIBRARIES)}"
+            ) from error
+        make = library.table if backend == "pyarrow" else library.DataFrame
+        return make(self._asdict())
 
 
 class Tally(NamedTuple):

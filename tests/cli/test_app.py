@@ -67,6 +67,50 @@ def test_without_the_extra_the_command_says_what_to_install():
     assert "Traceback" not in done.stderr
 
 
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "expertload", "--version"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.startswith("expertload ")
+
+
+def test_an_interrupt_while_the_command_loads_is_a_sentence():
+    code = (
+        "import sys, builtins\n"
+        "from expertload.cli import main\n"
+        "original = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'expertload.cli.app': raise KeyboardInterrupt\n"
+        "    return original(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "main()"
+    )
+    done = in_process(code=code)
+    assert done.returncode == 130
+    assert done.stderr == "Stopped before anything was done.\n"
+
+
+def test_a_screen_that_knows_few_characters():
+    code = (
+        "from expertload.cli.screen import console\n"
+        "console().print('caf\u00e9 \x1b[31m', markup=False)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.strip() == "caf? ?[31m"
+
+
 def test_version():
     result = run("--version")
     assert result.exit_code == 0

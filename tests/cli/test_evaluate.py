@@ -175,6 +175,24 @@ def test_weights_and_grades(run, tmp_path):
     assert "weight: correct" in " ".join(named.split())
 
 
+def test_names_of_strangers_never_command_the_terminal(run, tmp_path, table):
+    """Labels, groups, models and files may hold escapes; none of them reaches the screen."""
+    nasty = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b31m"
+    classes = {"cat": f"cat{nasty}"}
+    changed = {name.replace("cat", classes["cat"]): each for name, each in table.items()}
+    changed["label"] = np.array([classes.get(each, each) for each in table["label"]])
+    changed["group"] = np.where(table["id"] % 2, f"A{nasty}\nAll is certified.", "B")
+    name = f"m{nasty}.csv"
+    write(tmp_path / name, changed)
+    for arguments in (["evaluate", name], ["evaluate", name, "--json"], ["evaluate", name, name]):
+        said = run(*arguments).output
+        assert not set(said) & set("\x1b\x07\u202e\x9b")
+    assert "\nAll is certified." not in run("evaluate", name).stdout
+    assert "␛]0;owned␇" in run("evaluate", name).stdout
+    wrong = run("evaluate", f"no{nasty}.csv", code=1).stderr
+    assert not set(wrong) & set("\x1b\x07\u202e\x9b")
+
+
 def test_a_database(run, tmp_path, table):
     write(tmp_path / "cases.duckdb", table)
     result = run("evaluate", "cases.duckdb", "--query", "FROM cases LIMIT 100", "--json")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -309,3 +311,41 @@ def test_the_screen_says_how_many_true_classes_had_no_probability():
     found = evaluate_predictions([0, 1, 1, 0], [[1, 0], [0, 1], [1, 0], [0.6, 0.4]])
     assert found.calibration.n_impossible == 1
     assert found.calibration.log_loss == pytest.approx((708.3964 - np.log(0.6)) / 4, abs=1e-3)
+
+
+# ------------------------------------------------------------------ in a notebook
+
+
+class Tags(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text += f"{data} "
+
+
+def test_notebooks_show_an_evaluation_and_its_point():
+    y, proba = predictions()
+    found = evaluate_predictions(y, proba, target_accuracy=0.9)
+    page = Tags(found._repr_html_())
+    assert set(page.tags) == {"div", "p", "b", "table", "tbody", "tr", "th", "td"}
+    assert f"{found.aucoc.estimate:.4f}" in page.text
+    assert found.guarantee in page.text
+    point = Tags(found.operating_point._repr_html_())
+    assert f"{found.operating_point.expert_load:.1%}" in point.text
+    assert found.operating_point.guarantee in point.text
+
+
+def test_nothing_in_a_notebook_is_markup_of_a_stranger():
+    y, proba = predictions()
+    hostile = replace(evaluate_predictions(y, proba), guarantee="<script>alert(1)</script>")
+    assert "script" not in Tags(hostile._repr_html_()).tags
+    nothing = operating_point.at_threshold(y, proba, threshold=2)
+    assert "none" in nothing._repr_html_()

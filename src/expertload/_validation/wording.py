@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -36,11 +38,27 @@ def parameter_error(
 
 def require_extra(module: str, extra: str, what: str) -> Any:
     """Import an optional dependency, or say which extra brings it."""
-    try:
+    with needs_extra(extra, what):
         return import_module(module)
-    except ImportError as error:
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Say which extra brings what the imports inside do not find.
+
+    For the `__init__` of a package that is nothing without it::
+
+        with needs_extra("torch", "expertload.losses"):
+            from expertload.losses.aucoc import AUCOCLoss
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "expertload"):  # a defect of ours, which no installation mends
+            raise
         raise MissingExtraError(
-            f"{what} needs {module.split('.')[0]}, which is not installed. "
+            f"{what} needs {missing}, which is not installed. "
             f"Hint: pip install 'expertload[{extra}]'"
         ) from error
 

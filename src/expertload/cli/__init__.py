@@ -27,4 +27,7 @@ def main() -> None:
             f"The expertload command needs {error.name}, which is not installed. "
             "Hint: pip install 'expertload[report]', or 'expertload[lab]' for experiments"
         )
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped before anything was done.\n")
+        sys.exit(130)
     app(prog_name="expertload")

@@ -11,7 +11,7 @@ import typer
 from expertload.cli.outputs import check_output
 from expertload.cli.policies import load_policy
 from expertload.cli.predictions_options import Confidence, Group, Probabilities, Query
-from expertload.cli.screen import console
+from expertload.cli.screen import console, one_line
 
 __all__ = ["decide"]
 
@@ -60,7 +60,9 @@ def decide(
         query=query,
     )
     said = console(stderr=True)  # standard output may be the decisions
-    said.print(f"{file.name}: {counts.columns}", style="dim", markup=False, soft_wrap=True)
+    said.print(
+        one_line(f"{file.name}: {counts.columns}"), style="dim", markup=False, soft_wrap=True
+    )
     said.print(
         f"{counts.n_cases} cases: {counts.n_accepted} decided automatically, "
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from expertload.cli.screen import one_line
 from expertload.display._style import percent
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def print_evaluation(
     >>> callable(print_evaluation)
     True
     """
-    screen.print(Text(name, style="bold"), Text(f"{table.n_cases} cases", style="dim"))
-    screen.print(Text(f"{table.where}: {table.columns}", style="dim"), soft_wrap=True)
+    screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
+    screen.print(Text(one_line(f"{table.where}: {table.columns}"), style="dim"), soft_wrap=True)
     screen.print()
     screen.print(_numbers(found))
     screen.print()
@@ -58,7 +59,7 @@ def print_comparisons(screen: Console, comparisons: Mapping[str, Comparison]) ->
     >>> print_comparisons(Console(), {})
     """
     for models, comparison in comparisons.items():
-        screen.print(Text(f"AUCOC, {models}: {comparison}"), soft_wrap=True)
+        screen.print(Text(one_line(f"AUCOC, {models}: {comparison}")), soft_wrap=True)
     if comparisons:
         screen.print(Text("Tested in pairs, on the same cases.", style="dim"))
 
@@ -112,7 +113,9 @@ def _groups(found: Evaluation) -> Table:
             else "none automatic"
         )
         few = Text("few cases", style="yellow") if group.is_small else Text("")
-        table.add_row(Text(group.name), str(group.n_cases), right, percent(group.expert_load), few)
+        table.add_row(
+            Text(one_line(group.name)), str(group.n_cases), right, percent(group.expert_load), few
+        )
     if left_out:
         table.add_row(Text(f"and {left_out} more", style="dim"), "", "", "", "")
     return table

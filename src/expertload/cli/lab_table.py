@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from expertload.cli.screen import console
+from expertload.cli.screen import console, neutral
 
 __all__ = ["compare", "table"]
 
@@ -93,7 +93,7 @@ def table(
         what = "runs that are done" if not rows else f"results for --kind {kind.value}"
         console(stderr=True).print(f"There are no {what} in {_find(runs)}.")
         raise typer.Exit(1)
-    typer.echo(text)
+    typer.echo(neutral(text))
 
 
 def compare(
@@ -122,7 +122,7 @@ def compare(
 
     sides = [_side(words, runs) for words in (first, second)]
     result = compare_runs(sides[0], sides[1], number=number, n_rounds=rounds, random_state=seed)
-    typer.echo(str(result))
+    typer.echo(neutral(str(result)))
 
 
 def _side(words: str, runs: Path | None) -> list[Path]:

@@ -1,13 +1,73 @@
-"""What is said goes to standard output, what went wrong to standard error."""
+"""What is said goes to standard output, what went wrong to standard error.
+
+Labels, groups, names of files and of models are strangers' text. A terminal takes some characters
+for commands: to recolour or erase what stands there, to rename the window, to write backwards. On
+every console made here they are shown as signs, and never reach the terminal.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["complain", "console"]
+__all__ = ["complain", "console", "neutral", "one_line"]
+
+# Characters that command a terminal or reorder a line, and what is shown for each.
+SIGNS = {
+    **{code: chr(0x2400 + code) for code in range(0x20)},  # ␛ for escape, and so on
+    0x7F: "\u2421",
+    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+    **dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F)), "\ufffd"),
+    **dict.fromkeys((*range(0x2066, 0x206A), 0x2028, 0x2029, 0xFEFF), "\ufffd"),
+}
+LAYOUT = {ord(character): character for character in "\n\t"}
+
+
+def neutral(text: str) -> str:
+    r"""Return text in which nothing commands a terminal; lines and tabs stay.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import neutral
+    >>> neutral("\x1b[31mred\x07")
+    '␛[31mred␇'
+    """
+    return text.translate({**SIGNS, **LAYOUT})
+
+
+def one_line(text: object) -> str:
+    r"""Return a name as one line: nothing in it can pass for a line of its own.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import one_line
+    >>> one_line("site A\nAll is certified.")
+    'site A␊All is certified.'
+    """
+    return str(text).translate(SIGNS)
+
+
+class _Screen(Console):
+    """A console that neutralises all text, and can write whatever the encoding of the output."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return what is to be written, neutralised."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else self._writable(neutral(text)), style, control)
+
+    def _writable(self, text: str) -> str:
+        encoding = self.encoding
+        return text if encoding.startswith("utf") else _within(text, encoding)
+
+
+def _within(text: str, encoding: str) -> str:
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -19,7 +79,7 @@ def console(*, stderr: bool = False) -> Console:
     >>> console().print("ready")
     ready
     """
-    made = Console(stderr=stderr, highlight=False)
+    made = _Screen(stderr=stderr, highlight=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = 160
     return made

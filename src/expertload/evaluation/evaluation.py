@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from expertload._cases import Cases, check_same_cases
+from expertload._html import small_table
 from expertload._typing import IntArray
 from expertload.curve import COCCurve
 from expertload.evaluation._groups import GroupEvaluation
@@ -162,6 +163,19 @@ class Evaluation:
             "groups": [{**asdict(group), "is_small": group.is_small} for group in self.groups],
         }
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        level = f"{100 * self.confidence_level:g} % interval"
+        rows = [
+            ("AUCOC", f"{self.aucoc.estimate:.4f}", _ends(self.aucoc, ".4f", level)),
+            ("accuracy", f"{self.accuracy.estimate:.1%}", _ends(self.accuracy, ".1%", level)),
+            *(
+                (f"load at {target:g} accuracy", _load(load), "on these cases")
+                for target, load in self.loads.items()
+            ),
+        ]
+        return small_table(f"{self.n_cases} cases", rows, (self.guarantee, self.conditions))
+
     def __str__(self) -> str:
         level = f"{100 * self.confidence_level:g} %"
         lines = [
@@ -214,6 +228,10 @@ def compare_evaluations(
         "compare",
         tallies={name: found.table for name, found in models.items()},
     )
+
+
+def _ends(interval: Interval, form: str, level: str) -> str:
+    return f"{interval.low:{form}} to {interval.high:{form}} ({level})"
 
 
 def _load(load: float) -> str:

@@ -16,6 +16,8 @@ What people call is here as well. Everything needs the ``lab`` extra
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from expertload._validation import needs_extra
+
 if TYPE_CHECKING:
     from expertload.lab.data import load_dataset
     from expertload.lab.models import build_model
@@ -62,6 +64,7 @@ _ROOMS = {
 def __getattr__(name: str) -> Any:
     for room, things in _ROOMS.items():
         if name == room or name in things:
-            module = import_module(f"{__name__}.{room}")
+            with needs_extra("lab", f"{__name__}.{room}"):
+                module = import_module(f"{__name__}.{room}")
             return module if name == room else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,16 +4,19 @@ Each is a function and a module, used like ``torch.nn.CrossEntropyLoss``: they t
 probabilities, and class numbers.
 """
 
-from expertload.losses.adaptive_focal import AdaptiveFocalLoss, adaptive_focal_loss
-from expertload.losses.aucoc import AUCOCLoss, aucoc_loss
-from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss, aucoc_upper_bound_loss
-from expertload.losses.build import build_loss
-from expertload.losses.combined import CombinedLoss, LossParts
-from expertload.losses.confidence_penalty import ConfidencePenalty, confidence_penalty
-from expertload.losses.focal import FocalLoss, focal_loss
-from expertload.losses.mmce import MMCELoss, mmce_loss
-from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
-from expertload.losses.soft_ece import SoftECELoss, soft_ece_loss
+from expertload._validation import needs_extra
+
+with needs_extra("torch", "expertload.losses"):
+    from expertload.losses.adaptive_focal import AdaptiveFocalLoss, adaptive_focal_loss
+    from expertload.losses.aucoc import AUCOCLoss, aucoc_loss
+    from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss, aucoc_upper_bound_loss
+    from expertload.losses.build import build_loss
+    from expertload.losses.combined import CombinedLoss, LossParts
+    from expertload.losses.confidence_penalty import ConfidencePenalty, confidence_penalty
+    from expertload.losses.focal import FocalLoss, focal_loss
+    from expertload.losses.mmce import MMCELoss, mmce_loss
+    from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
+    from expertload.losses.soft_ece import SoftECELoss, soft_ece_loss
 
 __all__ = [
     "AUCOCLoss",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._html import small_table
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     arrange_probabilities,
@@ -182,6 +183,20 @@ class OperatingPoint:
         from expertload.operating_point.storage import save  # which knows all kinds of points
 
         save(self, path, model_name=model_name)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        accepted, delegated, total = map(
+            quantity, (self.n_accepted, self.n_delegated, self.n_cases)
+        )
+        right = "none" if self.accuracy is None else f"{self.accuracy:.1%}"
+        rows = [
+            ("accept at confidence", f">= {digits(self.threshold)}", ""),
+            ("decided automatically", f"{1 - self.expert_load:.1%}", f"{accepted} of {total}"),
+            ("right among those", right, f"{quantity(self.n_errors)} wrong"),
+            ("left to experts", f"{self.expert_load:.1%}", f"{delegated} of {total}"),
+        ]
+        return small_table("Operating point", rows, [getattr(self, "guarantee", "")])
 
     def __str__(self) -> str:
         if self.accuracy is None:

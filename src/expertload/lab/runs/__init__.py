@@ -1,9 +1,12 @@
 """What a run is: its recipe and settings, its folder, and what is left when it is done."""
 
-from expertload.lab.runs.data import load_run_data
-from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig, load_recipe
+from expertload._validation import needs_extra
+
+with needs_extra("lab", "expertload.lab.runs"):
+    from expertload.lab.runs.data import load_run_data
+    from expertload.lab.runs.finished import FinishedRun
+    from expertload.lab.runs.folder import RunFolder
+    from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig, load_recipe
 
 __all__ = [
     "FinishedRun",

@@ -1,13 +1,16 @@
 """Training one run, in one process or many, from wherever it stands."""
 
-from expertload.lab.training.loop import train
-from expertload.lab.training.progress import (
-    ConsoleReporter,
-    Reporter,
-    Reporters,
-    SilentReporter,
-    TensorBoardReporter,
-)
+from expertload._validation import needs_extra
+
+with needs_extra("lab", "expertload.lab.training"):
+    from expertload.lab.training.loop import train
+    from expertload.lab.training.progress import (
+        ConsoleReporter,
+        Reporter,
+        Reporters,
+        SilentReporter,
+        TensorBoardReporter,
+    )
 
 __all__ = [
     "ConsoleReporter",

@@ -1,0 +1,55 @@
+"""What is not installed is named with the command that installs it, wherever it is missed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import expertload
+from expertload._validation import needs_extra
+from expertload.exceptions import MissingExtraError
+
+SOURCE = str(Path(expertload.__file__).parents[1])
+
+
+def import_without(missing: str, module: str) -> str:
+    """The last line of what importing a module says where another is not installed."""
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": SOURCE},
+    )
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "extra"),
+    [
+        ("expertload.losses", "torch", "torch"),
+        ("expertload.losses.aucoc", "torch", "torch"),
+        ("expertload.torch_metrics", "torch", "torch"),
+        ("expertload.torch_metrics", "torchmetrics", "torch"),
+        ("expertload.delegating_classifier", "sklearn", "sklearn"),
+        ("expertload.lab.models", "torch", "lab"),
+        ("expertload.lab.training", "torch", "lab"),
+        ("expertload.lab.runs", "pydantic", "lab"),
+    ],
+)
+def test_importing_a_part_names_its_extra(module, missing, extra):
+    said = import_without(missing, module)
+    assert "MissingExtraError" in said
+    assert f"needs {missing}, which is not installed" in said
+    assert f"pip install 'expertload[{extra}]'" in said
+
+
+def test_a_module_of_our_own_that_is_missing_is_no_missing_extra():
+    with pytest.raises(ModuleNotFoundError), needs_extra("torch", "this"):
+        raise ModuleNotFoundError(name="expertload.gone")
+    with pytest.raises(MissingExtraError), needs_extra("torch", "this"):
+        raise ModuleNotFoundError(name="torch.nn")
