@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import expertload
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_predictions
-from expertload.operating_point import load_operating_point
+from expertload.operating_point import certify_groups, load_operating_point
 from expertload.report._page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
@@ -145,6 +145,47 @@ def test_evaluate_then_decide(run, file, table, tmp_path):
     to_screen = run("decide", "policy.json", "new.jsonl", "--keep", "id")
     assert to_screen.stdout == (tmp_path / "d.csv").read_text()
     assert to_screen.stdout.splitlines()[0] == "row,id,accepted,label,confidence"
+
+
+def test_a_policy_for_each_group(run, file, table, tmp_path):
+    options = ["--target-accuracy", 0.9, "--certify-groups", "--save-policy", "policy.json"]
+    result = run("evaluate", file, *options)
+    proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
+    expected = certify_groups(
+        table["label"], proba, labels=CLASSES, groups=table["group"], target_accuracy=0.9
+    )
+    policy = load_operating_point(tmp_path / "policy.json")
+    assert policy == expected
+    assert policy.origin.probability_columns == tuple(f"p_{name}" for name in CLASSES)
+    assert expected.guarantee in " ".join(result.stdout.split())
+    shown = json.loads(run("evaluate", file, *options[:3], "--json").stdout)["models"][0]
+    assert [p["threshold"] for p in shown["group_certification"]["points"]] == [
+        point.threshold if point.is_certified else None for point in expected.values()
+    ]
+    new = predictions(300, seed=3)
+    write(tmp_path / "new.csv", new)
+    run("decide", "policy.json", "new.csv", "--out", "d.csv")
+    proba = np.column_stack([new[f"p_{name}"] for name in CLASSES])
+    accepted = policy.decide(proba, groups=new["group"]).accepted
+    lines = (tmp_path / "d.csv").read_text().splitlines()[1:]
+    assert sum(",true," in line.lower() for line in lines) == accepted.sum()
+
+
+def test_groups_that_cannot_be_certified(run, file, table, tmp_path):
+    declined = run("evaluate", file, "--certify-groups", "--group", "none", code=1)
+    assert "needs groups" in declined.stderr
+    rows = {**table, "group": np.where(table["id"] == 7, "", table["group"])}
+    write(tmp_path / "gaps.csv", rows)
+    assert "without a group" in run("evaluate", "gaps.csv", "--certify-groups", code=1).stderr
+    assert "(missing)" in run("evaluate", "gaps.csv").stdout
+    write(tmp_path / "few.csv", predictions(40))
+    saving = ["--certify-groups", "--save-policy", "p.json"]
+    assert "No policy was saved" in run("evaluate", "few.csv", *saving, code=1).stderr
+
+
+def test_cases_that_belong_together_are_refused(run, file):
+    said = run("evaluate", file, "--cluster", "patient", code=1).stderr
+    assert "one case of each patient" in said
 
 
 def test_nothing_certified_saves_no_policy_but_still_says_what_was_found(run, tmp_path):

@@ -11,6 +11,7 @@ import typer
 from expertload.cli.model_names import name_models
 from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import (
+    COLUMNS,
     Confidence,
     Correct,
     Group,
@@ -68,6 +69,14 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    certify_groups: Annotated[
+        bool,
+        typer.Option(
+            "--certify-groups",
+            help="Certify a threshold for each group; --save-policy then saves all of them.",
+            show_default=False,
+        ),
+    ] = False,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
     as_json: Annotated[
@@ -79,6 +88,15 @@ def evaluate(
     correct: Correct = None,
     group: Group = None,
     weight: Weight = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The patient, document, ... that several cases belong to.",
+            rich_help_panel=COLUMNS,
+            show_default=False,
+        ),
+    ] = None,
     query: Query = None,
 ) -> None:
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
@@ -89,6 +107,7 @@ def evaluate(
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
     called_by = name_models(files, name)
+    _check_cluster(cluster)
     if out is not None:
         check_output(out, others=files)
     if save_policy is not None:
@@ -113,6 +132,7 @@ def evaluate(
                 target_accuracy=target_accuracy or [0.95],
                 confidence_level=confidence_level,
                 method=method,
+                certify_groups=certify_groups,
             ),
         )
     comparisons = _compare(models)
@@ -163,10 +183,26 @@ def _save_policy(models: Models, path: Path) -> None:
     from expertload.predictions._writing import saying_write_errors
 
     called, (_, found) = next(iter(models.items()))
-    if found.certification is None or not found.is_certified:
-        raise InsufficientDataError(f"No policy was saved. {found.conditions}")
+    groups, point = found.group_certification, found.certification
+    has_policy = found.is_certified if groups is None else bool(groups.certified)
+    policy = point if groups is None else groups
+    if policy is None or not has_policy:
+        why = found.conditions if groups is None else groups.guarantee
+        raise InsufficientDataError(f"No policy was saved. {why}")
     with saying_write_errors(path):
-        found.certification.save(path, model_name=called)
+        policy.save(path, model_name=called)
+
+
+def _check_cluster(cluster: str | None) -> None:
+    """Refuse cases that come in clusters, until certification knows how to count those."""
+    from expertload.exceptions import ParameterError
+
+    if cluster is not None:
+        raise ParameterError(
+            "Cases that belong together (--cluster) cannot be evaluated yet: every interval and "
+            "guarantee here counts cases drawn one by one, and would be too sure of itself. Hint: "
+            f"keep one case of each {cluster}, drawn at random."
+        )
 
 
 def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, Any]:

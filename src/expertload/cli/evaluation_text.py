@@ -9,6 +9,7 @@ from rich.text import Text
 
 from expertload.cli.screen import one_line
 from expertload.display._style import percent
+from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from expertload.evaluation import Evaluation
+    from expertload.operating_point import CertifiedGroups
     from expertload.predictions import PredictionsTable
     from expertload.significance import Comparison, Interval
 
@@ -46,6 +48,10 @@ def print_evaluation(
     if found.groups:
         screen.print()
         screen.print(_groups(found))
+    if found.group_certification is not None:
+        screen.print()
+        screen.print(_group_points(found.group_certification))
+        screen.print(Text(one_line(found.group_certification.guarantee), style="dim"))
     screen.print()
 
 
@@ -89,6 +95,19 @@ def _numbers(found: Evaluation) -> Table:
 def _range(interval: Interval, level: str, style: str = "") -> str:
     low, high = (style.format(v) if style else percent(v) for v in (interval.low, interval.high))
     return f"{low} to {high} ({level} interval)"
+
+
+def _group_points(groups: CertifiedGroups) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("group", "threshold", "load", "right when automatic"):
+        table.add_column(heading, justify="left" if heading == "group" else "right")
+    for group, point in groups.items():
+        name, load = Text(one_line(group)), percent(point.expert_load)
+        if point.accuracy is None:
+            table.add_row(name, Text("none certified", style="yellow"), load, "")
+        else:
+            table.add_row(name, digits(point.threshold), load, percent(point.accuracy))
+    return table
 
 
 def _groups(found: Evaluation) -> Table:

@@ -12,10 +12,17 @@ from expertload._cases import (
     Predictions,
     check_correctness_cases,
     check_named_predictions,
+    check_unweighted,
     with_confidence,
 )
 from expertload._typing import ArrayLike, IntArray
-from expertload._validation import check_enough_cases, check_fraction, check_targets
+from expertload._validation import (
+    check_enough_cases,
+    check_fraction,
+    check_groups,
+    check_targets,
+    parameter_error,
+)
 from expertload.evaluation._groups import evaluate_groups
 from expertload.evaluation._parts import Calibration, histogram, rate_interval
 from expertload.evaluation._point import settle_point
@@ -23,7 +30,10 @@ from expertload.evaluation.evaluation import Evaluation
 from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
 from expertload.metrics.proper import brier_of, count_impossible, log_loss_of
+from expertload.operating_point import CertifiedGroups
+from expertload.operating_point.certification import read_request
 from expertload.operating_point.certified import Method
+from expertload.operating_point.groups import certify_by_group
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.significance._influence import effective_size
 from expertload.significance.band import band_of_tally
@@ -47,6 +57,7 @@ def evaluate_predictions(
     target_accuracy: float | Sequence[float] = 0.95,
     confidence_level: float = 0.95,
     method: Method = "fixed_sequence",
+    certify_groups: bool = False,
 ) -> Evaluation:
     """Evaluate a classifier that works beside experts.
 
@@ -63,6 +74,9 @@ def evaluate_predictions(
         That of the intervals and of the guarantee.
     method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
         How thresholds are tested, as in `expertload.operating_point.certify`.
+    certify_groups : bool, default=False
+        Whether to certify a threshold for each group as well, all of them at once at the level
+        given; see `expertload.operating_point.certify_groups`.
 
     Returns
     -------
@@ -81,7 +95,9 @@ def evaluate_predictions(
     0.9634 (95 % interval 0.9533 to 0.9714)
     """
     caller = "evaluate_predictions"
-    request = _read_request(target_accuracy, confidence_level, method, groups, caller)
+    request = _read_request(
+        target_accuracy, confidence_level, method, groups, certify_groups, caller
+    )
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     top, cases = with_confidence(predictions, confidence, caller)
     check_enough_cases(cases.weight, len(cases.correct), 2, caller)
@@ -106,6 +122,7 @@ def evaluate_from_correctness(
     target_accuracy: float | Sequence[float] = 0.95,
     confidence_level: float = 0.95,
     method: Method = "fixed_sequence",
+    certify_groups: bool = False,
 ) -> Evaluation:
     """Evaluate anything that has a correctness and a confidence for each case.
 
@@ -113,7 +130,7 @@ def evaluate_from_correctness(
     ----------
     correct, confidence, sample_weight
         As in `expertload.coc_curve_from_correctness`.
-    groups, target_accuracy, confidence_level, method
+    groups, target_accuracy, confidence_level, method, certify_groups
         As in `evaluate_predictions`.
 
     Returns
@@ -129,7 +146,9 @@ def evaluate_from_correctness(
     (0.25, 0.75)
     """
     caller = "evaluate_from_correctness"
-    request = _read_request(target_accuracy, confidence_level, method, groups, caller)
+    request = _read_request(
+        target_accuracy, confidence_level, method, groups, certify_groups, caller
+    )
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     check_enough_cases(cases.weight, len(cases.correct), 2, caller)
     table = Tally.from_cases(cases)
@@ -154,6 +173,7 @@ class _Request(NamedTuple):
     level: float
     method: Method
     groups: ArrayLike | None
+    certify_groups: bool
     caller: str
 
 
@@ -172,16 +192,21 @@ def _read_request(
     confidence_level: float,
     method: Method,
     groups: ArrayLike | None,
+    certify_groups: bool,
     caller: str,
 ) -> _Request:
+    if certify_groups and groups is None:
+        raise parameter_error(
+            "certify_groups", caller, "needs groups", "none", "pass groups= (--group COLUMN)"
+        )
     targets = check_targets(target_accuracy, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    return _Request(targets, level, method, groups, caller)
+    return _Request(targets, level, method, groups, certify_groups, caller)
 
 
 def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
     cases, table, origin, target, (reliability, calibration) = subject
-    targets, level, method, groups, caller = request
+    targets, level, method, groups, _, caller = request
     settled = settle_point(table, cases, origin, targets[0], level, method)
     rate = float(table.correct.sum() / table.total)
     return Evaluation(
@@ -200,12 +225,25 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
         guarantee=settled.guarantee,
         conditions=settled.conditions,
         groups=evaluate_groups(cases, groups, settled.point.threshold, level, caller),
+        group_certification=_certify_groups(cases, origin, request),
         is_weighted=cases.weight is not None,
         confidence_level=level,
         cases=cases,
         table=table,
         target=target,
     )
+
+
+def _certify_groups(cases: Cases, origin: Origin, request: _Request) -> CertifiedGroups | None:
+    if not request.certify_groups or request.groups is None:
+        return None
+    caller = request.caller
+    check_unweighted(cases.weight, caller)
+    wanted = read_request(
+        request.targets[0], request.level, request.method, "selective", None, None, caller
+    )
+    named = check_groups(request.groups, caller)
+    return certify_by_group(cases, named, wanted, origin, caller)
 
 
 def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:

@@ -15,7 +15,7 @@ from expertload.evaluation._groups import GroupEvaluation
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
-from expertload.operating_point import CertifiedPoint, OperatingPoint
+from expertload.operating_point import CertifiedGroups, CertifiedPoint, OperatingPoint
 from expertload.significance import (
     COCBand,
     Comparison,
@@ -62,6 +62,8 @@ class Evaluation:
         When the guarantee holds; or why there is none, and what would suffice.
     groups : tuple of GroupEvaluation
         Worst first; empty where no groups were given.
+    group_certification : CertifiedGroups or None
+        A threshold for each group, certified for all of them at once; None unless it was asked for.
     is_weighted : bool
         Whether cases count unequally; counts are then sums of weights.
     confidence_level : float
@@ -83,6 +85,7 @@ class Evaluation:
     guarantee: str
     conditions: str
     groups: tuple[GroupEvaluation, ...] = field(repr=False)
+    group_certification: CertifiedGroups | None = field(default=None, repr=False)
     is_weighted: bool
     confidence_level: float
     cases: Cases = field(repr=False)
@@ -161,6 +164,7 @@ class Evaluation:
                 **_point_to_dict(self.operating_point),
             },
             "groups": [{**asdict(group), "is_small": group.is_small} for group in self.groups],
+            "group_certification": _groups_to_dict(self.group_certification),
         }
 
     def _repr_html_(self) -> str:
@@ -236,6 +240,19 @@ def _ends(interval: Interval, form: str, level: str) -> str:
 
 def _load(load: float) -> str:
     return "not reached" if load == 1 else f"{load:.1%}"
+
+
+def _groups_to_dict(groups: CertifiedGroups | None) -> dict[str, Any] | None:
+    if groups is None:
+        return None
+    return {
+        "guarantee": groups.guarantee,
+        "expert_load": groups.expert_load,
+        "points": [
+            {"group": group, "is_certified": point.is_certified, **_point_to_dict(point)}
+            for group, point in groups.items()
+        ],
+    }
 
 
 def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:

@@ -128,6 +128,11 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
     def _threshold(self, group: Label) -> float:
         return self.points[group].threshold if group in self.points else np.inf
 
+    def with_origin(self, origin: Origin) -> CertifiedGroups:
+        """Return the same points, known to come from elsewhere."""
+        points = {group: replace(point, origin=origin) for group, point in self.items()}
+        return replace(self, points=points, origin=origin)
+
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
         """Write all points as one JSON file; an older file is replaced whole or not at all."""
         from expertload.operating_point.storage import save  # which knows all kinds of points
@@ -188,7 +193,7 @@ def certify_groups(
     origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
     request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
     named = check_groups(groups, caller)
-    return _by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+    return certify_by_group(cases, named, request, replace(origin, model_name=model_name), caller)
 
 
 def certify_groups_from_correctness(
@@ -232,12 +237,13 @@ def certify_groups_from_correctness(
     origin = origin_of(cases, ranked_by="given_confidence")
     request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
     named = check_groups(groups, caller)
-    return _by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+    return certify_by_group(cases, named, request, replace(origin, model_name=model_name), caller)
 
 
-def _by_group(
+def certify_by_group(
     cases: Cases, groups: AnyArray, request: Request, origin: Origin, caller: str
 ) -> CertifiedGroups:
+    """Certify each group of validated cases at its share of the level."""
     check_same_length(caller, confidence=cases.confidence, groups=groups)
     names, rows = np.unique(groups, return_inverse=True)
     shared = request._replace(error_level=request.error_level / len(names))

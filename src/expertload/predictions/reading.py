@@ -69,7 +69,7 @@ class PredictionsTable:
         Parameters
         ----------
         **options
-            ``target_accuracy``, ``confidence_level`` and ``method``, as in
+            ``target_accuracy``, ``confidence_level``, ``method`` and ``certify_groups``, as in
             `expertload.evaluation.evaluate_predictions`.
         """
         shared = {"groups": self.groups, "sample_weight": self.weight, **options}
@@ -89,10 +89,12 @@ class PredictionsTable:
             probability_columns=self.class_columns,
             confidence_column=self.columns.confidence,
         )
+        groups = found.group_certification
         return replace(
             found,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
+            group_certification=groups and groups.with_origin(origin),
         )
 
 
