@@ -15,7 +15,7 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_files", "_html", "_documents", "_validation"},
+    {"exceptions", "_typing", "_files", "_html", "_documents", "_validation", "_opening"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},
@@ -31,6 +31,7 @@ HEAVY_ALLOWED = {
     "torchmetrics": {"torch_metrics", "lab"},
     "narwhals": {"frames"},
     "duckdb": {"frames"},
+    "pyarrow": set(),
     "matplotlib": {"display", "lab"},
     "sklearn": {"delegating_classifier", "lab"},
 }

@@ -251,7 +251,7 @@ def test_a_database(run, tmp_path, table):
         (["evaluate", "model.csv", "--out", "no/r.html"], "There is no folder no"),
         (["evaluate", "model.csv", "--save-policy", "no/p.json"], "There is no folder no"),
         (["evaluate", "model.csv", "--out", "."], "could not be written"),
-        (["evaluate", "model.csv", "--query", "SELECT 1"], "needs a DuckDB database"),
+        (["evaluate", "model.csv", "--query", "SELECT 1"], "It has the columns 1"),
         (["decide", "none.json", "model.csv"], "There is no policy none.json"),
         (["decide", "model.csv", "model.csv"], "not valid JSON"),
     ],

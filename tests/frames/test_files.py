@@ -12,7 +12,7 @@ import pytest
 
 import expertload as el
 from expertload import exceptions
-from expertload.frames import scan_file, tally_frame
+from expertload.frames import FileOptions, scan_file, tally_frame
 
 duckdb = pytest.importorskip("duckdb")
 CONFIDENCE = [0.5, 0.625, 0.75, 0.75, 1.0]
@@ -75,11 +75,12 @@ def test_labels_of_a_csv_are_matched_by_name(tmp_path, index, pair):
 def test_a_format_can_be_named(tmp_path):
     path = tmp_path / "predictions.txt"
     path.write_text(csv_text())
-    assert tally_frame(scan_file(path, format="csv")).n_cases == 5
-    with pytest.raises(exceptions.ParameterError, match=r"must end in \.parquet.*format='parquet'"):
-        scan_file(path)
+    assert tally_frame(scan_file(path, options=FileOptions(format="csv"))).n_cases == 5
+    path.rename(tmp_path / "predictions")
+    with pytest.raises(exceptions.FileFormatError, match="cannot be told from its name.*format"):
+        scan_file(tmp_path / "predictions")
     with pytest.raises(exceptions.ParameterError, match="'format'"):
-        scan_file(path, format="excel")
+        FileOptions(format="excel")
 
 
 def test_larger_than_the_memory_allowed(tmp_path):
@@ -97,7 +98,7 @@ def test_larger_than_the_memory_allowed(tmp_path):
 
 
 def test_missing_files_and_bad_options(tmp_path):
-    with pytest.raises(exceptions.DataNotFoundError, match="cannot open.*Hint: check the path"):
+    with pytest.raises(exceptions.DataNotFoundError, match="There is no file .*none.parquet"):
         scan_file(tmp_path / "none.parquet")
     with pytest.raises(FileNotFoundError):
         scan_file(tmp_path / "*.csv")

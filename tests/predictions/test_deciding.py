@@ -21,7 +21,7 @@ from expertload.operating_point import (
     choose,
     choose_from_correctness,
 )
-from expertload.predictions import ColumnNames, decide_file, deciding
+from expertload.predictions import ColumnNames, FileOptions, decide_file, deciding
 from tests.predictions.files import CLASSES, KINDS, predictions, write
 
 
@@ -52,7 +52,7 @@ def test_every_kind_of_file_and_any_chunk(tmp_path, policy, table, kind, size, m
     shuffled = {name: table[name] for name in ("p_owl", "id", "p_cat", "label", "p_dog")}
     path, stream = tmp_path / f"new.{kind}", io.StringIO()
     query = write(path, shuffled)
-    counts = decide_file(policy, path, out=stream, keep=("id",), query=query)
+    counts = decide_file(policy, path, out=stream, keep=("id",), options=FileOptions(query=query))
     decisions, confidence = expected(policy, table)
     rows = rows_of_csv(stream.getvalue())
     assert [row["accepted"] == "true" for row in rows] == decisions.accepted.tolist()

@@ -7,7 +7,7 @@ import pytest
 
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import DataNotFoundError, FileFormatError, LabelError
-from expertload.predictions import ColumnNames, Columns, read_predictions
+from expertload.predictions import ColumnNames, Columns, FileOptions, read_predictions
 from tests.predictions.files import CLASSES, KINDS, predictions, write
 
 
@@ -26,7 +26,7 @@ def test_all_kinds_of_files_agree(tmp_path, kind):
     table = predictions()
     path = tmp_path / f"predictions.{kind}"
     query = write(path, table)
-    found = read_predictions(path, query=query)
+    found = read_predictions(path, options=FileOptions(query=query))
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
     np.testing.assert_array_equal(found.y_true, table["label"])
     np.testing.assert_array_equal(found.y_proba, proba)
@@ -145,12 +145,14 @@ def test_only_what_is_needed_is_read(csv):
 def test_a_query_is_read_only(tmp_path):
     path = tmp_path / "cases.duckdb"
     write(path, predictions())
-    found = read_predictions(path, query="SELECT * FROM cases WHERE id < 50 ORDER BY id;")
+    found = read_predictions(
+        path, options=FileOptions(query="SELECT * FROM cases WHERE id < 50 ORDER BY id;")
+    )
     assert found.n_cases == 50
     for query in ("DROP TABLE cases", "SELECT 1; DROP TABLE cases", "SELECT", "SELECT * FROM x"):
-        with pytest.raises(FileFormatError, match="could not be queried"):
-            read_predictions(path, query=query)
-    assert read_predictions(path, query="FROM cases").n_cases == 300
+        with pytest.raises(FileFormatError, match="could not be|must be one SELECT"):
+            read_predictions(path, options=FileOptions(query=query))
+    assert read_predictions(path, options=FileOptions(query="FROM cases")).n_cases == 300
     with pytest.raises(FileFormatError, match="--query"):
         read_predictions(path)
 
@@ -161,5 +163,5 @@ def test_what_is_not_there(tmp_path):
     with pytest.raises(FileFormatError, match="folder"):
         read_predictions(tmp_path)
     (tmp_path / "x.csv").write_text("a\n1\n")
-    with pytest.raises(FileFormatError, match="needs a DuckDB database"):
-        read_predictions(tmp_path / "x.csv", query="SELECT 1")
+    with pytest.raises(FileFormatError, match="could not be read as csv: .*other"):
+        read_predictions(tmp_path / "x.csv", options=FileOptions(query="SELECT * FROM other"))

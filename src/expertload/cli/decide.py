@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.outputs import check_output
 from expertload.cli.policies import load_policy
-from expertload.cli.predictions_options import Confidence, Group, Probabilities, Query
+from expertload.cli.predictions_options import Confidence, Group, Probabilities
 from expertload.cli.screen import console, one_line
 
 __all__ = ["decide"]
@@ -41,12 +42,16 @@ def decide(
     confidence: Confidence = None,
     group: Group = None,
     query: Query = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
 ) -> None:
     """Apply a policy to new predictions, some rows at a time: any size fits in memory.
 
     Every case gets its row, whether it is accepted, the model's label and its confidence.
     """
-    from expertload.predictions import ColumnNames, decide_file
+    from expertload.predictions import ColumnNames, FileOptions, decide_file
 
     policy_point = load_policy(policy)
     if out is not None:
@@ -57,7 +62,9 @@ def decide(
         out=sys.stdout if out is None else out,
         names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
         keep=tuple(keep or ()),
-        query=query,
+        options=FileOptions(
+            query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
+        ),
     )
     said = console(stderr=True)  # standard output may be the decisions
     said.print(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.model_names import name_models
 from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import (
@@ -18,7 +19,6 @@ from expertload.cli.predictions_options import (
     Label,
     Names,
     Probabilities,
-    Query,
     Weight,
 )
 from expertload.cli.screen import console
@@ -98,6 +98,10 @@ def evaluate(
         ),
     ] = None,
     query: Query = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
 ) -> None:
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
 
@@ -113,8 +117,11 @@ def evaluate(
     if save_policy is not None:
         check_output(save_policy, others=[*files, *filter(None, [out])])
 
-    from expertload.predictions import ColumnNames, read_predictions
+    from expertload.predictions import ColumnNames, FileOptions, read_predictions
 
+    options = FileOptions(
+        query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
+    )
     names = ColumnNames(
         label=label,
         probabilities=probabilities,
@@ -125,7 +132,7 @@ def evaluate(
     )
     models: Models = {}
     for file, called in zip(files, called_by, strict=True):
-        table = read_predictions(file, names=names, query=query)
+        table = read_predictions(file, names=names, options=options)
         models[called] = (
             table,
             table.evaluate(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.outputs import check_output
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.policies import load_policy
-from expertload.cli.predictions_options import Query
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -95,6 +95,10 @@ def monitor(
     decided_at: Annotated[str | None, _column("When the case was decided.")] = None,
     key: Annotated[str | None, _column("What the case is called.")] = None,
     query: Query = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
 ) -> None:
     """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
 
@@ -106,7 +110,7 @@ def monitor(
     if state is not None:
         check_output(state, others=[policy, file])
 
-    from expertload.predictions import AuditColumns, read_audits
+    from expertload.predictions import AuditColumns, FileOptions, read_audits
 
     options = {
         "least_inclusion_probability": least_inclusion_probability,
@@ -124,7 +128,9 @@ def monitor(
             decided_at=decided_at,
             key=key,
         ),
-        query=query,
+        options=FileOptions(
+            query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
+        ),
     )
     n_new = _count(watched, audits, keep=state is not None)
     if state is not None:

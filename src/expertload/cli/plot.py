@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.model_names import name_models
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.predictions_options import (
@@ -15,7 +16,6 @@ from expertload.cli.predictions_options import (
     Label,
     Names,
     Probabilities,
-    Query,
     Weight,
 )
 from expertload.cli.screen import console
@@ -57,6 +57,10 @@ def plot(
     correct: Correct = None,
     weight: Weight = None,
     query: Query = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = None,
 ) -> None:
     """Draw the COC curve: accuracy of automatic decisions against the share left to experts.
 
@@ -65,8 +69,11 @@ def plot(
     called = name_models(files, name)
     check_picture(out, others=files)
 
-    from expertload.predictions import ColumnNames, read_predictions
+    from expertload.predictions import ColumnNames, FileOptions, read_predictions
 
+    options = FileOptions(
+        query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
+    )
     names = ColumnNames(
         label=label,
         probabilities=probabilities,
@@ -76,7 +83,7 @@ def plot(
         weight=weight,
     )
     found = {
-        each: read_predictions(file, names=names, query=query).evaluate(
+        each: read_predictions(file, names=names, options=options).evaluate(
             target_accuracy=0.95 if target_accuracy is None else target_accuracy,
             confidence_level=confidence_level,
         )

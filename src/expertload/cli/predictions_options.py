@@ -13,7 +13,6 @@ __all__ = [
     "Label",
     "Names",
     "Probabilities",
-    "Query",
     "Weight",
 ]
 
@@ -66,12 +65,6 @@ Group = Annotated[
         help="The site, age band, ... of a case; 'none' if the column 'group' is something else.",
         rich_help_panel=COLUMNS,
         show_default="by name",
-    ),
-]
-Query = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SQL", help="What to read, where FILE is a DuckDB database.", show_default=False
     ),
 ]
 Weight = Annotated[

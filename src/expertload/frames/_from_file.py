@@ -9,35 +9,29 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from expertload._validation import check_count, check_option, parameter_error, require_extra
-from expertload.exceptions import DataNotFoundError, FileFormatError
+from expertload._opening import FileOptions, scan
+from expertload._validation import check_count, parameter_error, require_extra
 
 __all__ = ["scan_file"]
-
-FORMATS = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".tsv"),
-    "jsonl": (".jsonl", ".ndjson"),
-}
-COMPRESSED = (".gz", ".zst")
 
 
 def scan_file(
     path: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    format: str | None = None,  # noqa: A002 - the word everyone looks for
+    options: FileOptions | None = None,
     memory_limit: str | None = None,
     temp_directory: str | PathLike[str] | None = None,
     threads: int | None = None,
 ) -> Any:
-    r"""Open Parquet, CSV or JSON Lines files as a DuckDB relation, without reading them yet.
+    r"""Open Parquet, CSV or JSON files as a DuckDB relation, without taking them into memory.
 
     Parameters
     ----------
     path : path-like, or sequence of them
-        A file, a pattern such as ``"predictions/*.parquet"``, or several of either.
-    format : {"parquet", "csv", "jsonl"}, optional
-        What the files hold; told from their names by default.
+        A file, a pattern such as ``"predictions/*.parquet"``, a folder of Parquet files, or
+        several of these.
+    options : FileOptions, optional
+        How to open the files: a format, a delimiter, an encoding, a query.
     memory_limit : str, optional
         The memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk. DuckDB's own
         default is most of the machine's.
@@ -50,7 +44,8 @@ def scan_file(
     Returns
     -------
     duckdb.DuckDBPyRelation
-        A frame for `tally_frame` and `tally_groups`.
+        A frame for `tally_frame` and `tally_groups`. The columns of CSV and JSON are text, as
+        they are written; what `tally_frame` needs as numbers it turns into numbers.
 
     Examples
     --------
@@ -66,53 +61,23 @@ def scan_file(
     paths = [fspath(one) for one in ([path] if isinstance(path, str | PathLike) else path)]
     if not paths:
         raise parameter_error("path", "scan_file", "must name a file", "none")
-    kind = _format(paths, format)
-    connection = _connect(duckdb, memory_limit, temp_directory, threads)
+    settings = _settings(memory_limit, temp_directory, threads)
     try:
-        return _open(connection, paths, kind)
-    except duckdb.IOException as error:
-        raise DataNotFoundError(
-            f"scan_file cannot open '{paths[0]}'. DuckDB says: {_first_line(error)} Hint: check "
-            "the path; a pattern such as 'predictions/*.parquet' is welcome."
-        ) from error
-    except duckdb.Error as error:
-        raise FileFormatError(
-            f"scan_file cannot read '{paths[0]}' as {kind}. DuckDB says: {_first_line(error)} "
-            "Hint: check the file, or pass the right format."
-        ) from error
-
-
-def _connect(
-    duckdb: Any,
-    memory_limit: str | None,
-    temp_directory: str | PathLike[str] | None,
-    threads: int | None,
-) -> Any:
-    options = {"preserve_insertion_order": "false", "temp_directory": _folder(temp_directory)}
-    if memory_limit is not None:
-        options["memory_limit"] = memory_limit
-    if threads is not None:
-        options["threads"] = str(check_count(threads, "threads", "scan_file"))
-    try:
-        connection = duckdb.connect(config=options)
-    except duckdb.Error as error:
+        return scan(paths, options or FileOptions(), settings)
+    except duckdb.Error as error:  # of the settings; what is wrong with a file is said already
         got, hint = repr(memory_limit), "pass '1GB', for instance"
         raise parameter_error("memory_limit", "scan_file", "must be a size", got, hint) from error
-    connection.execute("set enable_progress_bar = false")  # it goes to standard output
-    return connection
 
 
-def _format(paths: list[str], asked: str | None) -> str:
-    if asked is not None:
-        return check_option(asked, tuple(FORMATS), "format", "scan_file")
-    name = Path(paths[0].lower())
-    suffix = Path(name.stem).suffix if name.suffix in COMPRESSED else name.suffix
-    for kind, suffixes in FORMATS.items():
-        if suffix in suffixes:
-            return kind
-    wanted = "must end in " + ", ".join(suffix for group in FORMATS.values() for suffix in group)
-    hint = f"pass format={' or '.join(repr(kind) for kind in FORMATS)}"
-    raise parameter_error("path", "scan_file", wanted, repr(paths[0]), hint)
+def _settings(
+    memory_limit: str | None, temp_directory: str | PathLike[str] | None, threads: int | None
+) -> dict[str, str]:
+    settings = {"preserve_insertion_order": "false", "temp_directory": _folder(temp_directory)}
+    if memory_limit is not None:
+        settings["memory_limit"] = memory_limit
+    if threads is not None:
+        settings["threads"] = str(check_count(threads, "threads", "scan_file"))
+    return settings
 
 
 def _folder(temp_directory: str | PathLike[str] | None) -> str:
@@ -120,16 +85,3 @@ def _folder(temp_directory: str | PathLike[str] | None) -> str:
     if temp_directory is not None:
         return fspath(temp_directory)
     return str(Path(tempfile.gettempdir()) / f"expertload-{uuid4().hex}")
-
-
-def _open(connection: Any, paths: list[str], kind: str) -> Any:
-    if kind == "parquet":
-        return connection.read_parquet(paths)
-    if kind == "csv":
-        # Columns are found by name, and a first name that is blank must not cost all of them.
-        return connection.read_csv(paths, header=True)
-    return connection.read_json(paths, format="newline_delimited")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".") + "."

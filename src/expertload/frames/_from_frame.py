@@ -156,12 +156,14 @@ def _tables(frame: Any, max_rows: int, *, caller: str, **asked: Any) -> dict[Any
     require_extra("narwhals", "frames", caller)
     from expertload.frames._engine import group_rows, open_frame
     from expertload.frames._request import Request
+    from expertload.frames._text import with_numbers
 
     if asked["bits"] is not None:
         check_count(asked["bits"], "bits", caller, minimum=0, maximum=MOST_BITS)
     check_count(max_rows, "max_rows", caller)
-    request = Request(caller=caller, **{**asked, **_defaults(asked)})
-    return group_rows(open_frame(frame, caller), request, max_rows)
+    asked = {**asked, **_defaults(asked)}
+    opened = with_numbers(open_frame(frame, caller), asked)
+    return group_rows(opened, Request(caller=caller, **asked), max_rows)
 
 
 def _defaults(asked: dict[str, Any]) -> dict[str, str]:

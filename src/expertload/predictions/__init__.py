@@ -1,5 +1,6 @@
 """Files of predictions: read with their columns found by convention, decided row by row."""
 
+from expertload._opening import FileOptions
 from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
 from expertload.predictions.columns import ColumnNames, Columns
 from expertload.predictions.deciding import DecisionCounts, decide_file
@@ -11,6 +12,7 @@ __all__ = [
     "ColumnNames",
     "Columns",
     "DecisionCounts",
+    "FileOptions",
     "PredictionsTable",
     "decide_file",
     "read_audits",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import class_key
 from expertload.exceptions import FileFormatError
-from expertload.predictions._source import Table, open_source
 from expertload.predictions._values import grades_from, names_from, numbers_from
 from expertload.predictions.columns import find_column
 
@@ -81,7 +81,10 @@ class AuditTable:
 
 
 def read_audits(
-    path: str | os.PathLike[str], *, names: AuditColumns | None = None, query: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    names: AuditColumns | None = None,
+    options: FileOptions | None = None,
 ) -> AuditTable:
     r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
 
@@ -92,8 +95,8 @@ def read_audits(
     names : AuditColumns, optional
         Which column is what; found by name where it is not said: correct, or decided_label and
         label; inclusion_probability; decided_at; key.
-    query : str, optional
-        What to read from a DuckDB database.
+    options : FileOptions, optional
+        How to open the file: a query, a delimiter, an encoding.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def read_audits(
     >>> audits.correct.tolist(), audits.key
     ([1.0, 0.0, nan], ['7', '8', '9'])
     """
-    source = open_source(path, query)
+    source = open_source(path, options)
     columns = _find(source.columns, names or AuditColumns(), source.where)
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     table = source.read(taken)

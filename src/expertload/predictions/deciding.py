@@ -9,13 +9,13 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from expertload._opening import FileOptions, Source, Table, open_source, to_numpy
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import class_key, lone_side
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups
 from expertload.predictions._checks import check_probabilities_of
 from expertload.predictions._policy_columns import Policy, policy_columns
-from expertload.predictions._source import Source, Table, open_source
 from expertload.predictions._values import both_classes, names_from, numbers_from
 from expertload.predictions._writing import open_writer
 from expertload.predictions.columns import ColumnNames, Columns, find_named
@@ -55,7 +55,7 @@ def decide_file(
     out: str | os.PathLike[str] | TextIO,
     names: ColumnNames | None = None,
     keep: tuple[str, ...] = (),
-    query: str | None = None,
+    options: FileOptions | None = None,
 ) -> DecisionCounts:
     r"""Decide every case of a file.
 
@@ -63,7 +63,7 @@ def decide_file(
     ----------
     policy : OperatingPoint or CertifiedGroups
         As `expertload.operating_point.load_operating_point` returns it.
-    path, names, query
+    path, names, options
         As in `read_predictions`; labels are not needed. What was not named is found by the names
         that the policy was made with, and probabilities are matched to its classes by name.
     out : str, path-like or text stream
@@ -95,7 +95,7 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
-    source = open_source(path, query)
+    source = open_source(path, options)
     columns = policy_columns(source.columns, policy, names or ColumnNames(), source.where)
     kept = tuple(_kept(source, name) for name in keep)
     header = [
@@ -118,7 +118,9 @@ def _decided(
 ) -> Iterator[tuple[list[list[Any]], int]]:
     """Return the columns of decided rows, and how many of them were accepted."""
     row = 1
-    for chunk in source.chunks(tuple(dict.fromkeys([*columns.all, *kept])), CHUNK):
+    wanted = tuple(dict.fromkeys([*columns.all, *kept]))
+    for batch in source.batches(wanted, size=CHUNK):
+        chunk = {name: to_numpy(values) for name, values in batch.items()}
         accepted, labels, confidence = _decide(policy, columns, chunk, source.where, row)
         n = len(accepted)
         answers = [] if labels is None else [labels.tolist()]

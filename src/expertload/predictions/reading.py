@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from expertload._opening import FileOptions, Source, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload._validation import class_key, match_labels, match_lone_column
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
 from expertload.predictions._checks import check_probabilities_of
-from expertload.predictions._source import Source, Table, open_source
 from expertload.predictions._values import (
     both_classes,
     grades_from,
@@ -99,7 +99,10 @@ class PredictionsTable:
 
 
 def read_predictions(
-    path: str | os.PathLike[str], *, names: ColumnNames | None = None, query: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    names: ColumnNames | None = None,
+    options: FileOptions | None = None,
 ) -> PredictionsTable:
     r"""Read a file of predictions: CSV, Parquet, JSON Lines, npz, or a query to a database.
 
@@ -107,12 +110,13 @@ def read_predictions(
     ----------
     path : str or path-like
         What the file holds is told from the end of its name; ``.gz`` and ``.zst`` are unpacked.
+        A folder is the Parquet files in it, ``"-"`` is standard input.
     names : ColumnNames, optional
         Which column is what; found by convention where it is not said. Labels are called y_true,
         label, target or class; probabilities p_*, prob_* or proba_*, followed by the class; or
         there are confidence and correct. There may be group and sample_weight.
-    query : str, optional
-        What to read from a DuckDB database, which is opened for reading only.
+    options : FileOptions, optional
+        How to open the file: a query, a delimiter, an encoding.
 
     Returns
     -------
@@ -133,7 +137,7 @@ def read_predictions(
     >>> table.evaluate().accuracy.estimate
     0.666...
     """
-    source = open_source(path, query)
+    source = open_source(path, options)
     columns = find_columns(source.columns, names or ColumnNames(), source.where)
     found = source.read(columns.all, columns.numbers)
     n_cases = len(found[columns.all[0]])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
+from expertload._opening.files import OpenedFile
+from expertload._opening.source import Batch, Table
 from expertload._typing import AnyArray
+from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
-from expertload.predictions._source import Table
-from expertload.predictions.columns import WHOLE
 
 __all__ = ["NpzSource"]
 
+MATRICES = ("y_proba", "proba", "probabilities", "probability")
 DAMAGE = (
     ValueError,
     OSError,
@@ -25,6 +26,7 @@ DAMAGE = (
     TypeError,
     MemoryError,
     RuntimeError,
+    NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -33,21 +35,26 @@ DAMAGE = (
 class NpzSource:
     """The arrays of an archive; one with two dimensions is as many columns, numbered from 0."""
 
-    def __init__(self, path: Path, where: str) -> None:
-        self._path, self.where = path, where
+    def __init__(self, file: OpenedFile) -> None:
+        self._path, self.where = file.paths[0], file.where
         self._arrays = self._load()
         self.columns = list(self._arrays)
+        self.types = {name: str(array.dtype) for name, array in self._arrays.items()}
+        self.n_rows: int | None = None
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole, as they are."""
         return self._same_rows({name: self._arrays[name] for name in names})
 
-    def chunks(self, names: Sequence[str], size: int) -> Iterator[Table]:
-        """Return some columns, so many rows at a time."""
+    def batches(
+        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+    ) -> Iterator[Batch]:
+        """Return some columns as Arrow's arrays, so many rows at a time."""
+        pa = require_extra("pyarrow", "frames", "Deciding files")
         columns = self.read(names)
         n = len(next(iter(columns.values())))
         for start in range(0, n, size):
-            yield {name: array[start : start + size] for name, array in columns.items()}
+            yield {name: pa.array(array[start : start + size]) for name, array in columns.items()}
 
     def _load(self) -> Table:
         try:
@@ -70,7 +77,7 @@ class NpzSource:
             elif array.ndim == 2 and array.shape[1] == 1:
                 yield name, array[:, 0]
             elif array.ndim == 2:
-                prefix = "p" if name.lower() in WHOLE else name
+                prefix = "p" if name.lower() in MATRICES else name
                 yield from ((f"{prefix}_{i}", array[:, i]) for i in range(array.shape[1]))
 
     def _same_rows(self, columns: Table) -> Table:

@@ -1,0 +1,103 @@
+"""DuckDB, kept to what it is asked: no extension is fetched, no other file is touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from expertload._validation import require_extra
+from expertload.exceptions import FileFormatError
+
+__all__ = ["check_query", "connect", "first_sentence", "lock", "quoted", "saying_errors", "text_of"]
+
+# What is not built in is not there: nothing is fetched from anywhere.
+SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+def connect(options: Mapping[str, str] | None = None) -> Any:
+    """Return a connection to a database in memory."""
+    return _quiet(_duckdb().connect(config={**SETTINGS, **(options or {})}))
+
+
+def connect_to(database: Path) -> Any:
+    """Return a connection to a stranger's database: it can be read, and reach nothing else."""
+    config = {**SETTINGS, "enable_external_access": "false", "lock_configuration": "true"}
+    return _duckdb().connect(database, read_only=True, config=config)
+
+
+def lock(connection: Any, paths: Sequence[Path]) -> None:
+    """Leave a connection these files and nothing else, whatever a query asks for."""
+    allowed = ", ".join(text_of(str(path)) for path in paths)
+    connection.execute(f"SET allowed_paths = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def check_query(query: str, where: str) -> str:
+    """Return a query that is one question and nothing more."""
+    duckdb = _duckdb()
+    try:
+        statements = duckdb.extract_statements(query)
+    except duckdb.Error as error:
+        raise FileFormatError(
+            f"The query of {where} could not be read: {first_sentence(error)}"
+        ) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise FileFormatError(
+            f"The query of {where} must be one SELECT. Got {len(statements)} statement(s): "
+            f"{', '.join(str(s.type).rpartition('.')[2] for s in statements) or 'none'}."
+        )
+    return str(statements[0].query).strip().rstrip(";")
+
+
+def quoted(name: str) -> str:
+    """Return a column's name for a query."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def text_of(value: str) -> str:
+    """Return text for a query."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+@contextmanager
+def saying_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
+    """Turn what DuckDB says into a sentence about the file, without the folder it lies in."""
+    duckdb = _duckdb()
+    try:
+        yield
+    except (duckdb.Error, UnicodeError, RuntimeError, OSError, MemoryError) as error:
+        why = first_sentence(error)
+        for path in paths:
+            for spelling in (_literally(path), str(path)):
+                why = why.replace(spelling, path.name if len(paths) > 1 else where)
+        raise FileFormatError(f"{where} could not be {what}: {why}") from error
+
+
+def literal_paths(paths: Sequence[Path]) -> str:
+    """Return paths for a query, each of which means one file."""
+    return "[" + ", ".join(text_of(_literally(path)) for path in paths) + "]"
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return the first line of DuckDB's message, without its kind and what may follow."""
+    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _literally(path: Path) -> str:
+    """Return a path that means one file: DuckDB takes stars and brackets for patterns."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _duckdb() -> Any:
+    return require_extra("duckdb", "frames", "Reading files of predictions")
+
+
+def _quiet(connection: Any) -> Any:
+    connection.execute("SET enable_progress_bar = false")  # it goes to standard output
+    return connection

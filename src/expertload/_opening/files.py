@@ -1,0 +1,209 @@
+"""Which file is meant and what it holds: told from its name, never from a look inside."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from expertload._opening.contents import COMPRESSIONS, pieces_of, transcoded
+from expertload._opening.options import FileOptions
+from expertload.exceptions import DataNotFoundError, FileFormatError
+
+__all__ = ["OpenedFile", "resolve_file", "resolve_files"]
+
+STANDARD_INPUT = "-"
+KINDS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".npz": "npz",
+    ".duckdb": "database",
+    ".ddb": "database",
+    ".db": "database",
+}
+TEXT = ("csv", "tsv", "jsonl", "json")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+WELCOME = (
+    "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
+    "DuckDB databases; where the name does not say it, say the format (--format)."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedFile:
+    """A file, or a folder of Parquet files, that is there and may be read.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        What to read, in order.
+    where : str
+        What to call it in messages.
+    kind : str
+        What it holds: csv, tsv, parquet, jsonl, json, npz or database.
+    compression : str
+        How it is packed: gzip, zstd or none.
+    """
+
+    paths: tuple[Path, ...]
+    where: str
+    kind: str
+    compression: str = "none"
+
+    def pieces(self) -> Iterator[bytes]:
+        """Return the content, unpacked, some bytes at a time."""
+        return pieces_of(self.paths[0], self.compression, self.where)
+
+
+def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
+    """Find a file and what it holds; standard input and other encodings become a UTF-8 copy."""
+    if os.fspath(path) == STANDARD_INPUT:
+        return _from_standard_input(options)
+    refuse_addresses(os.fspath(path))
+    file = Path(path)
+    where = file.name or str(file)
+    if file.is_dir():
+        return _folder(file, where, options)
+    _check_readable(file, where)
+    kind, compression = kind_of(file.name, options.format)
+    found = OpenedFile(paths=(file.absolute(),), where=where, kind=kind, compression=compression)
+    return found if kind not in TEXT or options.is_utf8 else _in_utf8(found, options)
+
+
+def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
+    """Find all files that paths and patterns mean, in order; they must be of one kind."""
+    found = [resolve_file(one, options) for path in paths for one in _matching(path)]
+    kinds = sorted({file.kind for file in found})
+    if len(kinds) > 1:
+        raise FileFormatError(
+            f"Files that are read together must be of one kind. Got {', '.join(kinds)}."
+        )
+    return found
+
+
+def kind_of(name: str, asked: str | None) -> tuple[str, str]:
+    """Return what a file holds and how it is packed, from its name or as it is told."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    if compression is not None:
+        suffixes.pop()
+    end = suffixes[-1] if suffixes else ""
+    kind = asked or KINDS.get(end)
+    if kind is None:
+        _refuse_name(name, end)
+    if compression is not None and kind in ("npz", "parquet", "database"):
+        raise FileFormatError(
+            f"{name} is a packed {kind} file, which cannot be read in parts. Hint: unpack it first."
+        )
+    return kind, compression or "none"
+
+
+def refuse_addresses(path: str) -> None:
+    """Refuse what lies elsewhere: nothing is ever fetched."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        raise FileFormatError(
+            f"{path} is an address, and only files on this machine are read. Hint: download it "
+            "first."
+        )
+
+
+def _refuse_name(name: str, end: str) -> NoReturn:
+    if end in SPREADSHEETS:
+        raise FileFormatError(
+            f"{name} is a spreadsheet, whose cells change what was typed into them. Hint: save the "
+            "sheet as CSV (UTF-8) and pass that file."
+        )
+    raise FileFormatError(f"What {name} holds cannot be told from its name. {WELCOME}")
+
+
+def _check_readable(file: Path, where: str) -> None:
+    """Refuse what is not there, is empty, or would wait for somebody to write."""
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataNotFoundError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise FileFormatError(f"{where} could not be read: {error.strerror or error}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise FileFormatError(
+            f"{where} is no regular file but a pipe or a device, which cannot be read twice. "
+            "Hint: pass - to read standard input."
+        )
+    if status.st_size == 0:
+        raise FileFormatError(f"{where} is empty.")
+
+
+def _folder(folder: Path, where: str, options: FileOptions) -> OpenedFile:
+    """Return the Parquet files below a folder, in the order of their names."""
+    found = [
+        file.absolute()
+        for file in sorted(folder.rglob("*"))
+        if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
+    ]
+    if not found or options.format not in (None, "parquet"):
+        raise FileFormatError(f"{folder} is a folder, and holds no Parquet files (.parquet).")
+    for file in found:
+        _check_readable(file, str(file.relative_to(folder.absolute())))
+    return OpenedFile(paths=tuple(found), where=where, kind="parquet")
+
+
+def _matching(path: str) -> Iterator[str]:
+    """Return the files that a pattern means; a name that is there means itself."""
+    refuse_addresses(path)
+    file = Path(path)
+    if file.exists() or not re.search(r"[*?\[]", path):
+        yield path
+        return
+    import glob
+
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns too
+    if not found:
+        raise DataNotFoundError(f"No file is like {path}. Hint: check the path.")
+    yield from found
+
+
+# --------------------------------------------------------------------------------- copies
+
+
+def _from_standard_input(options: FileOptions) -> OpenedFile:
+    stream = getattr(sys.stdin, "buffer", sys.stdin)
+    if stream is None or sys.stdin.isatty():
+        raise FileFormatError("Nothing was piped into standard input. Hint: cat FILE | expertload")
+    kind = options.format or "csv"
+    target = _own_folder() / f"standard-input.{kind}"
+    with target.open("wb") as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+    if target.stat().st_size == 0:
+        raise FileFormatError("Standard input is empty.")
+    found = OpenedFile(paths=(target,), where="standard input", kind=kind)
+    return found if kind not in TEXT or options.is_utf8 else _in_utf8(found, options)
+
+
+def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
+    """Return a copy in UTF-8, which every reader knows."""
+    target = _own_folder() / f"utf-8.{file.kind}"
+    with target.open("wb") as copy:
+        for piece in transcoded(file.pieces(), str(options.encoding), file.where):
+            copy.write(piece)
+    return replace(file, paths=(target,), compression="none")
+
+
+def _own_folder() -> Path:
+    """Return a folder for copies, which is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="expertload-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,86 @@
+"""What a user may say about a file that its name does not: one small object for all doors."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from expertload._validation import check_option, parameter_error
+
+__all__ = ["FORMATS", "FileOptions"]
+
+FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How to open a file; the defaults leave everything to the file's name.
+
+    Attributes
+    ----------
+    query : str, optional
+        One SQL query. The table it may select from is called ``file``; in a DuckDB database, the
+        tables there. It can read nothing else and write nothing.
+    format : {"csv", "tsv", "parquet", "jsonl", "json", "npz"}, optional
+        What the file holds, where its name does not say so.
+    delimiter : str, optional
+        What stands between the values of a CSV. By default a tab in a .tsv; else the first of
+        comma, semicolon and tab that the header has outside quotes.
+    decimal : {".", ","}, default="."
+        What stands before the digits of a fraction, in CSV.
+    encoding : str, optional
+        The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for instance.
+
+    Examples
+    --------
+    >>> from expertload.predictions import FileOptions
+    >>> FileOptions(decimal=",", encoding="latin-1").decimal
+    ','
+    """
+
+    query: str | None = None
+    format: str | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        caller = type(self).__name__
+        if self.format is not None:
+            check_option(self.format, FORMATS, "format", caller)
+        check_option(self.decimal, (".", ","), "decimal", caller)
+        _check_delimiter(self.delimiter, self.decimal, caller)
+        if self.encoding is not None:
+            _check_encoding(self.encoding, caller)
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether a file is to be read as it lies there."""
+        return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
+
+
+def _check_delimiter(delimiter: str | None, decimal: str, caller: str) -> None:
+    if delimiter is None:
+        return
+    wanted = "must be one character, and no quote, letter, digit or line end"
+    if (
+        len(delimiter) != 1
+        or not delimiter.isascii()
+        or delimiter.isalnum()
+        or delimiter in '"\r\n'
+    ):
+        raise parameter_error(
+            "delimiter", caller, wanted, repr(delimiter), "pass ';', for instance"
+        )
+
+
+def _check_encoding(encoding: str, caller: str) -> None:
+    try:
+        text = codecs.lookup(encoding)._is_text_encoding
+    except LookupError:
+        text = False
+    if not text:
+        hint = "latin-1, cp1252 and utf-16 are usual ones"
+        raise parameter_error(
+            "encoding", caller, "must name an encoding that Python knows", repr(encoding), hint
+        )

@@ -1,0 +1,90 @@
+"""Columns of cases, from whatever holds them: whole, or some rows at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from expertload._opening.files import OpenedFile, resolve_file
+from expertload._opening.options import FileOptions
+from expertload._typing import AnyArray
+from expertload.exceptions import FileFormatError
+
+__all__ = ["Batch", "Source", "Table", "open_source", "to_numpy"]
+
+Table = dict[str, AnyArray]
+Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
+
+
+class Source(Protocol):
+    """Columns of cases, read as asked for.
+
+    Attributes
+    ----------
+    where : str
+        The file's name, for messages.
+    columns : list of str
+        The names of the columns.
+    types : dict from str to str
+        What each column holds, in DuckDB's words; `VARCHAR` for text.
+    n_rows : int or None
+        How many rows there are, where that is known without reading them.
+    """
+
+    where: str
+    columns: list[str]
+    types: dict[str, str]
+    n_rows: int | None
+
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole; text in those of numbers as numbers, if all of it is."""
+        ...
+
+    def batches(
+        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+    ) -> Iterator[Batch]:
+        """Return some columns as Arrow's arrays, so many rows at a time.
+
+        Text in the columns of numbers is turned into numbers, and missing where it is none.
+        """
+        ...
+
+
+def open_source(path: str | os.PathLike[str], options: FileOptions | None = None) -> Source:
+    """Open a file by what its name ends in; a database needs a query."""
+    options = options or FileOptions()
+    file = resolve_file(path, options)
+    if file.kind == "database" and options.query is None:
+        raise FileFormatError(
+            f"{file.where} is a database. Hint: say what to read with --query 'SELECT ...'."
+        )
+    return _npz(file, options) if file.kind == "npz" else _duckdb(file, options)
+
+
+def _npz(file: OpenedFile, options: FileOptions) -> Source:
+    from expertload._opening.npz import NpzSource
+
+    if options.query is not None:
+        raise FileFormatError(
+            f"A query cannot be put to {file.where}: an npz file is no table. Hint: leave --query "
+            "out, or save the arrays as Parquet."
+        )
+    return NpzSource(file)
+
+
+def _duckdb(file: OpenedFile, options: FileOptions) -> Source:
+    from expertload._opening.tables import DuckDBSource
+
+    return DuckDBSource(file, options)
+
+
+def to_numpy(values: Any) -> AnyArray:
+    """Return Arrow's values as numpy's, an array of objects with None where one is missing."""
+    if values.null_count == 0 or str(values.type) in ("string", "large_string"):
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values.to_pylist()
+    return objects

@@ -1,0 +1,187 @@
+"""CSV, Parquet, JSON and databases, through DuckDB: only the columns asked for are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from expertload._opening.connection import (
+    check_query,
+    connect,
+    connect_to,
+    lock,
+    quoted,
+    saying_errors,
+)
+from expertload._opening.files import OpenedFile, resolve_files
+from expertload._opening.options import FileOptions
+from expertload._opening.reading import Reader, reader_of
+from expertload._opening.source import Batch, Table, to_numpy
+from expertload._validation import require_extra
+from expertload.exceptions import FileFormatError
+
+__all__ = ["DuckDBSource", "number_in_text", "scan"]
+
+WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+# What numpy knows as it is; other types are shown as DuckDB writes them, or made doubles.
+MOMENTS = ("DATE", "TIMESTAMP")
+PLAIN = {*WHOLE_NUMBERS, *MOMENTS, "UBIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"}
+BATCH = 100_000
+
+
+class DuckDBSource:
+    """A table that DuckDB reads."""
+
+    def __init__(self, file: OpenedFile, options: FileOptions) -> None:
+        self.where, self._file, self._decimal = file.where, file, options.decimal
+        require_extra("pyarrow", "frames", "Reading files of predictions")
+        with self._saying_errors():
+            self._connection = connect_to(file.paths[0]) if self._is_database else connect()
+        reader = Reader("") if self._is_database else reader_of(self._connection, [file], options)
+        with self._saying_errors():
+            self._from = f"({reader.sql})"
+            if options.query is not None:
+                self._put(check_query(options.query, self.where), reader)
+            found = self._connection.sql(f"SELECT * FROM {self._from}")
+        self.columns = list(found.columns)
+        self.types = dict(zip(found.columns, map(str, found.types), strict=True))
+        self.n_rows = None if options.query is not None else self._count(reader)
+
+    @property
+    def _is_database(self) -> bool:
+        return self._file.kind == "database"
+
+    def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+        """Return some columns whole; text in those of numbers as numbers, if all of it is."""
+        parts = list(self.batches(names, numbers, size=BATCH))
+        table = {name: _joined([part[name] for part in parts]) for name in names}
+        for name in (name for name in names if name in numbers):
+            if self.types[name] == "VARCHAR" and table[name].null_count:
+                self.check_spelled(name, table[name])
+        return {name: to_numpy(values) for name, values in table.items()}
+
+    def batches(
+        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+    ) -> Iterator[Batch]:
+        """Return some columns as Arrow's arrays; that no row was lost is known at the end."""
+        wanted = [self._expression(name, name in numbers) for name in names]
+        n_rows = 0
+        for batch in self._select(wanted, size):
+            n_rows += len(batch)
+            yield dict(zip(names, batch.columns, strict=True))
+        self._check_rows(n_rows)
+
+    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
+        """Refuse text that spells no number, as it is written; what is missing is another matter.
+
+        `numbers` are what was made of some rows of the column, from `first_row` on.
+        """
+        limit = f" LIMIT {len(numbers)} OFFSET {first_row - 1}"
+        text = _joined([b.column(0) for b in self._select([quoted(name)], BATCH, limit)])
+        spelled = zip(to_numpy(text), numbers.is_null().to_numpy(zero_copy_only=False), strict=True)
+        for row, (written, is_none) in enumerate(spelled, first_row):
+            if is_none and written is not None:
+                raise FileFormatError(
+                    f"The column '{name}' of {self.where} must hold numbers. Got "
+                    f"{shortened(written)} in row {row}."
+                )
+
+    def _select(self, wanted: Sequence[str], size: int, limit: str = "") -> Iterator[Any]:
+        # The results are numbered, because the same expression twice would be one column.
+        listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
+        with self._saying_errors():
+            cursor = self._connection.cursor()  # another query may be half read
+            reader = cursor.sql(f"SELECT {listed} FROM {self._from}{limit}").to_arrow_reader(size)
+        while True:
+            with self._saying_errors():
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _expression(self, name: str, is_number: bool) -> str:
+        kind, column = self.types[name], quoted(name)
+        if is_number and kind == "VARCHAR":
+            return number_in_text(column, self._decimal)
+        if kind in PLAIN:
+            return column
+        if is_number and (kind == "HUGEINT" or kind.startswith(("DECIMAL", "UHUGEINT"))):
+            return f"CAST({column} AS DOUBLE)"
+        return f"CAST({column} AS VARCHAR)"
+
+    def _put(self, query: str, reader: Reader) -> None:
+        """Put a query to the database, or to the file under that name."""
+        if not self._is_database:
+            self._count(reader, by_reading=True)
+            self._connection.execute(f"CREATE VIEW file AS {reader.sql}")
+            lock(self._connection, self._file.paths)
+        self._from = f"({query}\n)"
+
+    def _count(self, reader: Reader, *, by_reading: bool = False) -> int | None:
+        if reader.n_rows is not None and by_reading:
+            self.n_rows = reader.n_rows
+            self._check_rows(self._counted(reader))
+        return self._counted(reader) if self._file.kind == "parquet" else reader.n_rows
+
+    def _counted(self, reader: Reader) -> int:
+        with self._saying_errors():
+            rows = self._connection.execute(f"SELECT count(*) FROM ({reader.sql})").fetchall()
+        return int(rows[0][0])
+
+    def _check_rows(self, n_rows: int) -> None:
+        if self.n_rows is not None and n_rows != self.n_rows:
+            raise FileFormatError(
+                f"{self.where} has {self.n_rows} rows, and {n_rows} were read. Hint: it may have "
+                "changed in the meantime; if not, save it again with plain quotes and line ends."
+            )
+
+    def _saying_errors(self) -> Any:
+        what = "queried" if self._is_database else f"read as {self._file.kind}"
+        return saying_errors(self.where, what, self._file.paths)
+
+
+def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) -> Any:
+    """Return some files as one relation of DuckDB, which is read when somebody asks it."""
+    files = resolve_files(paths, options)
+    if files[0].kind in ("npz", "database"):
+        raise FileFormatError(
+            f"{files[0].where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, "
+            ".jsonl and .json; read_predictions takes the rest."
+        )
+    if options.decimal != ".":
+        raise FileFormatError(
+            "scan_file leaves text as it is written, so it takes no decimal comma. Hint: turn the "
+            "columns of numbers around in a query, replace(p_cat, ',', '.') for instance."
+        )
+    connection = connect(settings)
+    reader = reader_of(connection, files, options)
+    paths_of_all = [path for file in files for path in file.paths]
+    with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
+        if options.query is None:
+            return connection.sql(reader.sql)
+        query = check_query(options.query, files[0].where)
+        connection.execute(f"CREATE VIEW file AS {reader.sql}")
+        lock(connection, paths_of_all)
+        return connection.sql(query)
+
+
+def number_in_text(column: str, decimal: str = ".") -> str:
+    """Return the number that a text spells, missing where it spells none.
+
+    Fractions are written in one way: where that is with a comma, a point may as well stand
+    between thousands. Underscores are for programs.
+    """
+    if decimal == ".":
+        return f"CASE WHEN NOT contains({column}, '_') THEN TRY_CAST({column} AS DOUBLE) END"
+    spelled = f"TRY_CAST(replace({column}, ',', '.') AS DOUBLE)"
+    return f"CASE WHEN NOT regexp_matches({column}, '[_.]') THEN {spelled} END"
+
+
+def shortened(written: str) -> str:
+    """Return what is written in quotes, the beginning of it where it is long."""
+    return repr(written if len(written) <= 60 else written[:57] + "...")
+
+
+def _joined(parts: list[Any]) -> Any:
+    pa = require_extra("pyarrow", "frames", "Reading files of predictions")
+    return pa.chunked_array(parts) if parts else pa.array([], pa.string())

@@ -1,0 +1,56 @@
+"""Numbers that a file spells as text, made numbers by the engine that reads it.
+
+The columns of CSV and JSON files are text, as they are written. DuckDB turns those into numbers
+that are asked for as such; a text that spells none stops it, and it says which. Frames that other
+programs made have types of their own, and are left to mean what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+
+__all__ = ["with_numbers"]
+
+YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+
+
+def with_numbers(frame: nw.LazyFrame[Any], asked: Mapping[str, Any]) -> nw.LazyFrame[Any]:
+    """Return a frame in which the text that is asked for as numbers is some."""
+    if not frame.implementation.is_duckdb():
+        return frame
+    schema = frame.collect_schema()
+    text = [name for name, dtype in schema.items() if dtype == nw.String]
+    wanted = {asked.get("confidence"), asked.get("weight")} | _like(
+        asked.get("probabilities"), text
+    )
+    changed = {name: _number(name) for name in text if name in wanted}
+    if asked.get("probabilities") is None and asked.get("correct") in text:
+        changed[asked["correct"]] = _grade(asked["correct"])
+    return frame.with_columns(**changed) if changed else frame
+
+
+def _like(probabilities: Any, names: list[str]) -> set[str]:
+    """Return the columns that are named, or like a pattern."""
+    patterns = [probabilities] if isinstance(probabilities, str) else list(probabilities or ())
+    spelled = ("(.*)".join(map(re.escape, str(one).split("*"))) for one in patterns)
+    return {name for pattern in spelled for name in names if re.fullmatch(pattern, name)}
+
+
+def _number(name: str) -> nw.Expr:
+    return _spelled(nw.col(name).str.strip_chars())
+
+
+def _spelled(text: nw.Expr) -> nw.Expr:
+    """Return numbers as people write them; underscores are for programs, and spell none."""
+    return nw.when(~text.str.contains("_", literal=True)).then(text).cast(nw.Float64)
+
+
+def _grade(name: str) -> nw.Expr:
+    """Return correctness, which may be in words."""
+    word = nw.col(name).str.strip_chars().str.to_lowercase()
+    spelled = nw.when(word.is_in(YES)).then(nw.lit("1")).when(word.is_in(NO)).then(nw.lit("0"))
+    return _spelled(spelled.otherwise(word))
