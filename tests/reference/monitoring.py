@@ -66,3 +66,18 @@ def verdict(audits, target, level, *, blocks=None):
         return "refuted"
     confirmed = confirming(for_bound, 1 - target, weights=weights) >= 1 / (1 - level)
     return "confirmed" if confirmed else "not refuted"
+
+
+def share_evidence(counted, share):
+    """The evidence that a share is above its bound: bets on multiples of the odds."""
+    stakes, path = [0.0] * len(MULTIPLES), []
+    for t, x in enumerate(counted):
+        if t % 50 == 0:
+            for j, part in enumerate(PARTS):
+                stakes[j] += restart_share(t // 50, None) * part
+        for j, multiple in enumerate(MULTIPLES):
+            odds = multiple * share / (1 - share)
+            q = min(odds / (1 + odds), share + 2 / 3 * (1 - share))
+            stakes[j] *= 1 + (q - share) / (share * (1 - share)) * (x - share)
+        path.append(sum(stakes))
+    return path

@@ -327,3 +327,30 @@ def check_after(after: Any, before: Any, target: float, caller: str) -> float:
     if before is None:
         return (1 - target) / 2
     return 1 - check_fraction(before, "accuracy_before", caller)
+
+
+def check_quantiles(value: ArrayLike | None, caller: str) -> FloatArray | None:
+    """Return ascending quantiles, three or more of them."""
+    if value is None:
+        return None
+    quantiles = _floats(value, "quantiles", caller)
+    if quantiles.ndim != 1 or len(quantiles) < 3:
+        wanted = "must be three or more, from the smallest to the largest"
+        raise ShapeError(message("quantiles", caller, wanted, f"shape {quantiles.shape}"))
+    if not np.isfinite(quantiles).all() or (np.diff(quantiles) < 0).any():
+        raise ParameterError(message("quantiles", caller, "must be finite and ascending", "others"))
+    return quantiles
+
+
+def check_watched_load(policy: Any, caller: str) -> None:
+    """Raise unless a policy has one threshold that decides something."""
+    if not hasattr(policy, "threshold"):
+        raise NotCertifiedError(
+            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: watch "
+            "each group by itself, with the policy of that group."
+        )
+    if not math.isfinite(policy.threshold):
+        raise NotCertifiedError(
+            f"{caller} needs a policy that decides something. Got a threshold of "
+            f"{policy.threshold:g}: everything is delegated, or nothing is."
+        )

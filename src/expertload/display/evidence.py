@@ -26,9 +26,9 @@ __all__ = ["EvidenceDisplay"]
 
 SIZE = (7.2, 5.4)
 WARNING = 5.0
-# Evidence below this says that nothing speaks against the promise; how little does not matter.
+# Evidence below this says that nothing speaks against the promise; how little does not matter,
 LEAST_SHOWN = 0.01
-# Nor does it matter how far beyond the alarm it goes.
+# nor does how far beyond the alarm it goes: the line leaves the picture.
 MOST_TIMES = 100
 BELOW_TARGET, BELOW_BOUND = 0.15, 0.05
 
@@ -156,7 +156,7 @@ class EvidenceDisplay:
     def _draw_evidence(self, ax: Axes) -> None:
         audits = np.arange(1, len(self.evidence) + 1)
         colour = BLUE if self.refuted_at is None else VERMILLION
-        shown = np.clip(self.evidence, LEAST_SHOWN, self._most_shown)
+        shown = np.maximum(self.evidence, np.finfo(float).tiny)  # of zero there is no logarithm
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
         _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILLION)
         _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)

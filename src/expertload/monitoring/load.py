@@ -1,0 +1,304 @@
+"""Are new cases like those a policy was made with? A warning, not an alarm.
+
+A model may be as accurate as ever while experts get twice the work, or the confidences may shift
+long before enough audits have come in. Both are seen without a single label.
+
+The shares a policy was made with are estimates from its calibration cases. Where the true ones lie
+is bounded first: the share delegated by Clopper and Pearson's interval, the shares below all stored
+quantiles at once by the Dvoretzky-Kiefer-Wolfowitz inequality. Then each share is watched by bets
+that it is above the upper bound or below the lower one, with the restarts of `restarts`. The level
+is spent in four equal parts, for two intervals and two games; so new cases like the calibration
+cases are *ever* warned of with a probability of at most one minus the confidence level.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload._validation import (
+    as_floats,
+    check_count,
+    check_fraction,
+    check_threshold,
+)
+from expertload._validation.auditing import (
+    check_blocks,
+    check_quantiles,
+    check_watched_load,
+)
+from expertload.monitoring.capital import Bets, share_bets
+from expertload.monitoring.restarts import Capital, advance, start
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["LoadMonitor"]
+
+Change = Literal["higher", "lower"]
+N_LEVELS = 19
+CHUNK = 5000
+# A share of one cannot be exceeded: the bets on it lose, and need a number below one to do so.
+ALMOST = 1e-9
+
+
+class Game(NamedTuple):
+    """Bets on several shares at once: what counts for each, and the bound it should stay below.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (n_cuts,)
+        Confidences to compare with.
+    above : ndarray of bool, shape (n_cuts,)
+        Whether confidences above the cut count, or those below it.
+    bets : Bets
+        One row a cut.
+    """
+
+    cuts: FloatArray
+    above: BoolArray
+    bets: Bets
+
+    def counted(self, confidence: FloatArray) -> FloatArray:
+        """Return which cases count for each cut, of shape (n_cuts, n_cases)."""
+        below = confidence < self.cuts[:, None]
+        beyond = confidence > self.cuts[:, None]
+        return np.where(self.above[:, None], beyond, below).astype(np.float64)
+
+
+class LoadMonitor:
+    """Warn when the share delegated, or the distribution of confidence, leaves what it was.
+
+    Parameters
+    ----------
+    threshold : float
+        Cases of at least this confidence are decided automatically.
+    expected_load : float
+        The share of calibration cases that was delegated, in [0, 1].
+    n_cases : int
+        How many calibration cases there were.
+    quantiles : array-like, optional
+        Equally spaced quantiles of their confidences, from the smallest to the largest. Without
+        them only the load is watched.
+    confidence_level : float, default=0.95
+        New cases like the calibration cases are ever warned of with a probability of at most one
+        minus this.
+    blocks : int, optional
+        How many blocks of 50 cases the monitor is made for. For ever by default.
+
+    Notes
+    -----
+    Give it *all* new cases, decided and delegated, in their order. Cases must be independent, as
+    those the policy was made with: many images of one patient look like a shift.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.monitoring import LoadMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = LoadMonitor(threshold=0.7, expected_load=0.7, n_cases=1000)
+    >>> monitor.update(rng.random(1000)).warns
+    False
+    >>> monitor.update(rng.random(500) ** 0.5).load_change
+    'lower'
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float,
+        expected_load: float,
+        n_cases: int,
+        quantiles: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        blocks: int | None = None,
+    ) -> None:
+        caller = type(self).__name__
+        self.threshold = check_threshold(threshold, caller)
+        self.expected_load = check_fraction(expected_load, "expected_load", caller)
+        n = check_count(n_cases, "n_cases", caller)
+        self.confidence_level = check_fraction(
+            confidence_level, "confidence_level", caller, inclusive=False
+        )
+        self._blocks = check_blocks(blocks, caller)
+        part = (1 - self.confidence_level) / 4
+        self.warning_evidence = 1 / part
+        self._load = _Played(_load_game(self.threshold, self.expected_load, n, part))
+        known = check_quantiles(quantiles, caller)
+        self._shape = None if known is None else _Played(_shape_game(known, n, part))
+        self.n_seen, self.n_delegated = 0, 0
+
+    @classmethod
+    def from_policy(cls, policy: Any, **options: Any) -> Self:
+        """Return a monitor of what a policy was made with.
+
+        Parameters
+        ----------
+        policy : OperatingPoint
+            A policy that decides something; one of several groups' by itself. Policies saved
+            before quantiles were stored have their load watched only.
+        **options
+            ``confidence_level`` and ``blocks``.
+
+        Returns
+        -------
+        LoadMonitor
+            Without new cases yet.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import LoadMonitor
+        >>> from expertload.operating_point import certify_from_correctness
+        >>> policy = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
+        >>> LoadMonitor.from_policy(policy).expected_load
+        0.0
+        """
+        check_watched_load(policy, f"{cls.__name__}.from_policy")
+        return cls(
+            threshold=policy.threshold,
+            expected_load=policy.expert_load,
+            n_cases=int(policy.n_cases),
+            quantiles=getattr(policy.origin, "confidence_quantiles", None),
+            **options,
+        )
+
+    def update(self, confidence: ArrayLike) -> Self:
+        """Count new cases, decided and delegated, in their order.
+
+        Parameters
+        ----------
+        confidence : array-like of shape (n_cases,)
+            What the threshold is a threshold of.
+
+        Returns
+        -------
+        LoadMonitor
+            This monitor.
+        """
+        given = as_floats(confidence, "confidence", f"{type(self).__name__}.update")
+        for first in range(0, len(given), CHUNK):
+            part = given[first : first + CHUNK].astype(np.float64)
+            self._load.play(part, self._blocks)
+            if self._shape is not None:
+                self._shape.play(part, self._blocks)
+        self.n_seen += len(given)
+        self.n_delegated += int((given < self.threshold).sum())
+        return self
+
+    @property
+    def load(self) -> float | None:
+        """The share of new cases delegated so far; None before the first."""
+        return self.n_delegated / self.n_seen if self.n_seen else None
+
+    @property
+    def load_evidence(self) -> float:
+        """The highest evidence so far that the share delegated has changed."""
+        return self._load.highest
+
+    @property
+    def confidence_evidence(self) -> float | None:
+        """The highest evidence so far that confidences have shifted; None without quantiles."""
+        return None if self._shape is None else self._shape.highest
+
+    @property
+    def load_change(self) -> Change | None:
+        """Whether more or less is delegated than was expected; None where neither is shown."""
+        if self._load.highest < self.warning_evidence:
+            return None
+        return "higher" if self._load.strongest == 0 else "lower"
+
+    @property
+    def confidence_changed(self) -> bool:
+        """Whether confidences are distributed otherwise than they were."""
+        return self._shape is not None and self._shape.highest >= self.warning_evidence
+
+    @property
+    def warns(self) -> bool:
+        """Whether the load or the confidences have changed; once shown, it stays."""
+        return self.load_change is not None or self.confidence_changed
+
+    def summary(self) -> str:
+        """Return in plain words what the new cases say.
+
+        Examples
+        --------
+        >>> from expertload.monitoring import LoadMonitor
+        >>> monitor = LoadMonitor(threshold=0.7, expected_load=0.3, n_cases=500)
+        >>> print(monitor.update([0.5] * 60))
+        Warning: the share delegated is higher than the policy was made with: 100.0% of 60 new
+        cases, 30.0% expected. ...
+        """
+        if self.load is None:
+            return "No new cases yet."
+        share = f"{self.load:.1%} of {self.n_seen} new cases, {self.expected_load:.1%} expected"
+        not_shown = "" if self._shape else " Confidences are not watched: no quantiles are known."
+        if not self.warns:
+            return f"As expected: nothing shows a change. Delegated: {share}.{not_shown}"
+        what = []
+        if self.load_change is not None:
+            what.append(f"the share delegated is {self.load_change} than the policy was made with")
+        if self.confidence_changed:
+            what.append("confidences are distributed otherwise than when the policy was made")
+        return (
+            f"Warning: {', and '.join(what)}: {share}. The accuracy may still be kept; look at "
+            f"what has changed, and audit more cases.{not_shown}"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+class _Played:
+    """A game, what it is worth now, the highest it was worth, and which bet led then."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.capital: Capital = start(game.bets, shape=(len(game.cuts),))
+        self.highest, self.strongest = 0.0, 0
+
+    def play(self, confidence: FloatArray, blocks: int | None) -> None:
+        """Bet on some more cases; all cuts have the same part of the money."""
+        counted = self.game.counted(confidence)
+        bets, weights = self.game.bets, np.ones_like(counted)
+        self.capital, path = advance(self.capital, counted, weights, bets=bets, blocks=blocks)
+        together = path.mean(axis=0)
+        best = int(together.argmax())
+        if together[best] > self.highest:
+            self.highest, self.strongest = float(together[best]), int(path[:, best].argmax())
+
+
+def _load_game(threshold: float, load: float, n: int, part: float) -> Game:
+    """Return bets that more is delegated than the interval allows, and that less is."""
+    low, high = _clopper_pearson(round(load * n), n, part)
+    # At least the threshold is more than the number just below it.
+    cuts = np.array([threshold, np.nextafter(threshold, -math.inf)])
+    shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
+    return Game(cuts, np.array([False, True]), share_bets(shares))
+
+
+def _clopper_pearson(k: int, n: int, part: float) -> tuple[float, float]:
+    low = float(betaincinv(k, n - k + 1, part / 2)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - part / 2)) if k < n else 1.0
+    return low, high
+
+
+def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:
+    """Return bets at some of the quantiles, that more lies below and that more lies above.
+
+    A quantile of level p has at most p of the calibration cases below it and at least p at or
+    below it, with ties too; one case is allowed for, where quantiles are interpolated.
+    """
+    levels = np.linspace(0, 1, len(quantiles))
+    inner = np.unique(np.linspace(0, len(quantiles) - 1, N_LEVELS + 2).round().astype(int)[1:-1])
+    slack = math.sqrt(math.log(2 / part) / (2 * n)) + 1 / n
+    shares = np.concatenate([levels[inner] + slack, 1 - levels[inner] + slack])
+    above = np.repeat([False, True], len(inner))
+    cuts = np.tile(quantiles[inner], 2)
+    can_be_exceeded = shares < 1 - slack / 2
+    kept = can_be_exceeded if can_be_exceeded.any() else np.ones_like(can_be_exceeded)
+    bets = share_bets(np.minimum(shares[kept], 1 - ALMOST))
+    return Game(cuts[kept], above[kept], bets)
