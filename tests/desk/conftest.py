@@ -19,6 +19,9 @@ from expertload.desk.store import open_database
 from expertload.desk.store._tables import metadata
 from tests.desk.world import Clock, World
 
+# Flushing to a busy disk is most of a test's time, and a killed process loses no memory.
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
 
 def _binaries() -> Path | None:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -78,7 +81,7 @@ def cluster():
     binaries = _binaries()
     if binaries is None:
         pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")
-    folder = Path(tempfile.mkdtemp(prefix="desk-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="desk-pg-", dir=MEMORY))
     folder.chmod(0o755)
     made = Cluster(binaries, folder)
     made.sql("CREATE DATABASE desk")
@@ -91,14 +94,16 @@ def cluster():
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request, tmp_path):
+def place(request):
     """Where a desk can be opened: a folder, or an address; empty in either case."""
     if request.param == "sqlite":
-        return tmp_path / "desk"
+        with tempfile.TemporaryDirectory(prefix="desk-", dir=MEMORY) as folder:
+            yield Path(folder, "desk")
+        return
     cluster = request.getfixturevalue("cluster")
     names = ", ".join(table.name for table in metadata.sorted_tables)
     cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
-    return cluster.address("desk")
+    yield cluster.address("desk")
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ def test_what_is_only_added_cannot_be_changed(world, table, statement):
     world.send({"key": "a", "confidence": 0.5, "label": "cat"})
     held = world.claim()
     from expertload.desk.queue import skip
-    from expertload.desk.trail import seal
+    from expertload.desk.trail import seal_events
 
     world.desk.write(skip, world.user("ann"), held.lease, "dark")
     world.answer(world.claim("bob"), "cat", "bob")
-    world.desk.write(seal)
+    seal_events(world.desk)
 
     def change(connection):
         connection.execute(text(statement.format(table)))

@@ -12,44 +12,46 @@ from collections.abc import Iterable
 
 from sqlalchemy import func, select
 
+from expertload.desk.desk import Desk
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store._tables import events, seals
 
-__all__ = ["FIRST", "hash_block", "seal"]
+__all__ = ["FIRST", "hash_block", "last_seal", "seal", "seal_events"]
 
 FIRST = "0" * 64
 LARGEST_BLOCK = 10_000
 
 
-def seal(transaction: Transaction) -> int:
-    """Seal the events since the last block; return how many were sealed.
-
-    Runs alone, so that no event with a smaller number can appear after its block was sealed.
-    """
-    transaction.require_alone()
+def seal_events(desk: Desk) -> int:
+    """Seal everything that has happened until now; return how many events were sealed."""
+    upto = desk.write(_watermark)
     sealed = 0
-    while n := _seal_block(transaction):
+    while n := desk.write(seal, upto):
         sealed += n
     return sealed
 
 
-def _seal_block(transaction: Transaction) -> int:
-    last = transaction.connection.execute(
-        select(seals).order_by(seals.c.id.desc()).limit(1)
-    ).first()
+def _watermark(transaction: Transaction) -> int:
+    """Return the last event there is while nothing else runs: none before it can still appear."""
+    transaction.require_alone()
+    return transaction.connection.execute(select(func.max(events.c.id))).scalar() or 0
+
+
+def seal(transaction: Transaction, upto: int) -> int:
+    """Seal one block; return how many events it has. Two sealers cannot make the same block."""
+    last = last_seal(transaction)
     rows = transaction.connection.execute(
         select(events)
-        .where(events.c.id > (0 if last is None else last.last_event))
+        .where(events.c.id > (0 if last is None else last.last_event), events.c.id <= upto)
         .order_by(events.c.id)
         .limit(LARGEST_BLOCK)
     ).all()
     if not rows:
         return 0
     previous = FIRST if last is None else last.sha256
-    number = (transaction.connection.execute(select(func.max(seals.c.id))).scalar() or 0) + 1
     transaction.connection.execute(
         seals.insert().values(
-            id=number,
+            id=1 if last is None else last.id + 1,
             first_event=rows[0].id,
             last_event=rows[-1].id,
             n_events=len(rows),
@@ -59,6 +61,13 @@ def _seal_block(transaction: Transaction) -> int:
         )
     )
     return len(rows)
+
+
+def last_seal(transaction: Transaction) -> AnyRow | None:
+    """Return the newest block, whose hash is the head of the chain."""
+    return transaction.connection.execute(
+        select(seals).order_by(seals.c.id.desc()).limit(1)
+    ).first()
 
 
 def hash_block(previous: str, rows: Iterable[AnyRow]) -> str:

@@ -1,0 +1,132 @@
+"""What happened is kept: one changed byte is found, wherever it is."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select, text
+
+from expertload.desk.store._tables import events, metadata
+from expertload.desk.trail import differences, replay, seal_events, verify
+from tests.desk.world import sent
+
+
+@pytest.fixture
+def used(world):
+    """A desk on which something of everything has happened."""
+    world.activate()
+    world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))
+    for label in ("cat", "dog", "cat"):
+        world.answer(world.claim(), label)
+    world.claim("bob")
+    seal_events(world.desk)
+    world.send(sent("after the seal"))
+    return world
+
+
+def tamper(world, statement, **values):
+    """Change a row as somebody with the database's password can: the guard is taken off first."""
+
+    def change(connection):
+        for table in ("events", "decisions"):
+            for verb in ("update", "delete"):
+                on = f" ON {table}" if connection.dialect.name == "postgresql" else ""
+                connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_refuse_{verb}{on}"))
+        connection.execute(text(statement), values)
+
+    world.desk.database.write(change)
+
+
+@pytest.fixture(autouse=True)
+def _guards_again(request):
+    """On the one database that tests share, put back what a test took off."""
+    yield
+    if (
+        "cluster" in request.fixturenames
+        or request.node.callspec.params.get("place") == "postgresql"
+    ):
+        cluster = request.getfixturevalue("cluster")
+        for table in ("events", "decisions"):
+            for verb in ("update", "delete"):
+                name = f"{table}_refuse_{verb}"
+                cluster.sql(
+                    f"DROP TRIGGER IF EXISTS {name} ON {table}; CREATE TRIGGER {name} BEFORE "
+                    f"{verb} ON {table} FOR EACH ROW EXECUTE FUNCTION desk_refuse_change()",
+                    database="desk",
+                )
+
+
+def test_an_untouched_desk_is_intact(used):
+    verdict = used.desk.read(verify)
+    assert verdict.is_intact, verdict.problems
+    assert verdict.n_blocks == 1
+    assert verdict.n_unsealed == 1
+    assert verdict.n_events > 20
+    assert used.desk.read(verify, head=verdict.head).is_intact
+
+
+def test_blocks_follow_each_other(used):
+    first = used.desk.read(verify).head
+    seal_events(used.desk)
+    assert seal_events(used.desk) == 0
+    verdict = used.desk.read(verify, head=first)
+    assert (verdict.n_blocks, verdict.n_unsealed, verdict.is_intact) == (2, 0, True)
+    assert verdict.head != first
+
+
+@pytest.mark.parametrize("column", ["at", "kind", "actor", "case_id", "changes"])
+def test_one_changed_byte_of_an_event_is_found(used, column):
+    change = {
+        "at": "at + 1",
+        "kind": "kind || ' '",
+        "actor": "coalesce(actor, 0) + 1",
+        "case_id": "coalesce(case_id, 0) + 1",
+        "changes": "replace(changes, 'waiting', 'Waiting')",
+    }[column]
+    (row,) = used.rows(select(events.c.id).where(events.c.kind == "case.received").limit(1))
+    tamper(used, f"UPDATE events SET {column} = {change} WHERE id = :id", id=row.id)
+    verdict = used.desk.read(verify, tables=False)
+    assert any("Block 1 is not as it was sealed" in said for said in verdict.problems)
+
+
+def test_a_removed_event_is_found(used):
+    tamper(used, "DELETE FROM events WHERE id = 5")
+    assert not used.desk.read(verify, tables=False).is_intact
+
+
+def test_a_chain_written_anew_does_not_have_the_noted_head(used):
+    head = used.desk.read(verify).head
+    tamper(used, "UPDATE events SET actor = 99 WHERE id = 5")
+    drop = "DROP TRIGGER seals_refuse_delete"
+    on = " ON seals" if used.desk.database.engine.dialect.name == "postgresql" else ""
+    used.desk.database.write(lambda c: c.execute(text(drop + on)))
+    used.desk.database.write(lambda c: c.execute(text("DELETE FROM seals")))
+    seal_events(used.desk)
+    assert used.desk.read(verify, tables=False).is_intact
+    assert not used.desk.read(verify, head=head, tables=False).is_intact
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE cases SET predicted = 'dog' WHERE id = 2",
+        "UPDATE cases SET confidence = confidence + 0.001 WHERE id = 2",
+        "UPDATE readings SET state = 'void' WHERE state = 'waiting'",
+        "UPDATE decisions SET label = 'dog' WHERE label = 'cat'",
+        "UPDATE policies SET state = 'withdrawn'",
+        "UPDATE monitors SET audited = audited + 1",
+        "UPDATE users SET name = 'eve' WHERE name = 'ann'",
+    ],
+)
+def test_a_table_changed_behind_the_desk_is_found(used, statement):
+    assert used.desk.read(lambda t: list(differences(t))) == []
+    tamper(used, statement)
+    assert used.desk.read(lambda t: list(differences(t)))
+
+
+def test_events_hold_no_secret(used):
+    told = used.desk.read(replay)
+    for name, rows in told.items():
+        hidden = {c.name for c in metadata.tables[name].columns if c.info.get("secret")}
+        assert not any(hidden & row.keys() for row in rows.values())
+    everything = " ".join(row.changes for row in used.rows(select(events.c.changes)))
+    assert all(token not in everything for token in used.tokens.values())
