@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,8 +12,13 @@ from fastapi import FastAPI
 from expertload.desk.api import _cases, _claims, _policies, _state
 from expertload.desk.api._errors import install_errors
 from expertload.desk.desk import Desk
+from expertload.desk.trail import deliver, seal_events
+from expertload.exceptions import DeskUnavailableError
 
 __all__ = ["create_app"]
+
+log = logging.getLogger("expertload.desk")
+CHORE_SECONDS = 1.0
 
 
 def create_app(desk: Desk) -> FastAPI:
@@ -23,7 +30,11 @@ def create_app(desk: Desk) -> FastAPI:
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
+        chores = asyncio.create_task(_do_chores(desk))
         yield
+        chores.cancel()
+        await asyncio.gather(chores, return_exceptions=True)
+        await asyncio.to_thread(seal_events, desk)
 
     app = FastAPI(
         title="expertload desk",
@@ -38,3 +49,16 @@ def create_app(desk: Desk) -> FastAPI:
     for part in (_cases, _claims, _policies, _state):
         app.include_router(part.router)
     return app
+
+
+async def _do_chores(desk: Desk) -> None:
+    """Seal what has happened and deliver what others are told, for as long as the desk runs."""
+    while True:
+        try:
+            await asyncio.to_thread(seal_events, desk)
+            await asyncio.to_thread(deliver, desk)
+        except DeskUnavailableError:
+            log.warning("the database does not answer; trying again")
+        except Exception:
+            log.exception("a chore of the desk failed; trying again")
+        await asyncio.sleep(CHORE_SECONDS)

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from sqlalchemy import select
 
 from expertload.desk.api._access import desk_of, needs
 from expertload.desk.people import Principal
+from expertload.desk.trail._export import Format, Which, export_lines
 from expertload.desk.watch import state_of
 
 __all__ = ["router"]
 
 router = APIRouter()
+MEDIA_TYPES = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
 Onlooker = Annotated[Principal, Depends(needs("manager", "auditor"))]
 Anybody = Annotated[Principal, Depends(needs("reader", "arbiter", "manager", "auditor", "api"))]
 
@@ -37,6 +43,21 @@ async def metrics(request: Request, somebody: Anybody) -> Response:
     """Return the counters in Prometheus' text format."""
     state = await desk_of(request).aread(state_of)
     return PlainTextResponse(_written(state), media_type="text/plain; version=0.0.4")
+
+
+@router.get("/api/export", summary="Every case in a row, streamed")
+async def stream(
+    request: Request,
+    somebody: Onlooker,
+    format: Format = "jsonl",  # noqa: A002 - what the interface calls it
+    cases: Which = "all",
+) -> Response:
+    """Return all cases, those with an expert's label, or those that audit the policies."""
+    lines = export_lines(desk_of(request), format, which=cases)
+    name = f'attachment; filename="desk.{format}"'
+    return StreamingResponse(
+        lines, media_type=MEDIA_TYPES[format], headers={"Content-Disposition": name}
+    )
 
 
 def _written(state: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The desk's memory: tables written once, SQLite in a folder or PostgreSQL for a team."""
 
+from expertload.desk.store._backup import backup, restore
 from expertload.desk.store._database import Database, WantsExclusive
 from expertload.desk.store._opening import open_database
 from expertload.desk.store._postgres import PostgresDatabase
@@ -15,5 +16,7 @@ __all__ = [
     "SqliteDatabase",
     "Transaction",
     "WantsExclusive",
+    "backup",
     "open_database",
+    "restore",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from sqlalchemy import Connection, Table, create_engine, make_url, text
+from sqlalchemy import Connection, Table, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
@@ -85,7 +85,13 @@ class PostgresDatabase(Database):
         upgrade(self.engine, before=self._copy_first)
 
     def _copy_first(self, revision: str) -> None:
-        """Copy into a schema beside it, in the one transaction of the upgrade."""
+        """Copy every table into a schema beside it."""
+        schema = f"before_upgrade_from_{revision}"
+        with self.engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+            for name in inspect(connection).get_table_names():
+                connection.execute(text(f"DROP TABLE IF EXISTS {schema}.{name}"))
+                connection.execute(text(f"CREATE TABLE {schema}.{name} AS TABLE {name}"))
 
     def close(self) -> None:
         """Finish what is being written, and let every connection go."""

@@ -1,8 +1,20 @@
 """What happened, for good: events in a sealed chain, and messages to others."""
 
+from expertload.desk.trail._delivery import add_webhook, deliver, end_webhook, send_again
 from expertload.desk.trail._outbox import announce
 from expertload.desk.trail._replay import differences, replay
 from expertload.desk.trail._sealing import seal_events
 from expertload.desk.trail._verify import Verdict, verify
 
-__all__ = ["Verdict", "announce", "differences", "replay", "seal_events", "verify"]
+__all__ = [
+    "Verdict",
+    "add_webhook",
+    "announce",
+    "deliver",
+    "differences",
+    "end_webhook",
+    "replay",
+    "seal_events",
+    "send_again",
+    "verify",
+]

@@ -24,6 +24,7 @@ from expertload.desk.store._tables import (
     skips,
     tokens,
     users,
+    webhooks,
 )
 
 __all__ = ["differences", "replay"]
@@ -41,6 +42,7 @@ TOLD = (
     answers,
     skips,
     monitors,
+    webhooks,
 )
 Rows = dict[int, dict[str, Any]]
 

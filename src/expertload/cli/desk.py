@@ -1,0 +1,275 @@
+"""`expertload desk`: serve it, give people access, activate policies, copy, verify, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.outputs import check_output
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.desk import Desk
+
+__all__ = [
+    "activate_policy",
+    "add_token",
+    "backup",
+    "export",
+    "restore",
+    "revoke_token",
+    "rules",
+    "serve",
+    "verify",
+    "withdraw_policy",
+]
+
+Data = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The desk of a folder (SQLite).", show_default=False),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        envvar="EXPERTLOAD_DESK_DATABASE",
+        help="The desk of a postgresql:// address.",
+        show_default=False,
+    ),
+]
+
+
+def open_desk(data: Path | None, database: str | None, *, serving: bool = False) -> Desk:
+    """Open the desk that the options name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.cli.desk import open_desk
+    >>> with tempfile.TemporaryDirectory() as folder, open_desk(Path(folder), None) as desk:
+    ...     print(desk.project)
+    main
+    """
+    from expertload._validation import require_extra
+    from expertload.exceptions import ParameterError
+
+    for module in ("sqlalchemy", "alembic", "fastapi"):
+        require_extra(module, "desk", "expertload desk")
+    from expertload.desk import Desk
+
+    if (data is None) == (database is None):
+        raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
+    return Desk.open(str(data) if database is None else database, serving=serving)
+
+
+def serve(
+    data: Data = None,
+    database: Address = None,
+    host: Annotated[
+        str, typer.Option(help="0.0.0.0 lets others in; put TLS in front of it.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8765,
+) -> None:
+    """Serve a desk until Ctrl-C; what was being written is finished."""
+    import uvicorn
+
+    with open_desk(data, database, serving=True) as desk:
+        from expertload.desk.api import create_app
+
+        console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
+        uvicorn.run(
+            create_app(desk),
+            host=host,
+            port=port,
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=10,
+        )
+
+
+def add_token(
+    name: Annotated[str, typer.Argument(help="Who uses it: a person or a program.")],
+    role: Annotated[str, typer.Option(help="reader, arbiter, manager, auditor or api.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Make a bearer token. It is printed once and stored as a digest."""
+    from typing import get_args
+
+    from expertload.exceptions import ParameterError
+
+    with open_desk(data, database) as desk:
+        from expertload.desk import people
+
+        if role not in get_args(people.Role):
+            roles = ", ".join(get_args(people.Role))
+            raise ParameterError(f"'{role}' is no role. Hint: {roles}.")
+        typer.echo(desk.write(people.add_token, name, role))  # type: ignore[arg-type]
+
+
+def revoke_token(
+    number: Annotated[int, typer.Argument(help="As 'desk export' and the events name it.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """End a token at once."""
+    with open_desk(data, database) as desk:
+        from expertload.desk import people
+
+        desk.write(people.revoke_token, number)
+
+
+def activate_policy(
+    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Let a certified policy decide from now on; the one before it ends."""
+    from expertload.exceptions import DataNotFoundError
+
+    if not policy.is_file():
+        raise DataNotFoundError(
+            f"There is no policy {policy}. Hint: expertload evaluate FILE --save-policy {policy}"
+        )
+    with open_desk(data, database) as desk:
+        from expertload.desk import watch
+        from expertload.desk.intake import read_policy
+
+        document = policy.read_text(encoding="utf-8", errors="replace")
+        number = desk.write(watch.add_policy, document)
+        desk.write(watch.activate, number)
+        console().print(f"Policy {number} is active.", read_policy(document).point.guarantee)
+
+
+def withdraw_policy(
+    number: Annotated[int, typer.Argument(help="The policy.")],
+    reason: Annotated[str, typer.Option(help="Kept with it.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """End a policy for good: everything goes to experts."""
+    with open_desk(data, database) as desk:
+        from expertload.desk import watch
+
+        desk.write(watch.withdraw, number, reason=reason)
+        console().print(f"Policy {number} is withdrawn.")
+
+
+def rules(
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE", help="For instance quality_rate=0.1 strict=true."),
+    ] = None,
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Show or change the rules: shares to read, times, strict mode."""
+    from expertload.exceptions import ParameterError
+
+    with open_desk(data, database) as desk:
+        from pydantic import ValidationError
+
+        from expertload.desk import Rules, watch
+
+        current = desk.read(lambda transaction: transaction.project.rules)
+        if changes:
+            given = dict(change.partition("=")[::2] for change in changes)
+            if "classes" in given:
+                given["classes"] = given["classes"].split(",")  # type: ignore[assignment]
+            try:
+                current = Rules.model_validate({**current.model_dump(), **given})
+            except ValidationError as error:
+                first = error.errors()[0]
+                name = ".".join(map(str, first["loc"]))
+                raise ParameterError(f"The rule '{name}' is not valid: {first['msg']}.") from error
+            desk.write(watch.change_rules, current)
+        for name, value in current.model_dump().items():
+            console().print(f"{name} = {value}", markup=False)
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="A new file, written whole or not at all.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
+    check_output(target)
+    with open_desk(data, database) as desk:
+        from expertload.desk.store import backup as copy
+
+        copy(desk.database, target)
+        console().print(f"Copied to {target}.", markup=False)
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(help="What 'desk backup' wrote.")],
+    data: Data = None,
+    database: Address = None,
+) -> None:
+    """Fill a new, empty desk from a copy."""
+    from expertload.exceptions import ParameterError
+
+    if (data is None) == (database is None):
+        raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
+    from expertload.desk.store import open_database
+    from expertload.desk.store import restore as fill
+
+    with open_database(str(data) if database is None else database) as opened:
+        fill(source, opened)
+        console().print(f"Restored from {source}.", markup=False)
+
+
+def verify(
+    data: Data = None,
+    database: Address = None,
+    head: Annotated[
+        str | None, typer.Option(help="A head noted before, which must still be in the chain.")
+    ] = None,
+    chain_only: Annotated[
+        bool, typer.Option("--chain-only", help="Do not compare the tables with the events.")
+    ] = False,
+) -> None:
+    """Compute the chain of events again; say if anything was changed."""
+    with open_desk(data, database) as desk:
+        from expertload.desk import trail
+
+        verdict = desk.read(trail.verify, head=head, tables=not chain_only)
+    said = console()
+    said.print(
+        f"{verdict.n_events} events in {verdict.n_blocks} sealed blocks, "
+        f"{verdict.n_unsealed} since. Head: {verdict.head}"
+    )
+    for problem in verdict.problems:
+        said.print(problem, style="red", markup=False)
+    if not verdict.is_intact:
+        raise typer.Exit(1)
+    said.print("Nothing was changed.")
+
+
+def export(
+    out: Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet file.")],
+    data: Data = None,
+    database: Address = None,
+    cases: Annotated[
+        str,
+        typer.Option(help="all, labelled (by experts) or audited (decided and checked)."),
+    ] = "all",
+) -> None:
+    """Write every case in a row; 'expertload evaluate' reads the labelled ones."""
+    from typing import get_args
+
+    from expertload.exceptions import ParameterError
+
+    check_output(out)
+    with open_desk(data, database) as desk:
+        from expertload.desk.trail._export import Which
+        from expertload.desk.trail._export import export as write
+
+        if cases not in get_args(Which):
+            raise ParameterError(f"--cases must be one of {', '.join(get_args(Which))}.")
+        n = write(desk, out, which=cases)  # type: ignore[arg-type]
+        console().print(f"{n} cases written to {out}.", markup=False)

@@ -1,0 +1,202 @@
+"""The desk from Python: cases sent in batches, again where the network fails, never guessed.
+
+A case counts as decided only if the desk has said so. Without its word, after every retry, it is
+reported as delegated and not acknowledged: send it again, the key makes that safe.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+from expertload._validation import require_extra
+from expertload.exceptions import DeskRefusedError, ParameterError
+
+__all__ = ["DeskClient", "SentOutcome"]
+
+AGAIN = {408, 425, 429, 500, 502, 503, 504}
+MOST_CASES = 5_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentOutcome:
+    """What became of a sent case.
+
+    Attributes
+    ----------
+    key : str
+        The case.
+    status : {"decided", "delegated", "refused"}
+        "decided" only by the desk's own word.
+    label : str or None
+        The decision.
+    policy : int or None
+        The policy that decided.
+    is_acknowledged : bool
+        Whether the desk has the case. If not, send it again.
+    error : str or None
+        Why it was refused, or why there is no word from the desk.
+    """
+
+    key: str
+    status: str
+    label: str | None = None
+    policy: int | None = None
+    is_acknowledged: bool = True
+    error: str | None = None
+
+
+class DeskClient:
+    """Sends cases to a desk.
+
+    Parameters
+    ----------
+    address : str
+        For instance ``"http://127.0.0.1:8765"``.
+    token : str
+        One of the role "api".
+    timeout : float, default=30.0
+        Seconds to wait for an answer.
+    attempts : int, default=5
+        How often a request is sent before it is given up; waits grow between them.
+    transport : httpx transport, optional
+        For tests.
+
+    Examples
+    --------
+    >>> from expertload.desk.client import DeskClient
+    >>> client = DeskClient("http://127.0.0.1:1", "eld_none", attempts=1)
+    >>> outcome = client.send({"key": "a", "confidence": 0.99, "label": "cat"})
+    >>> outcome.status, outcome.is_acknowledged
+    ('delegated', False)
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        attempts: int = 5,
+        transport: Any = None,
+    ) -> None:
+        httpx = require_extra("httpx", "desk", "DeskClient")
+        if attempts < 1:
+            raise ParameterError(f"'attempts' must be at least 1. Got {attempts}.")
+        self._network_error = httpx.HTTPError
+        self._attempts = attempts
+        self._client = httpx.Client(
+            base_url=address,
+            timeout=timeout,
+            transport=transport,
+            headers={"Authorization": f"Bearer {token}"},
+            follow_redirects=False,
+        )
+
+    def send(self, case: dict[str, Any]) -> SentOutcome:
+        """Send one case; refused ones raise `DeskRefusedError`."""
+        (outcome,) = self.send_many([case])
+        if outcome.status == "refused":
+            raise DeskRefusedError("refused", outcome.error or "The desk refused the case.")
+        return outcome
+
+    def send_many(
+        self, cases: Iterable[dict[str, Any]], *, batch_size: int = 1_000
+    ) -> Iterator[SentOutcome]:
+        """Send cases in batches; give the outcome of each, in their order."""
+        if not 1 <= batch_size <= MOST_CASES:
+            raise ParameterError(f"'batch_size' must be from 1 to {MOST_CASES}. Got {batch_size}.")
+        waiting = iter(cases)
+        while batch := list(islice(waiting, batch_size)):
+            yield from self._send_batch(batch)
+
+    def find(self, key: str) -> dict[str, Any]:
+        """Return what became of a case, with all decisions on it."""
+        from urllib.parse import quote
+
+        answer = self._client.get(f"/api/cases/{quote(key, safe='')}")
+        if answer.status_code != 200:
+            raise _refusal(answer)
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def _send_batch(self, batch: list[dict[str, Any]]) -> list[SentOutcome]:
+        content = "".join(json.dumps(case) + "\n" for case in batch)
+        keys = [str(case.get("key")) for case in batch]
+        said = "the desk did not answer"
+        for attempt in range(self._attempts):
+            if attempt:
+                time.sleep(min(30, 0.2 * 2**attempt) * random.uniform(0.5, 1))
+            try:
+                answer = self._client.post(
+                    "/api/cases",
+                    content=content,
+                    headers={"Content-Type": "application/x-ndjson"},
+                )
+            except self._network_error as error:
+                said = f"the desk did not answer ({type(error).__name__})"
+                continue
+            if answer.status_code == 200:
+                outcomes = _read(keys, answer.text)
+                if outcomes is not None:
+                    return outcomes
+                said = "the desk's answer could not be understood"
+            elif answer.status_code in AGAIN:
+                said = f"the desk answered {answer.status_code}"
+            else:
+                raise _refusal(answer)
+        return [
+            SentOutcome(key=key, status="delegated", is_acknowledged=False, error=said)
+            for key in keys
+        ]
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._client.close()
+
+    def __enter__(self) -> DeskClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _read(keys: list[str], text: str) -> list[SentOutcome] | None:
+    """Read the answer to a batch; None unless it is one to these very cases."""
+    try:
+        lines = [json.loads(line) for line in text.splitlines()]
+        if len(lines) != len(keys):
+            return None
+        return [_outcome(key, line) for key, line in zip(keys, lines, strict=True)]
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _outcome(key: str, line: dict[str, Any]) -> SentOutcome:
+    if "error" in line:
+        said = f"{line['error']['message']} {line['error']['hint']}".strip()
+        return SentOutcome(key=key, status="refused", is_acknowledged=False, error=said)
+    status, label = line["status"], line["label"]
+    decided = status == "decided" and isinstance(label, str)
+    if line["key"] != key or not (decided or (status == "delegated" and label is None)):
+        raise ValueError("not an answer to this case")
+    return SentOutcome(key=key, status=status, label=label, policy=line["policy"])
+
+
+def _refusal(answer: Any) -> DeskRefusedError:
+    try:
+        error = answer.json()["error"]
+        return DeskRefusedError(str(error["code"]), str(error["message"]), str(error["hint"]))
+    except (ValueError, TypeError, KeyError):
+        return DeskRefusedError("http_error", f"The desk answered {answer.status_code}.")
