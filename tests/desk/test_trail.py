@@ -40,19 +40,18 @@ def tamper(world, statement, **values):
 def _guards_again(request):
     """On the one database that tests share, put back what a test took off."""
     yield
-    if (
-        "cluster" in request.fixturenames
-        or request.node.callspec.params.get("place") == "postgresql"
-    ):
-        cluster = request.getfixturevalue("cluster")
-        for table in ("events", "decisions"):
-            for verb in ("update", "delete"):
-                name = f"{table}_refuse_{verb}"
-                cluster.sql(
-                    f"DROP TRIGGER IF EXISTS {name} ON {table}; CREATE TRIGGER {name} BEFORE "
-                    f"{verb} ON {table} FOR EACH ROW EXECUTE FUNCTION desk_refuse_change()",
-                    database="desk",
-                )
+    if request.node.callspec.params.get("place") != "postgresql":
+        return
+    put_back = (
+        "DROP TRIGGER IF EXISTS {0} ON {1}; CREATE TRIGGER {0} BEFORE {2} ON {1} "
+        "FOR EACH ROW EXECUTE FUNCTION desk_refuse_change();"
+    )
+    statements = (
+        put_back.format(f"{table}_refuse_{verb}", table, verb)
+        for table in ("events", "decisions", "seals")
+        for verb in ("update", "delete")
+    )
+    request.getfixturevalue("cluster").sql(" ".join(statements), database="desk")
 
 
 def test_an_untouched_desk_is_intact(used):

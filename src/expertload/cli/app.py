@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from expertload import __version__
 from expertload.cli import (
     decide,
+    desk,
     evaluate,
     lab_data,
     lab_evaluate,
@@ -78,6 +79,24 @@ lab.command("evaluate")(lab_evaluate.evaluate)
 lab.command("ood")(lab_ood.ood)
 lab.command("table")(lab_table.table)
 lab.command("compare")(lab_table.compare)
+
+desk_group = _group("The human-AI system, running: cases, experts, a watched promise.")
+desk_token = _group("Bearer tokens for programs.")
+desk_policy = _group("Certified policies.")
+
+app.add_typer(desk_group, name="desk")
+desk_group.add_typer(desk_token, name="token")
+desk_group.add_typer(desk_policy, name="policy")
+desk_group.command("serve")(desk.serve)
+desk_group.command("rules")(desk.rules)
+desk_group.command("backup")(desk.backup)
+desk_group.command("restore")(desk.restore)
+desk_group.command("verify")(desk.verify)
+desk_group.command("export")(desk.export)
+desk_token.command("add")(desk.add_token)
+desk_token.command("revoke")(desk.revoke_token)
+desk_policy.command("activate")(desk.activate_policy)
+desk_policy.command("withdraw")(desk.withdraw_policy)
 
 
 def _version(wanted: bool) -> None:
