@@ -41,6 +41,13 @@ def test_values_equal_plain_loops(logits, temperature):
             max(row) + math.log(sum(math.exp(z - max(row)) for z in row)) for row in rows
         ],
     }
+    for power in (1.0, 2.0, 7.5):
+        centred = [[z - sum(row) / len(row) for z in row] for row in rows]
+        lengths = [sum(abs(z) ** power for z in row) ** (1 / power) for row in centred]
+        found = scores.max_logit_norm_confidence(logits, norm=power)
+        for confidence, row, length in zip(found, centred, lengths, strict=True):
+            if length > 1e-6:  # below it a plain loop is all rounding
+                assert confidence == pytest.approx(max(row) / length, abs=1e-7)
     for function, values in expected.items():
         np.testing.assert_allclose(function(logits), values, atol=1e-10)
     np.testing.assert_allclose(
@@ -86,6 +93,14 @@ def test_low_temperature_energy_is_the_maximum_logit():
     np.testing.assert_allclose(
         scores.energy_confidence(logits, temperature=1e-4), logits.max(axis=1), atol=1e-3
     )
+
+
+def test_the_norm_is_blind_to_scale_and_shift():
+    logits = np.random.default_rng(0).normal(size=(20, 5))
+    expected = scores.max_logit_norm_confidence(logits)
+    np.testing.assert_allclose(scores.max_logit_norm_confidence(7 * logits - 3), expected)
+    with pytest.raises(ParameterError, match="'norm'"):
+        scores.max_logit_norm_confidence(logits, norm=0.5)
 
 
 @pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)

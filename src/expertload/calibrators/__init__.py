@@ -19,6 +19,7 @@ name                   what it does                                keeps the pre
 
 from expertload.calibrators._base import CalibrationWarning, Calibrator
 from expertload.calibrators._registry import CALIBRATORS, load_calibrator, make_calibrator
+from expertload.calibrators.correctness import CorrectnessModel
 from expertload.calibrators.histogram import HistogramBinning
 from expertload.calibrators.isotonic import IsotonicCalibration
 from expertload.calibrators.kcal import KCal
@@ -32,6 +33,7 @@ __all__ = [
     "CALIBRATORS",
     "CalibrationWarning",
     "Calibrator",
+    "CorrectnessModel",
     "HistogramBinning",
     "IsotonicCalibration",
     "KCal",

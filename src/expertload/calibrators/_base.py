@@ -3,6 +3,7 @@
 A calibrator's constructor stores options and nothing else. ``fit`` learns attributes whose names
 end in an underscore; ``transform`` returns one row of probabilities a case. A method implements
 `_fit` and `_transform` on validated arrays and declares what it learns in the table `_learned`.
+`FittedOnLogits` is all of that but the probabilities.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class CalibrationWarning(UserWarning):
     """The calibration set could not settle the fit; the message says what was done instead."""
 
 
-class Calibrator(ABC):
-    """The protocol of all calibrators."""
+class FittedOnLogits(ABC):
+    """What is fitted on the logits or probabilities of held-out cases, and saved as JSON."""
 
     name: ClassVar[str]
     _learned: ClassVar[Mapping[str, _storage.Learned]]
@@ -52,10 +53,6 @@ class Calibrator(ABC):
     @abstractmethod
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         """Learn from float64 logits, column numbers and positive weights."""
-
-    @abstractmethod
-    def _transform(self, inputs: FloatArray) -> FloatArray:
-        """Return probabilities for float64 logits with the columns that fit saw."""
 
     def _check_options(self) -> None:
         """Raise ParameterError for an option outside its range."""
@@ -96,7 +93,7 @@ class Calibrator(ABC):
         Returns
         -------
         Self
-            The fitted calibrator.
+            The same object, fitted.
         """
         self._check_options()
         caller = f"{type(self).__name__}.fit"
@@ -113,37 +110,6 @@ class Calibrator(ABC):
         self.n_classes_ = n_classes
         self._fit(array, target, weight)
         return self
-
-    def transform(self, inputs: ArrayLike) -> FloatArray:
-        """Return calibrated probabilities, one column a class, rows that sum to one.
-
-        Parameters
-        ----------
-        inputs : array-like of shape (n_cases, n_classes)
-            Cases in the form that `fit` was given.
-
-        Returns
-        -------
-        ndarray of shape (n_cases, n_classes)
-            Float64.
-        """
-        caller = f"{type(self).__name__}.transform"
-        check_fitted(self.is_fitted, caller)
-        array = self._check_inputs(inputs, caller)
-        check_columns(array, self._n_columns(), "inputs", caller)
-        return self._transform(array)
-
-    def fit_transform(
-        self,
-        inputs: ArrayLike,
-        y_true: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
-    ) -> FloatArray:
-        """Return ``fit(...).transform(inputs)``; figures from it flatter the calibrator."""
-        fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
-        return fitted.transform(inputs)
 
     @property
     def is_fitted(self) -> bool:
@@ -267,10 +233,52 @@ class Calibrator(ABC):
         return f"{type(self).__name__}({options})"
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other) or not isinstance(other, Calibrator):
+        if type(self) is not type(other) or not isinstance(other, FittedOnLogits):
             return NotImplemented
         if self._plain_options() != other._plain_options() or self.is_fitted != other.is_fitted:
             return False
         return not self.is_fitted or self._describe() == other._describe()
 
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
+
+    def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+        """Return the logits of new cases, in the form that `fit` was given."""
+        check_fitted(self.is_fitted, caller)
+        array = self._check_inputs(inputs, caller)
+        check_columns(array, self._n_columns(), "inputs", caller)
+        return array
+
+
+class Calibrator(FittedOnLogits):
+    """The protocol of all calibrators."""
+
+    @abstractmethod
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        """Return probabilities for float64 logits with the columns that fit saw."""
+
+    def transform(self, inputs: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, one column a class, rows that sum to one.
+
+        Parameters
+        ----------
+        inputs : array-like of shape (n_cases, n_classes)
+            Cases in the form that `fit` was given.
+
+        Returns
+        -------
+        ndarray of shape (n_cases, n_classes)
+            Float64.
+        """
+        return self._transform(self._check_new_inputs(inputs, f"{type(self).__name__}.transform"))
+
+    def fit_transform(
+        self,
+        inputs: ArrayLike,
+        y_true: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Return ``fit(...).transform(inputs)``; figures from it flatter the calibrator."""
+        fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
+        return fitted.transform(inputs)

@@ -9,6 +9,7 @@ from expertload.scores.energy import energy_confidence
 from expertload.scores.entropy import entropy_confidence
 from expertload.scores.margin import margin_confidence
 from expertload.scores.max_logit import max_logit_confidence
+from expertload.scores.max_logit_norm import max_logit_norm_confidence
 from expertload.scores.max_softmax import max_softmax_confidence
 from expertload.scores.tempered_softmax import tempered_softmax_confidence
 
@@ -17,6 +18,7 @@ __all__ = [
     "entropy_confidence",
     "margin_confidence",
     "max_logit_confidence",
+    "max_logit_norm_confidence",
     "max_softmax_confidence",
     "tempered_softmax_confidence",
 ]

@@ -1,0 +1,287 @@
+"""A confidence that is learned: how often is a prediction like this one right?
+
+A softmax compares classes within a case. Whether a case should be decided automatically is another
+question: some classes are right more often than others at the same log odds. This model answers it
+with a logistic regression on two things, the log odds of the predicted class and which class that
+is::
+
+    P(right) = expit(slope * log_odds + intercept + offset[predicted class])
+
+It changes the order of cases and leaves predictions alone. Offsets are drawn towards zero by a
+ridge whose strength is chosen by cross-fitting. With a very strong one the order is that of the
+top probability, so cases that show no difference between classes change nothing. Targets are
+pulled in from 0 and 1 as in Platt scaling, so that the fit exists for any set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit
+
+from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload._validation import check_count, check_labels, check_same_length
+from expertload.calibrators._base import FittedOnLogits
+from expertload.calibrators._logits import log_odds
+from expertload.calibrators._newton import Minimum, minimise
+from expertload.calibrators._storage import Learned, read_document
+
+__all__ = ["CorrectnessModel"]
+
+# About how many cases of a class it takes to move its offset half of the way. The first is
+# practically infinite and switches offsets off.
+STRENGTHS = (1e9, 100.0, 30.0, 10.0, 3.0, 1.0)
+# Log odds beyond this say no more; it keeps squares finite.
+LARGEST_ODDS = 1e3
+
+
+class CorrectnessModel(FittedOnLogits):
+    """Learn how often a prediction is right, from its log odds and its class.
+
+    Fit it on validation cases: those that the model was trained on flatter it, and a threshold
+    must be certified on other cases than these.
+
+    Parameters
+    ----------
+    input : {"logits", "probabilities"}, default="logits"
+        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
+        normal float.
+    n_folds : int, default=5
+        In how many parts cases are cut to choose the strength of the ridge.
+
+    Attributes
+    ----------
+    slope_, intercept_ : float
+        How the log odds of the predicted class count.
+    offset_ : ndarray of shape (n_classes,)
+        What each predicted class adds.
+    strength_ : float
+        The chosen strength of the ridge on offsets.
+    converged_ : bool
+        Whether the fit settled.
+
+    Examples
+    --------
+    Both classes are predicted with the same log odds; the second is right less often:
+
+    >>> import numpy as np
+    >>> from expertload.calibrators import CorrectnessModel
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0]] * 100)
+    >>> y_true = np.array([0, 1] * 60 + [0, 0] * 40)
+    >>> model = CorrectnessModel().fit(logits, y_true)
+    >>> model.confidence([[2.0, 0.0], [0.0, 2.0]]).round(2)
+    array([0.98, 0.62])
+    """
+
+    name = "correctness"
+    _learned: ClassVar[Mapping[str, Learned]] = {
+        "slope_": Learned("float"),
+        "intercept_": Learned("float"),
+        "offset_": Learned("array", ("classes",)),
+        "strength_": Learned("float"),
+        "converged_": Learned("bool"),
+    }
+
+    slope_: float
+    intercept_: float
+    offset_: FloatArray
+    strength_: float
+    converged_: bool
+
+    def __init__(self, *, input: str = "logits", n_folds: int = 5) -> None:  # noqa: A002
+        self.input = input
+        self.n_folds = n_folds
+
+    def confidence(self, inputs: ArrayLike) -> FloatArray:
+        """Return how likely each prediction is right, to rank cases by.
+
+        Parameters
+        ----------
+        inputs : array-like of shape (n_cases, n_classes)
+            Cases in the form that `fit` was given.
+
+        Returns
+        -------
+        ndarray of shape (n_cases,)
+            Between 0 and 1; pass it as ``confidence=``.
+        """
+        logits = self._check_new_inputs(inputs, "CorrectnessModel.confidence")
+        odds, predicted = _prediction(logits)
+        scores: FloatArray = expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted])
+        return scores
+
+    def cross_fit(
+        self, inputs: ArrayLike, y_true: ArrayLike, *, labels: ArrayLike | None = None
+    ) -> FloatArray:
+        """Return the confidence of each case by a model that was fitted without its fold.
+
+        Figures from it are honest where those from ``fit`` and ``confidence`` on the same cases
+        flatter the model. The strength of the ridge is chosen anew without each fold.
+
+        Parameters
+        ----------
+        inputs, y_true, labels
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_cases,)
+            One confidence a case.
+        """
+        caller = "CorrectnessModel.cross_fit"
+        self._check_options()
+        logits = self._check_inputs(inputs, caller)
+        target = check_labels(y_true, logits.shape[1], labels, caller)
+        check_same_length(caller, inputs=logits, y_true=target)
+        confidence = np.empty(len(target))
+        weight = np.ones(len(target))
+        for held in _folds(len(target), self.n_folds):
+            model = type(self)(n_folds=self.n_folds)
+            model.n_classes_ = logits.shape[1]
+            model._fit(logits[~held], target[~held], weight[~held])
+            confidence[held] = model.confidence(logits[held])
+        return confidence
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the fitted model in a file that ``save`` wrote, or raise `FileFormatError`.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        CorrectnessModel
+            Equal, to the last bit, to the one that was saved.
+        """
+        return cls.from_dict(read_document(path))
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_count(self.n_folds, "n_folds", "CorrectnessModel", minimum=2)
+
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        odds, predicted = _prediction(inputs)
+        seen = Seen(odds, predicted, predicted == target, weight)
+        self.strength_ = _choose_strength(seen, self.n_folds, self.n_classes_)
+        found = _regress(seen, self.strength_, self.n_classes_)
+        self.slope_, self.intercept_ = float(found.x[0]), float(found.x[1])
+        self.offset_ = found.x[2:].copy()
+        self.converged_ = found.converged
+
+
+class Seen(NamedTuple):
+    """What the model sees of cases: the prediction's log odds and class, whether it is right."""
+
+    odds: FloatArray
+    predicted: IntArray
+    right: Any
+    weight: FloatArray
+
+    def take(self, rows: Any) -> Seen:
+        """Return some of the cases."""
+        return Seen(*(part[rows] for part in self))
+
+
+def _prediction(logits: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the log odds of the predicted class, and its number."""
+    predicted = logits.argmax(axis=1)
+    odds = log_odds(logits)[np.arange(len(logits)), predicted]
+    return np.clip(odds, -LARGEST_ODDS, LARGEST_ODDS), predicted
+
+
+def _folds(n_cases: int, n_folds: int) -> list[Any]:
+    """Return a mask of each fold's cases; the same for the same number of cases."""
+    fold = np.random.default_rng(0).permutation(np.arange(n_cases) % n_folds)
+    return [fold == k for k in range(n_folds) if (fold == k).any() and (fold != k).any()]
+
+
+def _choose_strength(seen: Seen, n_folds: int, n_classes: int) -> float:
+    """Return the strength with the lowest log loss on cases left out, the stronger of equals."""
+    folds = _folds(len(seen.odds), n_folds)
+    losses = [
+        sum(
+            _log_loss(_regress(seen.take(~held), strength, n_classes).x, seen.take(held))
+            for held in folds
+        )
+        for strength in STRENGTHS
+    ]
+    return STRENGTHS[int(np.argmin(losses))]
+
+
+def _log_loss(x: FloatArray, seen: Seen) -> float:
+    score = x[0] * seen.odds + x[1] + x[2:][seen.predicted]
+    against = np.where(seen.right, -score, score)
+    return float(seen.weight @ np.logaddexp(0, against))
+
+
+def _regress(seen: Seen, strength: float, n_classes: int) -> Minimum:
+    """Return slope, intercept and offsets."""
+    scale = max(float(np.abs(seen.odds).max()), 1e-300)
+    problem = _Regression(seen._replace(odds=seen.odds / scale), strength, n_classes)
+    right = float(seen.weight @ seen.right)
+    start = np.zeros(2 + n_classes)
+    start[1] = np.log((right + 1) / (float(seen.weight.sum()) - right + 1))
+    found = minimise(problem, start)
+    found.x[0] /= scale
+    return found
+
+
+class _Regression:
+    """Weighted mean cross-entropy with soft targets, plus a ridge on the offsets.
+
+    The Hessian is diagonal in the offsets, with a border of two rows for slope and intercept, so
+    a Newton step takes time in proportion to cases and classes.
+    """
+
+    def __init__(self, seen: Seen, strength: float, n_classes: int) -> None:
+        total = float(seen.weight.sum())
+        n_right = float(seen.weight @ seen.right)
+        high, low = (n_right + 1) / (n_right + 2), 1 / (total - n_right + 2)
+        self._odds, self._predicted, self._n_classes = seen.odds, seen.predicted, n_classes
+        self._soft = np.where(seen.right, high, low)
+        self._share = seen.weight / total
+        self._ridge = strength / total
+
+    def value(self, x: FloatArray) -> float:
+        """Return the objective."""
+        score = self._score(x)
+        entropy = np.logaddexp(0, score) - self._soft * score
+        return float(self._share @ entropy) + self._ridge * float(x[2:] @ x[2:]) / 2
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Return its gradient."""
+        residual = self._share * (expit(self._score(x)) - self._soft)
+        by_offset = self._per_class(residual) + self._ridge * x[2:]
+        return np.concatenate(([residual @ self._odds, residual.sum()], by_offset))
+
+    def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Return the Newton step: offsets eliminated first, then two equations."""
+        proba = expit(self._score(x))
+        curvature = self._share * proba * (1 - proba)
+        diagonal = self._per_class(curvature) + self._ridge
+        border = np.stack([self._per_class(curvature * self._odds), self._per_class(curvature)])
+        core = np.array(
+            [
+                [curvature @ self._odds**2, curvature @ self._odds],
+                [curvature @ self._odds, curvature.sum()],
+            ]
+        )
+        left = core - (border / diagonal) @ border.T
+        right = gradient[:2] - (border / diagonal) @ gradient[2:]
+        # Equal log odds leave slope and intercept undetermined; the shortest step is then right.
+        common = np.linalg.lstsq(left, right, rcond=1e-13)[0]
+        offsets = (gradient[2:] - common @ border) / diagonal
+        return -np.concatenate((common, offsets))
+
+    def _score(self, x: FloatArray) -> FloatArray:
+        score: FloatArray = x[0] * self._odds + x[1] + x[2:][self._predicted]
+        return score
+
+    def _per_class(self, values: FloatArray) -> FloatArray:
+        return np.bincount(self._predicted, values, self._n_classes)
