@@ -284,4 +284,5 @@ class _Regression:
         return score
 
     def _per_class(self, values: FloatArray) -> FloatArray:
-        return np.bincount(self._predicted, values, self._n_classes)
+        sums: Any = np.bincount(self._predicted, values, self._n_classes)
+        return np.asarray(sums, dtype=np.float64)
