@@ -207,8 +207,15 @@ class TestHardSets:
         check_rows(fitted.transform(fresh), (80, 3))
 
     def test_tiny_and_huge_weights(self, name, cases, fresh):
-        weight = 10.0 ** np.random.default_rng(2).uniform(-150, 150, size=300)
-        check_rows(fit(name, *cases, sample_weight=weight).transform(fresh), (80, 3))
+        for middle in (-200, 0, 200):
+            weight = 10.0 ** np.random.default_rng(2).uniform(middle - 85, middle + 85, size=300)
+            check_rows(fit(name, *cases, sample_weight=weight).transform(fresh), (80, 3))
+
+    def test_weights_that_arithmetic_cannot_tell_apart_are_refused(self, name, cases):
+        weight = np.ones(300)
+        weight[0] = 1e-200
+        with pytest.raises(exceptions.WeightError, match="within a factor"):
+            build(name).fit(*cases, sample_weight=weight)
 
     @settings(max_examples=40, deadline=None)
     @given(data=st.data())
