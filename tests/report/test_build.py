@@ -126,12 +126,38 @@ def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_more_groups_than_a_page_shows(tmp_path):
+def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     y_true, proba, _ = predictions(1200)
     evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
-    assert "The 30 best groups are left out" in text
-    assert text.count("few cases") == 100
+    assert "These are the 12 least accurate of 130 groups" in text
+    assert text.count('class="folded"') == 118
+    assert "are left out" not in text
+
+
+def test_more_classes_than_a_page_holds(tmp_path):
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(1100, 0.05), 3300)
+    evaluation = evaluate_predictions(np.arange(3300) % 1100, proba)
+    text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
+    assert "The 100 most accurate classes are left out" in text
+
+
+@pytest.mark.parametrize(
+    ("n", "confidence", "said"),
+    [
+        (50, 0.9, "with 50 cases, that may be chance"),
+        (5000, 0.9, "is 4.0 points lower than accuracy: the model is under-confident"),
+        (5000, 0.98, "is 4.0 points higher than accuracy: the model is over-confident"),
+        (50, 0.94, "agree within half a point"),
+    ],
+)
+def test_few_cases_are_not_called_under_confident(tmp_path, n, confidence, said):
+    """Of all cases, 94 % are right."""
+    correct = np.arange(n) % 50 >= 3
+    evaluation = evaluate_from_correctness(correct, np.full(n, confidence))
+    text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
+    assert said in text
 
 
 @pytest.mark.parametrize("n", [2, 3, 40])

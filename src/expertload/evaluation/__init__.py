@@ -1,15 +1,20 @@
 """Everything there is to say about one model on one set of cases, in one object."""
 
-from expertload.evaluation._groups import GroupEvaluation
+from expertload.evaluation._classes import ClassAnswers, ClassEvaluation, Confusion
+from expertload.evaluation._groups import GroupEvaluation, Members
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
 from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
 from expertload.evaluation.evaluation import Evaluation, compare_evaluations
 
 __all__ = [
     "Calibration",
+    "ClassAnswers",
+    "ClassEvaluation",
     "ConfidenceHistogram",
+    "Confusion",
     "Evaluation",
     "GroupEvaluation",
+    "Members",
     "compare_evaluations",
     "evaluate_from_correctness",
     "evaluate_predictions",

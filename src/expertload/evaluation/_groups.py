@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from expertload.evaluation._parts import rate_interval
 from expertload.significance import Interval
 from expertload.significance._influence import effective_size
 
-__all__ = ["GroupEvaluation", "evaluate_groups"]
+__all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
 
 # With fewer accepted cases than this, an interval is wider than most differences that matter.
 SMALL_GROUP = 30
@@ -63,17 +64,31 @@ class GroupEvaluation:
         return (self.n_accepted or self.n_cases) < SMALL_GROUP
 
 
-def evaluate_groups(
-    cases: Cases, groups: ArrayLike | None, threshold: float, level: float, caller: str
-) -> tuple[GroupEvaluation, ...]:
-    """Evaluate each group at one threshold, worst first."""
+class Members(NamedTuple):
+    """Which of some named parts each case belongs to."""
+
+    names: tuple[str, ...]
+    of_case: IntArray
+
+
+def name_members(groups: ArrayLike | None, n: int, caller: str) -> Members | None:
+    """Return the groups by name, and the number of that of each case."""
     if groups is None:
+        return None
+    names, member = np.unique(name_groups(groups, n, caller), return_inverse=True)
+    return Members(tuple(names.tolist()), member.astype(np.min_scalar_type(len(names))))
+
+
+def evaluate_members(
+    cases: Cases, members: Members | None, threshold: float, level: float
+) -> tuple[GroupEvaluation, ...]:
+    """Evaluate each part that has cases at one threshold, worst first."""
+    if members is None:
         return ()
-    names, member = np.unique(name_groups(groups, len(cases.correct), caller), return_inverse=True)
-    parts = split_cases(cases, member, len(names))
+    parts = split_cases(cases, members.of_case, len(members.names))
     found = [
-        _group(str(name), part, threshold, level)
-        for name, part in zip(names, parts, strict=True)
+        _group(name, part, threshold, level)
+        for name, part in zip(members.names, parts, strict=True)
         if len(part.correct)
     ]
     return tuple(sorted(found, key=_how_bad))

@@ -23,7 +23,8 @@ from expertload._validation import (
     check_targets,
     parameter_error,
 )
-from expertload.evaluation._groups import evaluate_groups
+from expertload.evaluation._classes import ClassAnswers, answers_by_class
+from expertload.evaluation._groups import evaluate_members, name_members
 from expertload.evaluation._parts import Calibration, histogram, rate_interval
 from expertload.evaluation._point import settle_point
 from expertload.evaluation.evaluation import Evaluation
@@ -109,6 +110,7 @@ def evaluate_predictions(
         origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names),
         target=predictions.target,
         diagram=_diagram(by_probability, predictions),
+        answers=answers_by_class(predictions, top.correct, names),
     )
     return _evaluate(subject, request)
 
@@ -185,6 +187,7 @@ class _Subject(NamedTuple):
     origin: Origin
     target: IntArray | None
     diagram: tuple[ReliabilityCurve | None, Calibration | None]
+    answers: ClassAnswers | None = None
 
 
 def _read_request(
@@ -205,8 +208,9 @@ def _read_request(
 
 
 def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
-    cases, table, origin, target, (reliability, calibration) = subject
+    cases, table, origin, target, (reliability, calibration), answers = subject
     targets, level, method, groups, _, caller = request
+    members = name_members(groups, len(cases.correct), caller)
     settled = settle_point(table, cases, origin, targets[0], level, method)
     rate = float(table.correct.sum() / table.total)
     return Evaluation(
@@ -224,13 +228,15 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
         certification=settled.certification,
         guarantee=settled.guarantee,
         conditions=settled.conditions,
-        groups=evaluate_groups(cases, groups, settled.point.threshold, level, caller),
+        groups=evaluate_members(cases, members, settled.point.threshold, level),
         group_certification=_certify_groups(cases, origin, request),
         is_weighted=cases.weight is not None,
         confidence_level=level,
         cases=cases,
         table=table,
         target=target,
+        members=members,
+        answers=answers,
     )
 
 

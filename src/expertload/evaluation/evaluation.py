@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from expertload._cases import Cases, check_same_cases
 from expertload._html import small_table
 from expertload._typing import IntArray
 from expertload.curve import COCCurve
-from expertload.evaluation._groups import GroupEvaluation
+from expertload.evaluation._classes import ClassAnswers, ClassEvaluation, evaluate_classes
+from expertload.evaluation._groups import GroupEvaluation, Members
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
@@ -91,6 +93,16 @@ class Evaluation:
     cases: Cases = field(repr=False)
     table: Tally = field(repr=False)
     target: IntArray | None = field(repr=False)
+    members: Members | None = field(default=None, repr=False)
+    answers: ClassAnswers | None = field(default=None, repr=False)
+
+    @cached_property
+    def classes(self) -> tuple[ClassEvaluation, ...]:
+        """The cases of each true class, surely bad ones first; empty where labels are not known."""
+        if self.answers is None:
+            return ()
+        threshold = self.operating_point.threshold
+        return evaluate_classes(self.cases, self.answers, threshold, self.confidence_level)
 
     @property
     def is_certified(self) -> bool:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from expertload._typing import FloatArray
 from expertload.display._style import percent
 from expertload.display._vertices import along_curve
-from expertload.evaluation import Evaluation, GroupEvaluation
+from expertload.evaluation import Evaluation
 from expertload.report._scale import Frame, Tick, round_ticks
 from expertload.report._stops import Stops
 from expertload.significance._influence import effective_size
@@ -24,7 +23,6 @@ __all__ = [
     "coc_frame",
     "curve_in_words",
     "curve_lines",
-    "group_dots",
     "histogram_figure",
     "reliability_figure",
 ]
@@ -34,6 +32,8 @@ SMALL = Frame(width=440, height=300, left=58, right=416, top=16, bottom=256)
 COLUMNS = 240
 # The far right of a curve rests on a handful of cases and may dive; it must not set the scale.
 FEW = 30
+# A difference between confidence and accuracy that nobody needs to hear of.
+SMALL_GAP = 0.005
 
 
 @dataclass(frozen=True)
@@ -118,18 +118,22 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
     frame = replace(SMALL, x_range=(start, 1.0), y_range=(start, 1.0))
     columns = (frame.x(curve.confidence), *(frame.y(v) for v in (curve.accuracy, low, high)))
     dots = [Dot(*map(float, values)) for values in zip(*columns, strict=True)]
-    summary = _gap_in_words(curve.confidence, curve.accuracy, curve.share)
+    summary = _gap_in_words(float(curve.share @ curve.confidence), evaluation)
     return Figure(frame, frame.x_ticks(), frame.y_ticks(), dots=dots, summary=summary)
 
 
-def _gap_in_words(confidence: FloatArray, accuracy: FloatArray, share: FloatArray) -> str:
-    gap = float(share @ (confidence - accuracy))
-    if abs(gap) < 0.005:
-        return "On average, confidence and accuracy agree within half a point."
+def _gap_in_words(confidence: float, evaluation: Evaluation) -> str:
+    """Say how far the mean confidence is from accuracy, and whether that is more than chance."""
+    accuracy = evaluation.accuracy
+    gap = confidence - accuracy.estimate
     side = "higher" if gap > 0 else "lower"
+    points = f"On average, confidence is {100 * abs(gap):.1f} points {side} than accuracy"
+    if accuracy.low <= confidence <= accuracy.high:
+        if abs(gap) < SMALL_GAP:
+            return "On average, confidence and accuracy agree within half a point."
+        return f"{points}; with {evaluation.n_cases} cases, that may be chance."
     mood = "over-confident" if gap > 0 else "under-confident"
-    points = f"{100 * abs(gap):.1f} points"
-    return f"On average, confidence is {points} {side} than accuracy: the model is {mood}."
+    return f"{points}: the model is {mood}."
 
 
 def histogram_figure(evaluation: Evaluation) -> Figure:
@@ -171,27 +175,6 @@ def _value(frame: Frame, tick: Tick) -> float:
     low, high = frame.x_range
     share = (tick.position - frame.left) / (frame.right - frame.left)
     return float(round(low + share * (high - low), 9))
-
-
-def group_dots(groups: Sequence[GroupEvaluation], target: float) -> tuple[list[Dot | None], float]:
-    """Return where each group's interval lies on one common strip, and where the target does."""
-    seen = [g.accepted_accuracy for g in groups if g.accepted_accuracy]
-    low = min([interval.low for interval in seen] + [target])
-    strip = Frame(
-        width=160, height=18, left=4, right=156, top=0, bottom=18, x_range=(min(low, 0.99), 1.0)
-    )
-    dots = [
-        None
-        if g.accepted_accuracy is None
-        else Dot(
-            float(strip.x(g.accepted_accuracy.estimate)),
-            9.0,
-            float(strip.x(g.accepted_accuracy.low)),
-            float(strip.x(g.accepted_accuracy.high)),
-        )
-        for g in groups
-    ]
-    return dots, float(strip.x(target))
 
 
 def curve_in_words(name: str, stops: Stops) -> str:

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from expertload.display._style import percent
-from expertload.evaluation import Evaluation, GroupEvaluation, compare_evaluations
+from expertload.evaluation import Evaluation, compare_evaluations
 from expertload.report import _charts as charts
 from expertload.report._scale import Frame
 from expertload.report._stops import Mark, Stops, find_stops
+from expertload.report._tables import PartTable, part_tables
 from expertload.significance import Comparison
 
 __all__ = ["FORMATS", "ModelPart", "TableRow", "models_of_page"]
 
-N_COLOURS, N_TABLE_ROWS, N_GROUPS = 7, 20, 100
+N_COLOURS, N_TABLE_ROWS = 7, 20
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,23 @@ class ModelPart:
     in_words: str
     reliability: charts.Figure | None
     histogram: charts.Figure
-    groups: list[tuple[GroupEvaluation, charts.Dot | None]]
-    n_groups_left_out: int
-    target_on_strip: float
+    parts: list[PartTable]
     table: list[TableRow]
     comparison: Comparison | None
+
+    def table_of(self, kind: str) -> PartTable | None:
+        """The table of groups or of classes, if there is one."""
+        return next((table for table in self.parts if table.kind == kind), None)
+
+    @property
+    def has_group(self) -> bool:
+        """Whether there is a table of groups."""
+        return self.table_of("group") is not None
+
+    @property
+    def has_class(self) -> bool:
+        """Whether there is a table of classes."""
+        return self.table_of("class") is not None
 
     @property
     def marks(self) -> tuple[Mark, ...]:
@@ -87,8 +100,6 @@ def _part(
     frame: Frame,
     comparison: Comparison | None,
 ) -> ModelPart:
-    groups = evaluation.groups[:N_GROUPS]
-    dots, target = charts.group_dots(groups, evaluation.target_accuracy)
     return ModelPart(
         name=name,
         colour=index % N_COLOURS,
@@ -99,9 +110,7 @@ def _part(
         in_words=charts.curve_in_words(name, stops),
         reliability=charts.reliability_figure(evaluation),
         histogram=charts.histogram_figure(evaluation),
-        groups=list(zip(groups, dots, strict=True)),
-        n_groups_left_out=len(evaluation.groups) - len(groups),
-        target_on_strip=target,
+        parts=part_tables(index, evaluation, stops),
         table=_table(stops),
         comparison=comparison,
     )

@@ -33,6 +33,7 @@ from expertload.report._scale import Frame
 __all__ = ["build_report"]
 
 TEMPLATES = Path(__file__).parent / "templates"
+INLINED = ("page.css", "tables.js", "page.js")
 
 
 def build_report(
@@ -112,7 +113,8 @@ def _render(
 ) -> str:
     jinja2 = require_extra("jinja2", "report", "The report")
     parts, frame = models_of_page(models)
-    style, script = ((TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    style, *scripts = ((TEMPLATES / name).read_text("utf-8") for name in INLINED)
+    script = "\n".join(scripts)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -158,10 +160,12 @@ def _hash(text: str) -> str:
 def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -> str:
     """Return the numbers behind the slider; a tag inside a string can never end the block."""
     data = {
+        "tables": {table.number: table.moves for part in parts for table in part.parts},
         "models": [
             {
                 "name": part.name,
                 "histogram": part.histogram.frame.x_range,
+                "tables": [table.number for table in part.parts],
                 **part.stops.to_dict(),
             }
             for part in parts

@@ -1,4 +1,3 @@
-"use strict";
 // The slider reads the library's counts and intervals; only shares and products are worked out here.
 (() => {
   const data = JSON.parse(document.getElementById("numbers").textContent);
@@ -78,6 +77,8 @@
     );
   }
 
+  const tables = partTables(data.tables, data.models, { percent, count });
+
   // ---------------------------------------------------------------- drawing
 
   const along = ([start, end], share) => start + share * (end - start);
@@ -127,6 +128,14 @@
     }
   }
 
+  function moveTables(model, point, stop) {
+    for (const now of all(`[data-model="${current}"] data.now`)) {
+      now.value = point.threshold === null ? "" : String(point.threshold);
+      now.textContent = point.threshold === null ? "that delegates everything" : digits(point.threshold);
+    }
+    tables.move(model.tables, stop);
+  }
+
   function update() {
     const model = data.models[current];
     const stop = Number(slider.value);
@@ -136,6 +145,7 @@
     showNumbers(point);
     placeMarker(point);
     placeThreshold(model, point);
+    moveTables(model, point, stop);
     for (const button of all(`.marks[data-model="${current}"] button`)) {
       button.setAttribute("aria-current", String(Number(button.dataset.stop) === stop));
     }
@@ -155,6 +165,27 @@
   }
 
   // ---------------------------------------------------------------- what readers do
+
+  // Numbers alone, in full: names, which could be read as formulas, stay out of the file.
+  function curveAsCsv(model) {
+    const lines = ["threshold,expert_load,accuracy,low,high,accepted,errors"];
+    model.threshold.forEach((threshold, stop) => {
+      if (threshold === null) return;
+      const { load, accuracy, low, high, accepted, errors } = at(model, stop);
+      lines.push([threshold, load, accuracy, low, high, accepted, errors].join(","));
+    });
+    return `${lines.join("\r\n")}\r\n`;
+  }
+
+  function download() {
+    const model = data.models[current];
+    const name = model.name.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([curveAsCsv(model)], { type: "text/csv" }));
+    link.download = `coc-${name || "curve"}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
 
   function nearestStop(load) {
     const { accepted } = data.models[current];
@@ -210,6 +241,7 @@
     radio.addEventListener("change", () => choose(Number(radio.value)));
   }
   for (const input of Object.values(inputs)) input.addEventListener("input", update);
+  by("download").addEventListener("click", download);
   by("theme").addEventListener("click", turn);
   by("theme").setAttribute(
     "aria-pressed",
