@@ -113,8 +113,8 @@ def _moves(
     place = row_of[kept] * (len(stops.threshold) + 1) + last
     shape = (len(names), len(stops.threshold) + 1)
 
-    def counted(values: FloatArray | None) -> FloatArray:
-        sums = np.bincount(place, values, shape[0] * shape[1]).reshape(shape)
+    def counted(values: FloatArray) -> FloatArray:
+        sums = np.bincount(place, values, shape[0] * shape[1]).astype(np.float64).reshape(shape)
         still: FloatArray = np.cumsum(sums[:, ::-1], axis=1)[:, ::-1][:, 1:]
         return still
 
