@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +133,22 @@ def test_a_policy_knows_its_load():
     assert monitor.expected_load == made.expert_load
     assert not monitor.update(confidence).warns
     assert LoadMonitor.from_policy(made).summary() == "No new cases yet."
+
+
+def test_a_policy_with_quantiles_has_its_confidences_watched():
+    rng = np.random.default_rng(0)
+    made = policy_of(rng.random(2000))
+    kept = SimpleNamespace(
+        threshold=made["threshold"],
+        expert_load=made["expected_load"],
+        n_cases=2000.0,
+        origin=SimpleNamespace(confidence_quantiles=tuple(made["quantiles"])),
+    )
+    monitor, same = LoadMonitor.from_policy(kept), LoadMonitor(**made)
+    confidence = rng.random(300) ** 0.5
+    monitor.update(confidence)
+    assert monitor.confidence_evidence == same.update(confidence).confidence_evidence
+    assert "not watched" not in monitor.summary()
 
 
 def test_bad_input_is_named():

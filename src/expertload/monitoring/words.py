@@ -36,7 +36,7 @@ def _state(monitor: Verdict) -> str:
         return (
             f"Refuted: the accuracy of automatic decisions has been below {target}, as audit "
             f"{monitor.refuted_at} showed (evidence reached {monitor.highest_evidence:.3g}). "
-            f"There were {seen}. Delegate these cases until the policy is certified again on "
+            f"There were {seen}. Delegate every case until the policy is certified again on "
             "fresh cases."
         )
     if monitor.state == "confirmed":
