@@ -25,7 +25,8 @@ from expertload import operating_point
 from expertload.display import COCComparisonDisplay
 from expertload.evaluation import evaluate_predictions
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import LossConfig, load_recipe
+from expertload.lab.runs.recipe import LossConfig
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.lab.training.loop import train
 from expertload.report import build_report
 

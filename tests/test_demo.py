@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from expertload.lab.runs.recipe import load_recipe
+from expertload.lab.runs.recipe_files import load_recipe
 
 pytestmark = pytest.mark.processes
 

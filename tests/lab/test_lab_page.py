@@ -13,7 +13,8 @@ from tests.lab.conftest import SRC, run_command
 from tests.lab.runs.test_own_data import write_images
 
 from expertload.lab.models import model_names
-from expertload.lab.runs.recipe import Recipe, load_recipe
+from expertload.lab.runs.recipe import Recipe
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.losses import build_loss
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,19 +45,26 @@ def test_every_loss_of_the_recipe_can_be_built():
             build_loss(name, weight=candidate.weight, **candidate.options)
 
 
-def test_own_data_network_and_loss_from_the_sweep_to_the_table(place):
+def test_the_commands_of_the_page_from_the_trial_to_the_comparison(place):
+    """As they stand there, but for the size of the recipe; the trial is no part of the table."""
+    text = (place / "scans.toml").read_text()
+    for long, short in (("= 40", "= 2"), ("[20, 30]", "[1]"), ("= 64", "= 16")):
+        assert long in text
+        text = text.replace(long, short)
+    (place / "scans.toml").write_text(text.replace("rare = [2.0, 5.0]", "rare = [2.0]"))
+
     def lab(*words):
         done = run_command("lab", *words, PYTHONPATH=f"{SRC}:{place}")
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    few = ["training.epochs=1", "training.milestones=[]", "training.batch_size=16"]
-    few.append('losses."my_lab:weighted".rare=2.0')
-    settings = [word for setting in few for word in ("--set", setting)]
-    lab("sweep", "scans.toml", "--losses", "ce, my_lab:weighted", "--seeds", 0, *settings)
+    lab("train", "scans.toml", "--loss", "my_lab:weighted", "--set", "training.batch_size=8")
+    lab("sweep", "scans.toml", "--losses", "ce, my_lab:weighted", "--seeds", 0)
     folders = [path.name for path in Path("runs/scans").glob("*-seed0-*")]
-    assert sorted(name.split("-")[0] for name in folders) == ["ce", "my_lab.weighted"]
-    assert "| my_lab:weighted (rare 2) | 1 |" in lab("table", "scans")
+    assert sorted(name.split("-")[0] for name in folders) == ["ce", *["my_lab.weighted"] * 2]
+    table = lab("table", "scans")
+    assert "| my_lab:weighted (rare 2) | 1 |" in table
+    assert "(with --set training.batch_size=8)" in table
     assert "AUCOC" in lab("compare", "my_lab:weighted", "ce", "--runs", "scans")
 
 

@@ -20,6 +20,7 @@ from expertload.cli import (
     lab_data,
     lab_evaluate,
     lab_ood,
+    lab_recipes,
     lab_sweep,
     lab_table,
     lab_train,
@@ -73,6 +74,7 @@ app.add_typer(lab, name="lab")
 lab.add_typer(data, name="data")
 data.command("list")(lab_data.list_data)
 data.command("fetch")(lab_data.fetch_data)
+lab.command("recipes")(lab_recipes.recipes)
 lab.command("train")(lab_train.train)
 lab.command("sweep")(lab_sweep.sweep)
 lab.command("evaluate")(lab_evaluate.evaluate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload.calibrators._registry import CALIBRATORS
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.screen import console
 
@@ -23,12 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs that are done.")],
-    calibrator: Annotated[
-        str,
-        typer.Option(
-            help="temperature, platt, vector, matrix, histogram, isotonic, spline or kcal."
-        ),
-    ] = "temperature",
+    calibrator: Annotated[str, typer.Option(help=f"{', '.join(CALIBRATORS)}.")] = "temperature",
     at: Annotated[
         str | None,
         typer.Option(

@@ -72,7 +72,7 @@ def sweep(
     Where a loss has several candidates, they are trained with the tuning seeds first; the one
     that does best on validation data is then trained with every seed (see choice.json).
     """
-    from expertload.lab.runs.recipe import load_recipe
+    from expertload.lab.runs.recipe_files import load_recipe
 
     loaded = load_recipe(recipe, settings=settings or [])
     names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
@@ -91,7 +91,7 @@ def sweep(
     )
     options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
     options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}
-    options["allow"] = grid.imports()
+    options |= {"allow": grid.imports(), "changed": settings or []}
     launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
     screen = console()
     with observing(screen) as observer:

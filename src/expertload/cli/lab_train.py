@@ -67,9 +67,11 @@ def train(
     # Lightning and torch take seconds to import; what can be wrong before is said before.
     config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])
 
+    from expertload.lab.runs.folder import RunFolder
     from expertload.lab.training.loop import train as train_run
     from expertload.lab.training.progress import ConsoleReporter, Reporter, Reporters
 
+    changed = settings or RunFolder(folder).environment().get("set", [])
     reporters: list[Reporter] = [ConsoleReporter(console(), folder=folder)]
     if tensorboard:
         from expertload.lab.training.progress import TensorBoardReporter
@@ -83,6 +85,7 @@ def train(
         devices=devices,
         nodes=nodes,
         reporter=Reporters(*reporters),
+        changed=changed,
     )
 
 
@@ -95,7 +98,7 @@ def _run(
     allow_import: list[str],
 ) -> tuple[RunConfig, Path]:
     """Return the configuration that was asked for, and where it goes."""
-    from expertload.lab.runs.recipe import load_recipe
+    from expertload.lab.runs.recipe_files import load_recipe
 
     if (Path(recipe) / "config.json").is_file():
         from expertload.lab.runs.folder import RunFolder
@@ -116,7 +119,8 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     """Return the first of a loss's candidates, with what was set."""
     from pydantic import ValidationError
 
-    from expertload.lab.runs.recipe import LossConfig, first_problems
+    from expertload.lab.runs.recipe import LossConfig
+    from expertload.lab.runs.recipe_files import problems_of
     from expertload.lab.runs.settings import change
 
     candidates = recipe.candidates(loss)
@@ -129,4 +133,4 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     try:
         return LossConfig.model_validate(changed)
     except ValidationError as error:
-        raise typer.BadParameter(f"loss: {first_problems(error)}") from error
+        raise typer.BadParameter(f"loss: {problems_of(error, LossConfig)}") from error

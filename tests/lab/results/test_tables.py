@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
 from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.published import find_published, find_published_outliers
 from expertload.lab.results.rows import ResultRow, read_rows, write_rows
-from expertload.lab.results.selection import choose_candidates
+from expertload.lab.results.selection import choose_candidates, runs_of_loss
 from expertload.lab.results.table_text import DASH, Cell, Line, Table, marks_of, write_tables
 from expertload.lab.results.tables import build_tables, collect, make_table
 from expertload.lab.runs.folder import RunFolder
@@ -484,3 +485,41 @@ def test_unknown_options_are_refused_in_words(options, message):
 def test_unknown_numbers_are_refused(name):
     with pytest.raises(ParameterError, match=f"no number '{name}'"):
         find_measure(name)
+
+
+# ------------------------------------------------------------------ settings that were changed
+
+
+@pytest.fixture
+def tried_and_swept(tmp_path):
+    """A trial with few epochs, then a sweep of the recipe, in one folder, as the page has it."""
+    trial = write_run(tmp_path, make_config(epochs=1))
+    record = json.loads((trial / "environment.json").read_text())
+    record["set"] = ["training.epochs=1"]
+    (trial / "environment.json").write_text(json.dumps(record))
+    for loss in ("ce", "ce+aucoc"):
+        for seed in (0, 1):
+            write_run(tmp_path, make_config(loss, seed=seed, epochs=40))
+    return tmp_path
+
+
+def test_a_table_of_runs_made_with_other_settings_says_so(tried_and_swept):
+    captions = [table.caption for table in build_tables(collect(tried_and_swept))]
+    assert [("(with --set training.epochs=1)" in caption) for caption in sorted(captions)] == [
+        True,
+        False,
+    ]
+
+
+def test_comparing_losses_leaves_out_what_was_made_with_other_settings(tried_and_swept):
+    folders = runs_of_loss(tried_and_swept, "ce")
+    assert sorted(RunFolder(path).config().seed for path in folders) == [0, 1]
+    assert {RunFolder(path).config().training.epochs for path in folders} == {40}
+    assert compare_runs(folders, runs_of_loss(tried_and_swept, "ce+aucoc")).n_runs == (2, 2)
+
+
+def test_changes_are_in_the_rows_that_are_saved(tried_and_swept, tmp_path):
+    rows = collect(tried_and_swept)
+    assert {row.changed for row in rows} == {"", "training.epochs=1"}
+    write_rows(tmp_path / "rows.csv", rows)
+    assert read_rows(tmp_path / "rows.csv") == rows

@@ -9,7 +9,7 @@ import torch
 
 from expertload.lab.data import dataset_names
 from expertload.lab.models import build_model
-from expertload.lab.runs.recipe import load_recipe
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"

@@ -123,7 +123,7 @@ def test_a_last_batch_of_one_image_is_explained_and_can_be_left_out(lone_image, 
     with pytest.raises(ParameterError, match=r"single image.*training\.drop_last=true"):
         train(with_training(lone_image, batch_size=9), tmp_path / "refused")
     results = train(with_training(lone_image, batch_size=9, drop_last=True), tmp_path / "run")
-    assert results["best_epoch"] == 0
+    assert results["best_epoch"] == 1
 
 
 def test_leaving_out_the_only_batch_is_refused(lone_image, tmp_path):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import tomllib
 
+import pytest
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.runs.recipe import load_recipe
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.lab.runs.settings import change, merge
 
 GOOD = """
@@ -123,3 +128,52 @@ def test_extending_itself_or_nothing_is_refused(write):
         load_recipe(write('extends = "mine"'))
     with pytest.raises(FileFormatError, match="extends 'nothing'"):
         load_recipe(write('extends = "nothing"'))
+
+
+# ------------------------------------------------------------------ files, and what is wrong
+
+
+def test_a_recipe_of_your_own_extends_one_of_the_librarys(write):
+    recipe = load_recipe(write('extends = "digits"\ntraining.epochs = 77'))
+    assert (recipe.data.name, recipe.training.epochs) == ("digits", 77)
+    assert recipe.losses == load_recipe("digits").losses
+
+
+def test_a_recipe_may_have_the_name_of_what_it_extends(tmp_path):
+    (tmp_path / "digits.toml").write_text('extends = "digits"\ntraining.epochs = 77')
+    assert load_recipe(tmp_path / "digits.toml").training.epochs == 77
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.epoch=3", "there is no key 'training.epoch', did you mean 'training.epochs'?"),
+        ("trainig.epochs=3", "there is no key 'trainig'"),
+        ("training.epochs=0", "training.epochs: Input should be greater than or equal to 1"),
+        ("data.augment.flips=true", "did you mean 'data.augment.flip'?"),
+        ("training=3", "training: Input should be"),
+    ],
+)
+def test_a_wrong_setting_is_blamed_on_the_setting(setting, said):
+    with pytest.raises(ParameterError, match=re.escape(f"The setting {setting} cannot be made")):
+        load_recipe("digits", settings=["training.batch_size=32", setting])
+    with pytest.raises(ParameterError, match=re.escape(said)):
+        load_recipe("digits", settings=[setting])
+
+
+def test_a_wrong_key_of_a_file_is_blamed_on_the_file(write):
+    path = write('extends = "digits"\ntraining.epoch = 3')
+    with pytest.raises(FileFormatError, match=r"mine\.toml is not a recipe.*'training\.epochs'"):
+        load_recipe(path, settings=["training.epochs=2"])
+
+
+def test_the_recipes_are_listed_and_printed():
+    listed = CliRunner().invoke(app, ["lab", "recipes"])
+    assert listed.exit_code == 0
+    for name in ("digits", "retinamnist-cpu", "retinamnist-rank-cpu"):
+        assert re.search(rf"^{name} +\S", listed.output, re.MULTILINE)
+    printed = CliRunner().invoke(app, ["lab", "recipes", "digits"])
+    assert tomllib.loads(printed.output)["extends"] == "common/cpu-losses"
+    unknown = CliRunner().invoke(app, ["lab", "recipes", "digit"])
+    assert unknown.exit_code == 1
+    assert "did you mean 'digits'?" in unknown.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,10 +18,11 @@ from tests.lab.conftest import environment, run_command
 
 from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import load_recipe
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.lab.sweeps.display import LiveTable, LogLines, observing, print_report
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Sweep, SweepReport
+from expertload.lab.training.progress import FileReporter
 
 
 class FakeJob:
@@ -236,7 +238,7 @@ def test_a_terminal_has_a_table(recipe, tmp_path):
     with observing(console) as observer:
         recording = Recording(observer.live)
         sweep.run(FakeLauncher(SCORES, fail={(0.1, 0)}), jobs=2, observer=recording)
-    plain = [frame for frame in shown if "epoch 0/2" in frame]
+    plain = [frame for frame in shown if "epoch 1/2" in frame]
     assert plain, "runs in training are shown"
     assert "weight 1" in shown[-1]
     assert "0.8000 ± 0.0000" in shown[-1]
@@ -339,3 +341,21 @@ def test_jobs_through_submitit(cluster, recipe, tmp_path, monkeypatch):
     assert note["cluster"] == cluster
     (record,) = tmp_path.glob("ce-*/environment.json")  # from the job
     assert json.loads(record.read_text())["processes"] == 1
+
+
+def test_the_table_shows_how_far_an_epoch_is(recipe, tmp_path):
+    """One epoch of two is done, and half of the second."""
+    sweep = sweep_of(recipe, tmp_path, losses=["ce"], seeds=[0])
+    (run,) = sweep.waiting()
+    folder = sweep.folder(run)
+    folder.create(run)
+    folder.write_metrics([{"epoch": 1, "aucoc": 0.75}])
+    reporter = FileReporter(folder.path, every=0.0)
+    reporter.start(run, first_epoch=1, n_batches=8)
+    reporter.step(1, 3)
+    sweep.running[run.run_name] = (run, None)
+    console = Console(width=120)
+    terminal = Console(force_terminal=True, file=io.StringIO())
+    with console.capture() as capture, observing(terminal) as observer:
+        console.print(observer.render(sweep))
+    assert re.search(r"75%\s+epoch 2/2\s+AUCOC 0\.7500", capture.get())

@@ -170,7 +170,7 @@ def test_the_best_epoch_is_selected_on_validation_data(select_by, run_path):
     results = train(tiny(epochs=6, select_by=select_by), run_path)
     scores = [record[select_by] for record in history(run_path)]
     best = scores.index(min(scores) if select_by == "ece" else max(scores))
-    assert results["best_epoch"] == best
+    assert results["best_epoch"] == best + 1
     assert results["validation"][select_by] == pytest.approx(scores[best], abs=1e-12)
     assert load_weights(run_path / "best.safetensors")[1] == {"epoch": best}
 
@@ -262,7 +262,7 @@ def test_every_network_is_saved_whole_and_goes_on(network, tmp_path):
     stop_after(tmp_path / "resumed", config, epochs=2)
     assert train(config, tmp_path / "resumed")["test"] == whole["test"]
     for path in (tmp_path / "whole", tmp_path / "resumed"):
-        score = history(path)[whole["best_epoch"]]["accuracy"]
+        score = history(path)[whole["best_epoch"] - 1]["accuracy"]
         assert whole["validation"]["accuracy"] == score
         run = FinishedRun(path)
         data = run.load_data()
@@ -292,7 +292,7 @@ def test_a_configuration_that_does_not_match_the_checkpoint_is_refused(run_path)
     stop_after(run_path, tiny(epochs=3), epochs=1)
     with pytest.raises(FileFormatError, match="another configuration"):
         train(tiny(epochs=3, learning_rate=0.2), run_path)
-    assert train(tiny(epochs=3), run_path)["best_epoch"] >= 0  # and the state is still good
+    assert train(tiny(epochs=3), run_path)["best_epoch"] >= 1  # and the state is still good
 
 
 def test_nonsense_is_refused_before_a_folder_is_made(run_path):
@@ -331,7 +331,7 @@ class StopAfter:
         pass
 
     def epoch(self, record, *, best_epoch):
-        if record["epoch"] + 1 == self.epochs:
+        if record["epoch"] == self.epochs:
             raise StopError
 
     def done(self, results):
@@ -390,10 +390,10 @@ def test_killed_between_the_two_files_of_an_epoch(run_path, monkeypatch):
     assert sorted(written[:2]) == ["best.safetensors", "last.safetensors"]
     results = train(tiny(epochs=3), run_path)
     kept = [record["aucoc"] for record in history(run_path)]
-    assert results["best_epoch"] == int(np.argmax(kept))
+    assert results["best_epoch"] == int(np.argmax(kept)) + 1
     _, facts = load_weights(run_path / "best.safetensors")
-    assert facts == {"epoch": results["best_epoch"]}
-    accuracy = history(run_path)[results["best_epoch"]]["accuracy"]
+    assert facts == {"epoch": results["best_epoch"] - 1}
+    accuracy = history(run_path)[results["best_epoch"] - 1]["accuracy"]
     assert results["validation"]["accuracy"] == accuracy
 
 
@@ -411,7 +411,7 @@ def test_killed_between_the_last_checkpoint_and_its_line_of_metrics(run_path, mo
     assert len(history(run_path)) == 1
     monkeypatch.undo()
     train(tiny(epochs=2), run_path)
-    assert [record["epoch"] for record in history(run_path)] == [0, 1]
+    assert [record["epoch"] for record in history(run_path)] == [1, 2]
 
 
 def test_killed_between_configuration_and_environment(run_path, monkeypatch):

@@ -60,6 +60,9 @@ class ResultRow:
     n_runs : int, default=1
         More than one is an ensemble, which answers with the mean of the probabilities of so many
         runs; `seed` is then that of the first.
+    changed : str, default=""
+        What was set otherwise than in the recipe, as ``training.epochs=2``, with semicolons
+        between.
     """
 
     data: str
@@ -74,6 +77,7 @@ class ResultRow:
     value: float
     versions: str
     n_runs: int = 1
+    changed: str = ""
 
     @property
     def experiment(self) -> Experiment:
@@ -81,10 +85,11 @@ class ResultRow:
         return Experiment(self.data, self.model, self.batch_size, self.settings)
 
 
-# What all numbers of a run have in common.
+# What all numbers of a run have in common. Files have the last only where something was changed.
 FACTS = tuple(
     field.name for field in fields(ResultRow) if field.name not in ("split", "metric", "value")
 )
+ALWAYS = FACTS[:-1]
 
 
 def collect(folder: str | Path) -> list[ResultRow]:
@@ -134,6 +139,7 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
     facts = {
         **facts_of(run.config),
         "versions": _versions(run.folder),
+        "changed": "; ".join(run.folder.environment().get("set", [])),
     }
     for split, metric, value in _numbers_of(run):
         yield ResultRow(**facts, split=split, metric=metric, value=value)
@@ -183,9 +189,9 @@ def facts_of(config: RunConfig) -> dict[str, Any]:
 
 
 def _versions(folder: RunFolder) -> str:
-    if not (folder.path / "environment.json").exists():
+    environment = folder.environment()
+    if "versions" not in environment:
         return ""
-    environment = folder.read_json("environment.json")
     versions = {"python": environment["python"], **environment["versions"]}
     return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)
 
@@ -210,7 +216,8 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
     """
     lines: list[dict[str, Any]] = []
     open_lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    columns = dict.fromkeys(FACTS)
+    rows = list(rows)
+    columns = dict.fromkeys(FACTS if any(row.changed for row in rows) else ALWAYS)
     for row in rows:
         facts = tuple(getattr(row, name) for name in FACTS)
         column = _column(row)
@@ -221,7 +228,7 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
         open_lines[facts][column] = row.value
         columns[column] = None
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(lines)
     write_whole(Path(path), text.getvalue().encode())
@@ -254,8 +261,9 @@ def read_rows(path: str | Path) -> list[ResultRow]:
         with path.open(newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream, strict=True)
             columns = tuple(reader.fieldnames or ())
-            if columns[: len(FACTS)] != FACTS or not all("/" in c for c in columns[len(FACTS) :]):
-                raise ValueError(f"its columns must be {', '.join(FACTS)}, then SPLIT/METRIC")
+            facts = FACTS if FACTS[-1] in columns else ALWAYS
+            if columns[: len(facts)] != facts or not all("/" in c for c in columns[len(facts) :]):
+                raise ValueError(f"its columns must be {', '.join(facts)}, then SPLIT/METRIC")
             return [row for line in reader for row in _parse(line)]
     except FileNotFoundError:
         raise FileFormatError(f"There are no results at {path}.") from None
@@ -266,7 +274,7 @@ def read_rows(path: str | Path) -> list[ResultRow]:
 def _parse(line: dict[str, str]) -> Iterator[ResultRow]:
     if None in line or None in line.values():
         raise ValueError("a line must be as long as its head")
-    facts: dict[str, Any] = {name: line.pop(name) for name in FACTS}
+    facts: dict[str, Any] = {name: line.pop(name) for name in FACTS if name in line}
     for name in ("batch_size", "seed", "n_runs"):
         facts[name] = int(facts[name])
     for column, text in line.items():

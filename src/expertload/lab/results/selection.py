@@ -127,7 +127,8 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     Parameters
     ----------
     folder : path
-        Of runs, as a sweep leaves them: all of one experiment.
+        Of runs, as a sweep leaves them: all of one experiment. Runs whose settings were changed
+        on the command line are left out where there are others.
     loss : str
 
     Examples
@@ -155,14 +156,27 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
             f"There is no finished run of {loss!r} in {folder}. Hint: it has runs of "
             f"{', '.join(losses) or 'nothing'}."
         )
-    every = [row for found in own.values() for row in found]
-    if len({row.experiment for row in every}) > 1:
+    every = _of_one_experiment([row for found in own.values() for row in found])
+    if not every:
         raise ParameterError(
             f"The runs of {loss!r} in {folder} are of different experiments. Hint: name a folder "
             "that holds one, or the runs themselves."
         )
-    chosen = choose_candidates(every)[0].options
-    return [path for path, found in own.items() if found[0].options == chosen]
+    chosen = choose_candidates(every)[0]
+    return [
+        path
+        for path, (first, *_) in own.items()
+        if (first.experiment, first.options) == (chosen.experiment, chosen.options)
+    ]
+
+
+def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
+    """Rows of one experiment: all, or those of the recipe as it is; none where it is not clear."""
+    as_written = [row for row in rows if not row.changed]
+    for candidates in (rows, as_written):
+        if len({row.experiment for row in candidates}) == 1:
+            return candidates
+    return []
 
 
 def grouped(

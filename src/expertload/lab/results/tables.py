@@ -113,7 +113,7 @@ def build_tables(
     groups = grouped(choose_candidates(rows), lambda r: r.experiment)
     tables = []
     for experiment, chosen in groups.items():
-        title = _title(experiment, groups)
+        title = _title(experiment, groups) + _changes(chosen)
         published = find_published(
             experiment.data, experiment.model, batch_size=experiment.batch_size
         )
@@ -250,6 +250,12 @@ def _title(experiment: Experiment, others: Iterable[Experiment]) -> str:
     if len({other.settings for other in alike}) > 1:
         title += "".join(f", {item}" for item in _differing(experiment, alike))
     return title
+
+
+def _changes(rows: Iterable[ResultRow]) -> str:
+    """Say which settings of the recipe were changed for these runs, or some of them."""
+    changed = [text for text in dict.fromkeys(row.changed for row in rows) if text]
+    return f" (with --set {' or '.join(changed)})" if changed else ""
 
 
 def _differing(experiment: Experiment, alike: Iterable[Experiment]) -> list[str]:

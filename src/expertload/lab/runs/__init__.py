@@ -6,7 +6,8 @@ with needs_extra("lab", "expertload.lab.runs"):
     from expertload.lab.runs.data import load_run_data
     from expertload.lab.runs.finished import FinishedRun
     from expertload.lab.runs.folder import RunFolder
-    from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig, load_recipe
+    from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
+    from expertload.lab.runs.recipe_files import load_recipe
 
 __all__ = [
     "FinishedRun",

@@ -95,11 +95,18 @@ class RunFolder:
         else:
             self.write_json("config.json", config.model_dump(mode="json"))
 
+    def environment(self) -> dict[str, Any]:
+        """What the run was trained with, as far as there is a record."""
+        if not (self.path / "environment.json").exists():
+            return {}
+        found: dict[str, Any] = self.read_json("environment.json")
+        return found
+
     def record_environment(self, environment: dict[str, Any]) -> None:
         """Note what the run is trained with from now on; what trained earlier epochs is kept."""
         earlier = []
-        if self.last.exists() and (self.path / "environment.json").exists():
-            found = self.read_json("environment.json")
+        found = self.environment() if self.last.exists() else {}
+        if found:
             earlier = found.pop("earlier", [])
             if found != environment:
                 earlier.append(found)

@@ -14,7 +14,6 @@ import hashlib
 import inspect
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from expertload._validation import import_callable
 from expertload.exceptions import FileFormatError, ParameterError
@@ -122,9 +121,7 @@ def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -
     ...         print(str(error).partition(" in ")[0])
     The data 'digits' have changed since the run
     """
-    if not (run.path / "environment.json").exists():
-        return
-    recorded: dict[str, Any] = run.read_json("environment.json")
+    recorded = run.environment()
     before = recorded.get("data", {}).get("sha256")
     if before is not None and before != dataset.checksum():
         raise _changed(f"The data {config.data.name!r} have", run)

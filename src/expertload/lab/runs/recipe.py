@@ -1,26 +1,21 @@
 """What an experiment is: a recipe in a short TOML file, and the runs it stands for.
 
-A recipe names data, network, training and the losses to compare, each loss with the options to
-try. One loss with one choice of options and one seed is a *run*; its configuration says everything
-that decides the result, so equal configurations give equal runs.
+It is read by `expertload.lab.runs.recipe_files`. A recipe names data, network, training and the
+losses to compare, each loss with the options to try. One loss with one choice of options and one
+seed is a *run*; its configuration says everything that decides the result, so equal configurations
+give equal runs.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import json
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from expertload.exceptions import FileFormatError
-from expertload.lab.runs.settings import change, merge
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "AugmentationConfig",
@@ -31,8 +26,6 @@ __all__ = [
     "Recipe",
     "RunConfig",
     "TrainingConfig",
-    "first_problems",
-    "load_recipe",
 ]
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -201,113 +194,3 @@ class Recipe(_Section):
 def _loss_config(name: str, choice: dict[str, Any]) -> LossConfig:
     weight = choice.pop("weight", None)
     return LossConfig(name=name, weight=weight, options=choice)
-
-
-def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
-    """Read a recipe.
-
-    Parameters
-    ----------
-    recipe : str or path
-        A TOML file, or the name of one in ``experiments/`` (without ``.toml``). It may begin
-        with ``extends = "other"``: what it does not say is then taken from that file, which is
-        beside it or one of the library's.
-    settings : sequence of str
-        What to change in it, each in the words of TOML: ``"training.epochs=2"``.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from expertload.lab.runs.recipe import load_recipe
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "tiny.toml"
-    ...     _ = path.write_text('''
-    ... data.name = "digits"
-    ... model.name = "small-cnn"
-    ... training = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
-    ... [losses]
-    ... ce = {}
-    ... "ce+aucoc" = { weight = [0.1, 1.0] }
-    ... ''')
-    ...     recipe = load_recipe(path, settings=["training.epochs=9"])
-    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1]))), recipe.training.epochs
-    (6, 9)
-    """
-    path = _find(recipe)
-    content = {**_read(path, ()), "name": path.stem}
-    try:
-        return Recipe.model_validate(change(content, settings))
-    except ValidationError as error:
-        raise FileFormatError(f"{path} is not a recipe. {first_problems(error)}") from error
-
-
-def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
-    """Read a file on top of the one that it extends."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
-    except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
-    base = content.pop("extends", None)
-    if base is None:
-        return content
-    chain = (*extended_by, path)
-    return merge(_read(_find_base(str(base), chain), chain), content)
-
-
-def _folders() -> list[Path]:
-    """Where recipes are known by name: in the working folder, and those of the library."""
-    here = Path(__file__).resolve()
-    roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
-    return [folder for root in roots for folder in (root, root / "ablations")]
-
-
-def _find_base(base: str, chain: tuple[Path, ...]) -> Path:
-    """The recipe that the last of a chain extends: beside it, or one of the library's."""
-    named = [folder / f"{base}.toml" for folder in (chain[-1].parent, *_folders())]
-    found = [path for path in named if path.is_file()]
-    used = {path.resolve() for path in chain}
-    for path in found:
-        if path.resolve() not in used:  # so that your digits.toml can extend the library's
-            return path
-    if found:
-        raise FileFormatError(f"{chain[-1]} extends itself.")
-    raise FileFormatError(
-        f"{chain[-1]} extends {base!r}, and there is no {named[0]} nor a recipe of that name in "
-        "the library."
-    )
-
-
-def _find(recipe: str | Path) -> Path:
-    """A file as named, or one of the recipes that come with the library."""
-    folders = _folders()
-    candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in folders)]
-    for path in candidates:
-        if path.is_file():
-            return path
-    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
-    near = difflib.get_close_matches(Path(recipe).stem, known, n=1)
-    hint = f" Hint: did you mean {near[0]!r}?" if near else ""
-    raise FileFormatError(f"There is no recipe at {recipe}.{hint}")
-
-
-def first_problems(error: ValidationError) -> str:
-    """Say in a sentence what is wrong with settings.
-
-    Examples
-    --------
-    >>> from pydantic import ValidationError
-    >>> from expertload.lab.runs.recipe import TrainingConfig, first_problems
-    >>> try:
-    ...     TrainingConfig(epochs=0, batch_size=64, learning_rate=0.1)
-    ... except ValidationError as error:
-    ...     first_problems(error)
-    'epochs: Input should be greater than or equal to 1.'
-    """
-    problems = [
-        f"{'.'.join(str(part) for part in e['loc']) or 'recipe'}: {e['msg']}"
-        for e in error.errors()[:3]
-    ]
-    return "; ".join(problems) + "."

@@ -9,7 +9,7 @@ from typing import Any
 
 from expertload.exceptions import ParameterError
 
-__all__ = ["change", "merge"]
+__all__ = ["change", "key_of", "merge"]
 
 
 def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
@@ -27,8 +27,24 @@ def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
     return changed
 
 
+def key_of(setting: str) -> list[str]:
+    """Return the parts of the key that a setting names.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.settings import key_of
+    >>> key_of("training.epochs=2")
+    ['training', 'epochs']
+    """
+    parts, content = [], _parse(setting)
+    while isinstance(content, dict) and len(content) == 1:
+        (name, content), *_ = content.items()
+        parts.append(name)
+    return parts
+
+
 def _parse(setting: str) -> dict[str, Any]:
-    """Read `key=value` as TOML, a value that is none as a string."""
+    """Read `key=value` as TOML; a value that is not TOML is a string."""
     key, equals, value = setting.partition("=")
     for line in (setting, f"{key}={json.dumps(value.strip())}"):
         try:

@@ -57,7 +57,7 @@ def choose(
     Examples
     --------
     >>> from expertload.lab.sweeps.choice import choose
-    >>> from expertload.lab.runs.recipe import load_recipe
+    >>> from expertload.lab.runs.recipe_files import load_recipe
     >>> digits = load_recipe("digits")
     >>> choose(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
     'ce'

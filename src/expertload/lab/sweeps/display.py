@@ -20,6 +20,7 @@ from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 from expertload.lab.sweeps.choice import Choice
 from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport
+from expertload.lab.training.progress import read_progress
 
 __all__ = ["LiveTable", "LogLines", "observing", "print_report"]
 
@@ -143,11 +144,13 @@ def _running(sweep: Sweep) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for run, _ in sweep.running.values():
         last = _last_epoch(sweep.folder(run))
-        n_epochs, n_done = run.training.epochs, last.get("epoch", -1) + 1
+        n_epochs, n_done = run.training.epochs, last.get("epoch", 0)
+        trained = max(n_done, read_progress(sweep.folder(run).path) or 0.0)
         table.add_row(
             _run_label(run),
-            ProgressBar(total=n_epochs, completed=n_done, width=30),
-            f"epoch {n_done}/{n_epochs}",
+            ProgressBar(total=n_epochs, completed=trained, width=30),
+            f"{trained / n_epochs:4.0%}",
+            f"epoch {min(int(trained) + 1, n_epochs)}/{n_epochs}",
             f"AUCOC {last['aucoc']:.4f}" if last else "",
         )
     return table

@@ -74,7 +74,7 @@ class Sweep:
 
     Examples
     --------
-    >>> from expertload.lab.runs.recipe import load_recipe
+    >>> from expertload.lab.runs.recipe_files import load_recipe
     >>> from expertload.lab.sweeps.sweep import Sweep
     >>> sweep = Sweep(load_recipe("digits"), "nowhere", losses=["ce"], seeds=range(3))
     >>> [run.seed for run in sweep.waiting()]

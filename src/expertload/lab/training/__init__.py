@@ -6,6 +6,7 @@ with needs_extra("lab", "expertload.lab.training"):
     from expertload.lab.training.loop import train
     from expertload.lab.training.progress import (
         ConsoleReporter,
+        FileReporter,
         Reporter,
         Reporters,
         SilentReporter,
@@ -14,6 +15,7 @@ with needs_extra("lab", "expertload.lab.training"):
 
 __all__ = [
     "ConsoleReporter",
+    "FileReporter",
     "Reporter",
     "Reporters",
     "SilentReporter",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -154,7 +154,12 @@ def explaining_lone_images(n_images: int) -> Iterator[None]:
 
 
 def describe_environment(
-    device: torch.device, *, processes: int, dataset: Dataset, config: RunConfig
+    device: torch.device,
+    *,
+    processes: int,
+    dataset: Dataset,
+    config: RunConfig,
+    changed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Describe what this process, one of so many, trains with, in words that fit in JSON."""
     sources = sources_of(config)
@@ -166,6 +171,7 @@ def describe_environment(
         "processes": processes,
         "data": {"source": dataset.source, "sha256": dataset.checksum()},
         **({"sources": sources} if sources else {}),
+        **({"set": list(changed)} if changed else {}),
         "versions": {name: _version(name) for name in PACKAGES},
     }
 

@@ -40,7 +40,7 @@ class TrainingState:
         self.run, self.network, self.loss = run, network, loss
         self.optimiser, self.fabric = optimiser, fabric
         self.history: list[dict[str, Any]] = []
-        self.best_epoch = -1
+        self.best_epoch = -1  # its place in the history
 
     @property
     def epoch(self) -> int:
@@ -66,7 +66,11 @@ class TrainingState:
         if self.fabric.global_rank in checkpoint.generators:
             restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
         self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
-        self.history = checkpoint.progress["history"]
+        # Numbered here as well: checkpoints used to count epochs from zero.
+        self.history = [
+            {**record, "epoch": number}
+            for number, record in enumerate(checkpoint.progress["history"], start=1)
+        ]
         self.best_epoch = checkpoint.progress["best_epoch"]
         if self.fabric.is_global_zero:
             self._write_what_follows()

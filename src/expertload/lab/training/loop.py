@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ def train(
     devices: int = 1,
     nodes: int = 1,
     reporter: Reporter | None = None,
+    changed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train one run to its end, from wherever it stands, and return its results.
 
@@ -78,6 +80,9 @@ def train(
         together, and so is the loss. Under ``torchrun`` or Slurm their counts are taken over.
     reporter : Reporter, optional
         Told of every step and epoch; silent by default.
+    changed : sequence of str
+        Settings that the recipe has otherwise, as ``"training.epochs=2"``, for the record: tables
+        of such runs say so.
 
     Returns
     -------
@@ -128,7 +133,11 @@ def train(
         if fabric.is_global_zero:
             run.record_environment(
                 describe_environment(
-                    fabric.device, processes=fabric.world_size, dataset=dataset, config=config
+                    fabric.device,
+                    processes=fabric.world_size,
+                    dataset=dataset,
+                    config=config,
+                    changed=changed,
                 )
             )
         return _train(config, run, dataset, model, loss, fabric, heard)
@@ -183,7 +192,7 @@ def _train(
         logits, labels = predict(model, loaders["validation"], fabric)
         _refuse_divergence(train_loss, logits, state.epoch)
         record = {
-            "epoch": state.epoch,
+            "epoch": state.epoch + 1,
             "learning_rate": optimiser.param_groups[0]["lr"],
             "train_loss": train_loss,
             "clipped": clipped,
@@ -191,7 +200,7 @@ def _train(
             "seconds": round(time.perf_counter() - started, 3),
         }
         state.advance(record, config.training.select_by)
-        reporter.epoch(record, best_epoch=state.best_epoch)
+        reporter.epoch(record, best_epoch=state.best_epoch + 1)
     results = _finish(config, run, model, loaders, state, fabric)
     reporter.done(results)
     return results
@@ -306,15 +315,14 @@ def _finish(
     best, facts = load_weights(run.best)
     if facts.get("epoch") != state.best_epoch:
         raise FileFormatError(
-            f"{run.best} holds the weights of epoch {facts.get('epoch')}, counted from zero, but "
-            f"epoch {state.best_epoch} was selected. Hint: was it copied from another run? Remove "
-            "the folder to start over."
+            f"{run.best} does not hold the weights of epoch {state.best_epoch + 1}, which was "
+            "selected. Hint: was it copied from another run? Remove the folder to start over."
         )
     state.network.load_state_dict(best)
     validation = predict(model, loaders["validation"], fabric)
     test = predict(model, loaders["test"], fabric)
     results = {
-        "best_epoch": state.best_epoch,
+        "best_epoch": state.best_epoch + 1,
         "seconds": round(sum(record["seconds"] for record in state.history), 1),
         "clipped": fmean(record["clipped"] for record in state.history),
         **evaluate_logits(validation, test, config.evaluation.target_accuracies),

@@ -5,6 +5,10 @@ The numbers of every epoch can go to TensorBoard as well.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +19,17 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from expertload._validation import require_extra
 from expertload.lab.runs.recipe import RunConfig
 
-__all__ = ["ConsoleReporter", "Reporter", "Reporters", "SilentReporter", "TensorBoardReporter"]
+__all__ = [
+    "ConsoleReporter",
+    "FileReporter",
+    "Reporter",
+    "Reporters",
+    "SilentReporter",
+    "TensorBoardReporter",
+    "read_progress",
+]
+
+PROGRESS_FILE = "progress.json"
 
 
 class Reporter(Protocol):
@@ -106,7 +120,7 @@ class ConsoleReporter:
         """Print the numbers of an epoch, marked if it is the best so far."""
         mark = " *" if best_epoch == record["epoch"] else ""
         self.console.print(
-            f"epoch {record['epoch'] + 1:>3}/{self._epochs}  loss {record['train_loss']:.4f}  "
+            f"epoch {record['epoch']:>3}/{self._epochs}  loss {record['train_loss']:.4f}  "
             f"AUCOC {record['aucoc']:.4f}  accuracy {record['accuracy']:.4f}  "
             f"ECE {record['ece']:.4f}  {record['seconds']:.1f} s{mark}",
             highlight=False,
@@ -125,7 +139,7 @@ class ConsoleReporter:
         test = results["test"]
         self.console.print(
             f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}  "
-            f"(weights of epoch {results['best_epoch'] + 1})",
+            f"(weights of epoch {results['best_epoch']})",
             highlight=False,
         )
         if self.folder is not None:
@@ -136,6 +150,67 @@ class ConsoleReporter:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+class FileReporter(SilentReporter):
+    """Notes in the run's folder how far an epoch is, for whoever watches from another process.
+
+    Parameters
+    ----------
+    folder : Path
+    every : float, default=1.0
+        Seconds between two notes, at least.
+    """
+
+    def __init__(self, folder: Path, *, every: float = 1.0) -> None:
+        self.path, self.every = folder / PROGRESS_FILE, every
+        self._n_batches = 1
+        self._written = -math.inf
+
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Note where training begins."""
+        self._n_batches = n_batches
+        self._write(first_epoch, 0)
+
+    def step(self, epoch: int, number: int) -> None:
+        """Note how far the epoch is, now and then."""
+        if time.monotonic() - self._written >= self.every:
+            self._write(epoch, number + 1)
+
+    def _write(self, epoch: int, batches: int) -> None:
+        self._written = time.monotonic()
+        note = {"epochs_done": epoch, "batches_done": batches, "batches": self._n_batches}
+        draft = self.path.with_suffix(".tmp")
+        # A note that is lost is no harm, so a full disk or a slow one must not stop the training.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(note))
+            draft.replace(self.path)
+
+    def close(self) -> None:
+        """Take the note away."""
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+
+def read_progress(folder: Path) -> float | None:
+    """Return how many epochs a run has trained, in parts of an epoch; None where it says nothing.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab.training.progress import FileReporter, read_progress
+    >>> with TemporaryDirectory() as folder:
+    ...     reporter = FileReporter(Path(folder), every=0.0)
+    ...     reporter.step(epoch=3, number=0)
+    ...     read_progress(Path(folder))
+    4.0
+    """
+    try:
+        note = json.loads((folder / PROGRESS_FILE).read_text())
+        return float(note["epochs_done"]) + float(note["batches_done"]) / float(note["batches"])
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+        return None
 
 
 class Reporters:
@@ -194,7 +269,7 @@ class TensorBoardReporter:
         """Open the files."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch)
+        self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch + 1)
 
     def step(self, epoch: int, number: int) -> None:
         """Nothing: epochs are what is written."""

@@ -1,0 +1,197 @@
+"""Recipes as files: found by name, read on top of what they extend, changed by single settings."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.runs.recipe import Recipe
+from expertload.lab.runs.settings import change, key_of, merge
+
+__all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
+
+
+def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
+    """Read a recipe.
+
+    Parameters
+    ----------
+    recipe : str or path
+        A TOML file, or the name of one that comes with the library (see `describe_recipes`). It
+        may begin with ``extends = "other"``: what it does not say is then taken from that recipe,
+        a file beside it or one of the library's.
+    settings : sequence of str
+        What to change in it, each in the words of TOML: ``"training.epochs=2"``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab import load_recipe
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny.toml"
+    ...     _ = path.write_text('''
+    ... data.name = "digits"
+    ... model.name = "small-cnn"
+    ... training = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
+    ... [losses]
+    ... ce = {}
+    ... "ce+aucoc" = { weight = [0.1, 1.0] }
+    ... ''')
+    ...     recipe = load_recipe(path, settings=["training.epochs=9"])
+    >>> len(list(recipe.runs(["ce", "ce+aucoc"], seeds=[0, 1]))), recipe.training.epochs
+    (6, 9)
+    """
+    path = _find(recipe)
+    content = {**_read(path, ()), "name": path.stem}
+    try:
+        return Recipe.model_validate(change(content, settings))
+    except ValidationError as error:
+        _blame_settings(error, settings)
+        raise FileFormatError(f"{path} is not a recipe. {problems_of(error, Recipe)}") from error
+
+
+def describe_recipes() -> dict[str, str]:
+    """Return every recipe that is known by name, with the comment that its file begins with.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe_files import describe_recipes
+    >>> "digits" in describe_recipes()
+    True
+    """
+    found: dict[str, str] = {}
+    for folder in _folders():
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, _first_comment(path))
+    return found
+
+
+def read_recipe_text(name: str | Path) -> str:
+    """Return the text of a recipe, to be read or to be copied and changed.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe_files import read_recipe_text
+    >>> "[training]" in read_recipe_text("digits")
+    True
+    """
+    return _text(_find(name))
+
+
+# ------------------------------------------------------------------ files
+
+
+def _folders() -> list[Path]:
+    """Where recipes are known by name: in the working folder, and those of the library."""
+    here = Path(__file__).resolve()
+    roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
+    return [folder for root in roots for folder in (root, root / "ablations")]
+
+
+def _find(recipe: str | Path) -> Path:
+    """A file as named, or one of the recipes that come with the library."""
+    candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in _folders())]
+    for path in candidates:
+        if path.is_file():
+            return path
+    near = difflib.get_close_matches(Path(recipe).stem, describe_recipes(), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "'expertload lab recipes' lists them all."
+    raise FileFormatError(f"There is no recipe at {recipe}. Hint: {hint}")
+
+
+def _find_base(base: str, chain: tuple[Path, ...]) -> Path:
+    """The recipe that the last of a chain extends: beside it, or one of the library's."""
+    named = [folder / f"{base}.toml" for folder in (chain[-1].parent, *_folders())]
+    found = [path for path in named if path.is_file()]
+    used = {path.resolve() for path in chain}
+    for path in found:
+        if path.resolve() not in used:  # so that your digits.toml can extend the library's
+            return path
+    if found:
+        raise FileFormatError(f"{chain[-1]} extends itself.")
+    raise FileFormatError(
+        f"{chain[-1]} extends {base!r}, and there is neither a file {named[0]} nor a recipe of "
+        "that name in the library. Hint: 'expertload lab recipes' lists those."
+    )
+
+
+def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    """Read a file on top of the one that it extends."""
+    try:
+        content = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    base = content.pop("extends", None)
+    if base is None:
+        return content
+    chain = (*extended_by, path)
+    return merge(_read(_find_base(str(base), chain), chain), content)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _first_comment(path: Path) -> str:
+    lines = _text(path).splitlines()
+    return lines[0].removeprefix("#").strip() if lines and lines[0].startswith("#") else ""
+
+
+# ------------------------------------------------------------------ what is wrong with one
+
+
+def _blame_settings(error: ValidationError, settings: Sequence[str]) -> None:
+    """Raise if what is wrong was set on the command line, so that the file is not blamed."""
+    for problem in error.errors():
+        place = [str(part) for part in problem["loc"]]
+        for setting in settings:
+            key = key_of(setting)
+            if key and (place[: len(key)] == key or key[: len(place)] == place):
+                said = _problem(problem, Recipe)
+                raise ParameterError(f"The setting {setting} cannot be made. {said}.") from error
+
+
+def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
+    """Say in a sentence what is wrong with the settings of a section.
+
+    Examples
+    --------
+    >>> from pydantic import ValidationError
+    >>> from expertload.lab.runs.recipe import TrainingConfig
+    >>> from expertload.lab.runs.recipe_files import problems_of
+    >>> try:
+    ...     TrainingConfig(epoch=3, batch_size=64, learning_rate=0.1)
+    ... except ValidationError as error:
+    ...     problems_of(error, TrainingConfig)
+    "epochs: Field required; there is no key 'epoch', did you mean 'epochs'?."
+    """
+    return "; ".join(_problem(problem, section) for problem in error.errors()[:3]) + "."
+
+
+def _problem(problem: Any, section: type[BaseModel]) -> str:
+    key = ".".join(str(part) for part in problem["loc"]) or "recipe"
+    if problem["type"] != "extra_forbidden":
+        return f"{key}: {problem['msg']}"
+    near = difflib.get_close_matches(key, list(_keys(section)), n=1)
+    return f"there is no key {key!r}" + (f", did you mean {near[0]!r}?" if near else "")
+
+
+def _keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key of a section and of those below it, with dots."""
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        for part in [field.annotation, *get_args(field.annotation)]:
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield from _keys(part, f"{prefix}{name}.")
