@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from expertload.calibrators._registry import CALIBRATORS
 from expertload.cli.app import app
+from expertload.evaluation import evaluate_predictions
 from expertload.lab.results.evaluate import evaluate_runs
 from expertload.lab.results.rows import collect, read_rows
+from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
+from expertload.operating_point import load_operating_point
 from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 
@@ -64,7 +70,7 @@ def test_ood_prints_and_keeps_its_numbers(tmp_path, tmp_path_factory):
     assert done.exit_code == 0
     assert "odin_perturbed" in done.output
     assert "images: as they are" in done.output
-    kept = RunFolder(trained).read_json("outliers.json")
+    (kept,) = RunFolder(trained).read_json("outliers.json")["evaluations"]
     assert json.loads(run(*words, "--json").output)["results"] == kept["results"]
     assert "MSP" in run("table", trained, "--kind", "ood").output
     (trained / "outliers.json").unlink()
@@ -108,3 +114,54 @@ def test_compare_says_which_losses_there_are(runs):
 def test_compare_refuses_mixed_experiments(runs):
     write_run(runs, make_config("ce", epochs=9))
     assert "different experiments" in run("compare", "ce", "ce+aucoc", "--runs", runs).output
+
+
+# ------------------------------------------------------------------ into the rest of the library
+
+
+def test_runs_become_a_report_and_a_policy(runs, tmp_path):
+    chosen = folders(runs, "ce+aucoc")[-2:]
+    report, policy = tmp_path / "report.html", tmp_path / "policy.json"
+    done = run("evaluate", *chosen, "--at", "0.8,0.9", "--out", report, "--save-policy", policy)
+    assert done.exit_code == 0, done.output
+    page = report.read_text()
+    assert "Expert load on digits" in page
+    assert all(path.name in page for path in chosen)
+    assert "ensemble" in page
+    point = load_operating_point(policy)
+    runs_read = [FinishedRun(path) for path in chosen]
+    mean = np.mean([found.test_proba for found in runs_read], axis=0)
+    by_hand = evaluate_predictions(runs_read[0].test[1], mean, target_accuracy=[0.8, 0.9])
+    assert point.threshold == by_hand.certification.threshold
+    assert "ensemble" in policy.read_text()
+
+
+def test_a_policy_decides_new_cases_of_the_same_network(runs, tmp_path):
+    (first, *_) = folders(runs, "ce+aucoc")
+    policy = tmp_path / "policy.json"
+    assert run("evaluate", first, "--at", "0.8", "--save-policy", policy).exit_code == 0
+    proba = FinishedRun(first).test_proba
+    accepted = load_operating_point(policy).decide(proba).accepted
+    assert 0 < accepted.mean() < 1
+
+
+def test_what_cannot_be_certified_is_not_saved(runs, tmp_path):
+    (first, *_) = folders(runs, "ce")
+    done = run("evaluate", first, "--at", "0.999", "--save-policy", tmp_path / "policy.json")
+    assert done.exit_code == 1
+    assert "No policy was saved." in done.output
+    assert not (tmp_path / "policy.json").exists()
+
+
+def test_json_stays_json_beside_a_report(runs, tmp_path):
+    (first, *_) = folders(runs, "ce")
+    done = run("evaluate", first, "--json", "--out", tmp_path / "report.html")
+    assert json.loads(done.stdout)["data"] == "digits"
+    assert "The report is in" in done.stderr
+
+
+def test_the_help_names_the_calibrators_that_there_are():
+    words = re.findall(r"[a-z_]+", run("evaluate", "--help").output)
+    for name in CALIBRATORS:
+        assert name in words
+    assert not {"vector", "matrix"} & set(words)

@@ -10,9 +10,11 @@ import typer
 
 from expertload.calibrators._registry import CALIBRATORS
 from expertload.cli.lab_data import AllowImport, DataDir
+from expertload.cli.outputs import check_output
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from expertload.lab.results.evaluate import RunEvaluation
@@ -33,6 +35,19 @@ def evaluate(
             show_default="the recipe's",
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),
+    ] = None,
+    save_policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="POLICY.json",
+            help="Save the operating point certified on the test split, for 'expertload decide'; "
+            "of several runs, that of their ensemble.",
+            show_default=False,
+        ),
+    ] = None,
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
     as_json: AsJson = False,
@@ -40,9 +55,14 @@ def evaluate(
     """Evaluate runs, before and after calibration on validation data.
 
     Several runs of the same data are also evaluated as an ensemble, which answers with the mean
-    of their probabilities.
+    of their probabilities. The report and the policy are about probabilities before calibration;
+    the policy is for the first of the ACCURACIES.
     """
     targets = None if at is None else _fractions(at)
+    if out is not None:
+        check_output(out)
+    if save_policy is not None:
+        check_output(save_policy, others=[] if out is None else [out])
 
     from expertload.lab.results.evaluate import evaluate_runs
 
@@ -57,6 +77,32 @@ def evaluate(
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))
     else:
         console().print(_table(evaluation))
+    if out is not None or save_policy is not None:
+        _hand_over(runs, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+
+
+def _hand_over(
+    runs: list[Path],
+    targets: list[float] | None,
+    data: str,
+    out: Path | None,
+    policy: Path | None,
+    said: Console,
+) -> None:
+    """Write what the rest of the library reads: a report, a policy."""
+    from expertload.lab.results import reports
+
+    models = reports.evaluate_test_cases(runs, target_accuracies=targets)
+    if out is not None:
+        reports.write_report(models, out, title=f"Expert load on {data}")
+        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+    if policy is not None:
+        name = reports.save_policy(models, policy)
+        said.print(
+            f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _fractions(text: str) -> list[float]:

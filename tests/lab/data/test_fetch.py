@@ -40,6 +40,7 @@ def server():
 def remote(server, **changes):
     digest = hashlib.md5(server.content, usedforsecurity=False).hexdigest()
     fields = {"path": "sub/file.bin", "url": server.url, "checksum": f"md5:{digest}"}
+    fields["at_most"] = len(server.content)
     return RemoteFile(**fields | changes)
 
 
@@ -182,7 +183,7 @@ def test_a_killed_download_goes_on_where_it_stopped(server, tmp_path):
         "import sys; from pathlib import Path\n"
         "from expertload.lab.data._catalogue import RemoteFile\n"
         "from expertload.lab.data._fetching import fetch_files\n"
-        "fetch_files([RemoteFile(*sys.argv[2:5])], Path(sys.argv[1]))"
+        "fetch_files([RemoteFile(*sys.argv[2:5], at_most=10**6)], Path(sys.argv[1]))"
     )
     arguments = [tmp_path, file.path, file.url, file.checksum]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "src")}
@@ -306,3 +307,15 @@ def test_fetching_by_name(server, tmp_path, monkeypatch):
     monkeypatch.setitem(registry._ENTRIES, "example", entry)
     assert fetch_dataset("example", data_dir=tmp_path) == tmp_path
     assert (tmp_path / "sub/file.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_download_stops_at_the_size_that_the_file_has(server, tmp_path, announced):
+    """A server that never stops, or sends another file, does not fill the disk."""
+    server.announces_length = announced
+    server.seconds_a_block = 0.01
+    file = remote(server, at_most=2 * BLOCK)
+    with pytest.raises(DownloadError, match=f"sends more than {2 * BLOCK:,} bytes"):
+        fetch_files([file], tmp_path, **QUICK)
+    assert leftovers(tmp_path) == []
+    assert len(server.ranges) == 1  # patience would not mend it

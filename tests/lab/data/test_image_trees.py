@@ -142,3 +142,17 @@ def test_splits_of_different_sizes(tmp_path):
     write_folder(tmp_path / "test", {"cat": 3}, size=(14, 14))
     with pytest.raises(DataDamagedError, match="different sizes"):
         load_dataset(f"folder:{tmp_path}")
+
+
+def test_a_postscript_file_by_another_name_starts_no_program(tmp_path, monkeypatch):
+    """Pillow reads EPS with Ghostscript, whatever the file is called."""
+    started = []
+    monkeypatch.setattr("subprocess.check_call", lambda *words, **more: started.append(words))
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", "gs")
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(eps)
+    with pytest.raises(DataDamagedError, match="cannot be read as an image"):
+        load_dataset(f"folder:{tmp_path}")
+    assert started == []

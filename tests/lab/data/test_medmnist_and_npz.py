@@ -141,3 +141,17 @@ def test_the_real_files(name, sizes, shape):
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == sizes
     assert dataset.image_shape == shape
     assert int(dataset.train.labels.max()) + 1 == dataset.num_classes
+
+
+@pytest.mark.parametrize("label", [10**8, 2**63 - 1, 2**64 - 1])
+def test_labels_that_are_no_class_numbers(label, tmp_path):
+    """A hundred million class names would fill the memory before anything is said."""
+    images = random_images(np.random.default_rng(0), 4, 5, 5)
+    labels = np.array([0, 1, 1, label], dtype=np.uint64)
+    np.savez(
+        tmp_path / "a.npz",
+        **{f"{part}_images": images for part in ("train", "test")},
+        **{f"{part}_labels": labels for part in ("train", "test")},
+    )
+    with pytest.raises(DataDamagedError, match="labels are class numbers from zero"):
+        load_dataset(f"npz:{tmp_path / 'a.npz'}")

@@ -8,6 +8,7 @@ from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
+from expertload.lab.data._families import svhn
 from expertload.lab.data._families.idx_file import read_idx
 
 
@@ -114,3 +115,24 @@ def test_one_missing_file_says_what_to_run(tmp_path):
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(DataNotFoundError, match="lab data fetch fashion-mnist"):
         load_dataset("fashion-mnist", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("dimensions", [0, 5, 65, 255])
+def test_idx_files_with_too_many_dimensions(dimensions, tmp_path):
+    content = bytes([0, 0, 8, dimensions]) + b"\0\0\0\1" * dimensions + b"\7"
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DataDamagedError, match=f"has {dimensions} dimensions"):
+        read_idx(tmp_path / "file")
+
+
+def test_idx_sizes_that_overflow(tmp_path):
+    content = bytes([0, 0, 8, 3]) + b"\xff\xff\xff\xff" * 3 + b"\7"
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(DataDamagedError, match="cut short or too long"):
+        read_idx(tmp_path / "file")
+
+
+def test_svhn_comes_over_https_with_a_strong_checksum():
+    for file in svhn.FILES:
+        assert file.url.startswith("https://")
+        assert file.checksum.startswith("sha256:")

@@ -11,7 +11,7 @@ from expertload._validation import require_extra
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data.dataset import Dataset
 
-__all__ = ["Entry", "RemoteFile", "Request", "cache_folder", "damaged"]
+__all__ = ["DataRequest", "Entry", "RemoteFile", "cache_folder", "damaged"]
 
 
 def cache_folder() -> Path:
@@ -34,6 +34,9 @@ class RemoteFile:
         The official address.
     checksum : str
         ``"md5:..."`` or ``"sha256:..."`` as published.
+    at_most : int
+        Bytes that a download may have: what is published, or a little more. A server that sends
+        more is not sending this file.
     unpacks_to : str or None
         For an archive: the folder it holds, relative to the data folder.
     holds : tuple of str
@@ -43,6 +46,7 @@ class RemoteFile:
     path: str
     url: str
     checksum: str
+    at_most: int
     unpacks_to: str | None = None
     holds: tuple[str, ...] = ()
 
@@ -59,7 +63,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class Request:
+class DataRequest:
     """One call of `load_dataset`, as a family of data sets sees it."""
 
     name: str
@@ -111,7 +115,7 @@ class Entry:
 
     name: str
     summary: str
-    load: Callable[[Request], Dataset]
+    load: Callable[[DataRequest], Dataset]
     files: tuple[RemoteFile, ...] = ()
     argument: str | None = None
 

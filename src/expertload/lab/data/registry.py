@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
-from expertload.lab.data._catalogue import Entry, Request, cache_folder
+from expertload.lab.data._catalogue import DataRequest, Entry, cache_folder
 from expertload.lab.data._families import ENTRIES
 from expertload.lab.data._fetching import fetch_files
 from expertload.lab.data.dataset import Dataset
@@ -150,7 +150,7 @@ def load_dataset(
                 f"{image_size} with {name!r}."
             )
     folder = _folder(data_dir)
-    return entry.load(Request(name, argument, folder, data_dir is not None, seed, image_size))
+    return entry.load(DataRequest(name, argument, folder, data_dir is not None, seed, image_size))
 
 
 def _folder(data_dir: str | os.PathLike[str] | None) -> Path:

@@ -112,18 +112,13 @@ def evaluate_runs(
     0.937
     """
     runs = read_runs(folders, "evaluate_runs")
-    if target_accuracies is None:
-        targets = sorted({t for run in runs for t in run.config.evaluation.target_accuracies})
-    else:
-        targets = [
-            check_fraction(t, "target_accuracies", "evaluate_runs") for t in target_accuracies
-        ]
+    targets = targets_of(runs, target_accuracies, "evaluate_runs")
     features = [_features(run, data_dir, allow) if calibrator == "kcal" else None for run in runs]
     each = {
         name: evaluate_logits(
             run.validation, run.test, targets, calibrator=calibrator, features=own
         )
-        for name, run, own in zip(_names(runs), runs, features, strict=True)
+        for name, run, own in zip(names_of(runs), runs, features, strict=True)
     }
     return RunEvaluation(
         data=runs[0].config.data.name,
@@ -286,7 +281,16 @@ def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[s
         )
 
 
-def _names(runs: Sequence[FinishedRun]) -> list[str]:
+def targets_of(
+    runs: Sequence[FinishedRun], given: Sequence[float] | None, caller: str
+) -> list[float]:
+    """The accuracies at which to read the load: as given, or those of the runs' settings."""
+    if given is not None:
+        return [check_fraction(t, "target_accuracies", caller) for t in given]
+    return sorted({t for run in runs for t in run.config.evaluation.target_accuracies})
+
+
+def names_of(runs: Sequence[FinishedRun]) -> list[str]:
     """Folder names, or whole paths where those are not enough to tell the runs apart."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.folder.path) for run in runs]

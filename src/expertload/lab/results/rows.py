@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.lab.results.ood import describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder, write_whole
@@ -141,7 +141,16 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
         "versions": _versions(run.folder),
         "changed": "; ".join(run.folder.environment().get("set", [])),
     }
-    for split, metric, value in _numbers_of(run):
+    try:
+        numbers = list(_numbers_of(run))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ExpertLoadError):
+            raise
+        raise FileFormatError(
+            f"The results in {run.folder.path} are damaged: {error!r}. Hint: remove results.json "
+            "and train the run again; or outliers.json, if that is what was changed."
+        ) from error
+    for split, metric, value in numbers:
         yield ResultRow(**facts, split=split, metric=metric, value=value)
 
 

@@ -43,10 +43,13 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads((file.metadata() or {})["facts"])
+            facts = json.loads((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its header has no facts")
+            return tensors, facts
     except FileNotFoundError:
         raise FileFormatError(f"There are no weights at {path}.") from None
-    except (SafetensorError, KeyError, json.JSONDecodeError, OSError) as error:
+    except (SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
         raise FileFormatError(
             f"{path} is damaged or not a checkpoint: {error}. Hint: remove it to start over."
         ) from error

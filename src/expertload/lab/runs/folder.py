@@ -99,8 +99,7 @@ class RunFolder:
         """What the run was trained with, as far as there is a record."""
         if not (self.path / "environment.json").exists():
             return {}
-        found: dict[str, Any] = self.read_json("environment.json")
-        return found
+        return self.read_json("environment.json")
 
     def record_environment(self, environment: dict[str, Any]) -> None:
         """Note what the run is trained with from now on; what trained earlier epochs is kept."""
@@ -152,17 +151,24 @@ class RunFolder:
                 f"{error.errors()[0]['msg']}."
             ) from error
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
         """Read one of the JSON files."""
-        path = self.path / name
-        try:
-            return json.loads(path.read_text())
-        except FileNotFoundError:
+        if not (self.path / name).exists():
             raise FileFormatError(
                 f"{self.path} has no {name}. Hint: is it the folder of a run that is done?"
-            ) from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"{path} is damaged: {error}.") from error
+            )
+        return read_json_object(self.path / name)
+
+    def validation_score(self, metric: str) -> float:
+        """One number of the selected weights on the validation split."""
+        results = self.read_json("results.json")
+        try:
+            return float(results["validation"][metric])
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"{self.path / 'results.json'} is damaged: it has no validation {metric}. Hint: "
+                "remove it and train the run again."
+            ) from error
 
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the JSON files."""
@@ -183,14 +189,42 @@ class RunFolder:
         """Read the logits and labels of a split."""
         path = self.path / f"{split}.npz"
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                return archive["logits"], archive["labels"]
+            # Opened here, because numpy does not close a file that turns out to be damaged.
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                logits, labels = archive["logits"], archive["labels"]
         except FileNotFoundError:
             raise FileFormatError(
                 f"{self.path} has no {split}.npz. Hint: is it the folder of a run that is done?"
             ) from None
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # a damaged archive can raise nearly anything
             raise FileFormatError(f"{path} is damaged: {error}.") from error
+        _check_logits(path, logits, labels)
+        return logits, labels
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object, or say that it is damaged."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path} is damaged: {error}.") from error
+    if not isinstance(content, dict):
+        raise FileFormatError(f"{path} is damaged: it holds no object but {content!r:.40}.")
+    return content
+
+
+def _check_logits(path: Path, logits: FloatArray, labels: IntArray) -> None:
+    whole = (
+        (logits.ndim, labels.ndim, logits.dtype.kind, labels.dtype.kind) == (2, 1, "f", "i")
+        and len(logits) == len(labels) > 0
+        and logits.shape[1] > 1
+        and 0 <= labels.min() <= labels.max() < logits.shape[1]
+    )
+    if not whole:
+        raise FileFormatError(
+            f"{path} is damaged: {logits.dtype} logits of shape {logits.shape} do not fit "
+            f"{labels.dtype} labels of shape {labels.shape}."
+        )
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:

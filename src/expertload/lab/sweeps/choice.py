@@ -6,7 +6,6 @@ are not read here.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from expertload.lab.results.rows import options_of
 from expertload.lab.results.selection import best_options
-from expertload.lab.runs.folder import RunFolder, write_json
+from expertload.lab.runs.folder import RunFolder, read_json_object, write_json
 from expertload.lab.runs.recipe import LossConfig, Recipe
 
 __all__ = ["Choice", "choose", "save_choices"]
@@ -91,7 +90,7 @@ def _scores(
     for seed in seeds:
         run = RunFolder(folder_of(candidate, seed))
         if run.is_done:
-            yield seed, float(run.read_json("results.json")["validation"][metric])
+            yield seed, run.validation_score(metric)
 
 
 def save_choices(path: Path, choices: Mapping[str, Choice]) -> None:
@@ -111,7 +110,7 @@ def save_choices(path: Path, choices: Mapping[str, Choice]) -> None:
     ...     '"chosen"' in path.read_text()
     True
     """
-    before = json.loads(path.read_text()) if path.exists() else {}
+    before = read_json_object(path) if path.exists() else {}
     write_json(path, {**before, **{loss: _entry(choice) for loss, choice in choices.items()}})
 
 

@@ -36,7 +36,7 @@ def _run_label(run: RunConfig) -> str:
 
 
 def _scores(runs: list[RunFolder], metric: str) -> list[float]:
-    return [r.read_json("results.json")["validation"][metric] for r in runs if r.is_done]
+    return [r.validation_score(metric) for r in runs if r.is_done]
 
 
 def _mean_and_spread(scores: list[float]) -> str:

@@ -15,7 +15,7 @@ import torch
 
 from expertload._validation import require_extra
 from expertload.exceptions import FileWriteError, ParameterError
-from expertload.lab.runs.folder import write_json
+from expertload.lab.runs.folder import read_json_object, write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
 
@@ -244,7 +244,7 @@ class ClusterLauncher:
         note = folder / "job.json"
         if self.cluster != "slurm" or not note.exists():
             return None
-        job = self._submitit.SlurmJob(self.folder, json.loads(note.read_text())["id"])
+        job = self._submitit.SlurmJob(self.folder, read_json_object(note)["id"])
         return None if job.done() else job
 
     def log_of(self, folder: Path) -> Path:
@@ -252,4 +252,4 @@ class ClusterLauncher:
         note = folder / "job.json"
         if not note.exists():
             return self.folder
-        return self.folder / f"{json.loads(note.read_text())['id']}_0_log.err"
+        return self.folder / f"{read_json_object(note)['id']}_0_log.err"

@@ -57,7 +57,8 @@ class TrainingState:
             self.loss.load_state_dict(checkpoint.loss)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             _lay_out_like_parameters(self.optimiser)
-        except (RuntimeError, ValueError) as error:
+            self._resume_progress(checkpoint.progress)
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise FileFormatError(
                 f"{self.run.last} does not fit this network: {error}. Hint: was the network "
                 "changed? Choose another folder, or remove this one to start over."
@@ -65,16 +66,18 @@ class TrainingState:
         # A process that was not there before keeps the generator that it has been given.
         if self.fabric.global_rank in checkpoint.generators:
             restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
-        self.fabric.strategy.precision.load_state_dict(checkpoint.progress["precision"])
-        # Numbered here as well: checkpoints used to count epochs from zero.
-        self.history = [
-            {**record, "epoch": number}
-            for number, record in enumerate(checkpoint.progress["history"], start=1)
-        ]
-        self.best_epoch = checkpoint.progress["best_epoch"]
         if self.fabric.is_global_zero:
             self._write_what_follows()
         self.fabric.barrier()
+
+    def _resume_progress(self, progress: dict[str, Any]) -> None:
+        self.fabric.strategy.precision.load_state_dict(progress["precision"])
+        # Numbered here as well: checkpoints used to count epochs from zero.
+        self.history = [
+            {**record, "epoch": number}
+            for number, record in enumerate(progress["history"], start=1)
+        ]
+        self.best_epoch = progress["best_epoch"]
 
     def advance(self, record: dict[str, Any], select_by: str) -> None:
         """Take in a finished epoch and save everything."""

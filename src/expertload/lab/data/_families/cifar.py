@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._families.cifar_pickle import read_pickle
 from expertload.lab.data._splitting import carve, long_tail_counts, pick_of_each_class
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
@@ -31,6 +31,7 @@ CIFAR100_FILES = (
         f"{FOLDER}.tar.gz",
         f"https://www.cs.toronto.edu/~kriz/{FOLDER}.tar.gz",
         "md5:eb9058c3a382ffc7106e4002c42a8d85",
+        at_most=170_000_000,
         unpacks_to=FOLDER,
         holds=("train", "test", "meta"),
     ),
@@ -61,17 +62,17 @@ def _class_names(path: Path) -> tuple[str, ...]:
     return tuple(n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names)
 
 
-def _find(request: Request, part: str) -> Path:
+def _find(request: DataRequest, part: str) -> Path:
     return request.find(f"{FOLDER}/{part}", part)
 
 
-def read_cifar100_test(request: Request) -> tuple[Split, tuple[str, ...]]:
+def read_cifar100_test(request: DataRequest) -> tuple[Split, tuple[str, ...]]:
     """Return the test images, in the file's order, and the class names."""
     names = _class_names(_find(request, "meta"))
     return _read_split(_find(request, "test"), len(names)), names
 
 
-def load_cifar100(request: Request) -> Dataset:
+def load_cifar100(request: DataRequest) -> Dataset:
     """Read CIFAR-100 and hold out its validation images."""
     test, names = read_cifar100_test(request)
     path = _find(request, "train")
@@ -88,7 +89,7 @@ def load_cifar100(request: Request) -> Dataset:
     )
 
 
-def _load_long_tail(request: Request) -> Dataset:
+def _load_long_tail(request: DataRequest) -> Dataset:
     imbalance = float(request.name.rpartition("-")[2])
     whole = load_cifar100(request)
     largest = int(np.bincount(whole.train.labels).max())

@@ -20,7 +20,7 @@ import numpy as np
 from expertload._typing import AnyArray
 from expertload._validation import check_option
 from expertload.exceptions import DataNotFoundError, ParameterError
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._families.cifar import CROP_AND_FLIP, NORMALISATION, read_cifar100_test
 from expertload.lab.data.corruptions.registry import SEVERITIES, corrupt, corruption_names
 from expertload.lab.data.dataset import Dataset, Split
@@ -33,6 +33,7 @@ FILES = (
         f"{FOLDER}.tar",
         f"https://zenodo.org/records/3555552/files/{FOLDER}.tar?download=1",
         "md5:11f0ed0f1191edbf9fa23466ae6021d3",
+        at_most=3_200_000_000,
         unpacks_to=FOLDER,
         holds=("labels.npy", *(f"{name}.npy" for name in corruption_names())),
     ),
@@ -78,7 +79,7 @@ def _made(clean: Split, corruption: str, severities: tuple[int, ...], seed: int)
     return Split(np.concatenate(images), np.tile(clean.labels, len(severities)))
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read or make the images of one corruption."""
     corruption, severities = _parse(request.argument)
     try:
@@ -102,7 +103,7 @@ def load(request: Request) -> Dataset:
 
 
 def _make(
-    request: Request, corruption: str, severities: tuple[int, ...], missing: DataNotFoundError
+    request: DataRequest, corruption: str, severities: tuple[int, ...], missing: DataNotFoundError
 ) -> tuple[Split, tuple[str, ...], str]:
     try:
         clean, names = read_cifar100_test(request)

@@ -16,7 +16,7 @@ import numpy as np
 
 from expertload._typing import AnyArray, IntArray
 from expertload._validation import require_extra
-from expertload.lab.data._catalogue import Entry, Request
+from expertload.lab.data._catalogue import DataRequest, Entry
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
 
@@ -67,7 +67,7 @@ def _patches(side: IntArray, height: int, width: int, rng: np.random.Generator) 
     return in_rows[:, :, None] & in_columns[:, None, :]
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Take the digits from scikit-learn, degrade and split them."""
     datasets = require_extra("sklearn.datasets", "lab", "The digits data set")
     values, labels = datasets.load_digits(return_X_y=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._families.idx_file import read_idx
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
@@ -42,12 +42,12 @@ CLASS_NAMES = (
 VALIDATION_SHARE = 1 / 12
 
 
-def _find(request: Request, stem: str) -> Path:
+def _find(request: DataRequest, stem: str) -> Path:
     inside = (f"fashion-mnist/{stem}.gz", f"fashion-mnist/{stem}")
     return request.find(*inside, f"{stem}.gz", stem)
 
 
-def _read_split(request: Request, part: str) -> Split:
+def _read_split(request: DataRequest, part: str) -> Split:
     path = _find(request, f"{part}-images-idx3-ubyte")
     images = read_idx(path)
     labels = read_idx(_find(request, f"{part}-labels-idx1-ubyte"))
@@ -58,7 +58,7 @@ def _read_split(request: Request, part: str) -> Split:
     return Split(images[..., None], labels.astype(np.int64))
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read the four files and hold out validation images."""
     train, validation = carve(_read_split(request, "train"), VALIDATION_SHARE, request.seed)
     return Dataset(
@@ -74,6 +74,7 @@ def load(request: Request) -> Dataset:
 
 
 FILES = tuple(
-    RemoteFile(f"fashion-mnist/{name}", ADDRESS + name, f"md5:{md5}") for name, md5 in MD5.items()
+    RemoteFile(f"fashion-mnist/{name}", ADDRESS + name, f"md5:{md5}", at_most=30_000_000)
+    for name, md5 in MD5.items()
 )
 ENTRIES = (Entry("fashion-mnist", "Fashion-MNIST, ten kinds of clothing", load, FILES),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from expertload.lab.data.dataset import ImageArray
 __all__ = ["read_idx"]
 
 UNSIGNED_BYTE = 0x08
+MOST_DIMENSIONS = 4
 
 
 def read_idx(path: Path) -> ImageArray:
@@ -25,10 +27,12 @@ def read_idx(path: Path) -> ImageArray:
         raise damaged(path, f"cannot be decompressed ({error})") from error
     if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
         raise damaged(path, "does not begin as an IDX file of unsigned bytes")
+    if not 1 <= content[3] <= MOST_DIMENSIONS:
+        raise damaged(path, f"says that it has {content[3]} dimensions, not 1 to {MOST_DIMENSIONS}")
     start = 4 + 4 * content[3]
     if len(content) < start:
         raise damaged(path, "is cut short before its first byte of data")
-    shape = np.frombuffer(content[4:start], dtype=">u4").astype(np.int64)
-    if len(content) - start != int(np.prod(shape)):
-        raise damaged(path, f"is cut short or too long for its shape {tuple(shape.tolist())}")
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    if len(content) - start != math.prod(shape):
+        raise damaged(path, f"is cut short or too long for its shape {shape}")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()

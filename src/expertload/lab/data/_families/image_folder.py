@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data._catalogue import Entry, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, damaged
 from expertload.lab.data._families.image_files import SIZE_HINT, decode_images
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
@@ -50,7 +50,7 @@ def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
 
 
 def _read_given_splits(
-    root: Path, classes: list[str], request: Request
+    root: Path, classes: list[str], request: DataRequest
 ) -> tuple[Split, Split, Split]:
     train = _read(root / "train", classes, request.image_size)
     test = _read(root / "test", classes, request.image_size)
@@ -60,13 +60,15 @@ def _read_given_splits(
     return *carve(train, VALIDATION_SHARE, request.seed), test
 
 
-def _split_whole(root: Path, classes: list[str], request: Request) -> tuple[Split, Split, Split]:
+def _split_whole(
+    root: Path, classes: list[str], request: DataRequest
+) -> tuple[Split, Split, Split]:
     rest, test = carve(_read(root, classes, request.image_size), TEST_SHARE, request.seed)
     # A tenth of the whole is an eighth of what is left.
     return *carve(rest, VALIDATION_SHARE / (1 - TEST_SHARE), request.seed + 1), test
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read the folder that follows ``folder:``."""
     root = Path(request.argument or "").expanduser()
     if not root.is_dir():

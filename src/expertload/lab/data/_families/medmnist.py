@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._families.npz import read_npz, splits_from_arrays
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation
 
 __all__ = ["ENTRIES", "load"]
 
 ADDRESS = "https://zenodo.org/records/6496656/files/{name}.npz?download=1"
+LARGEST = 250_000_000  # bytes; PathMNIST has some 206 million
 ORGANS = (
     "bladder, left femur, right femur, heart, left kidney, right kidney, liver, left lung, "
     "right lung, pancreas, spleen"
@@ -79,7 +80,7 @@ KNOWN = {
 }
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read one of the sets, scaled to [-1, 1] as its authors do."""
     path = request.find(f"medmnist/{request.name}.npz", f"{request.name}.npz")
     splits = splits_from_arrays(read_npz(path), path, request.seed)
@@ -97,8 +98,10 @@ def load(request: Request) -> Dataset:
     )
 
 
-def _entry(name: str, known: _Known, reader: Callable[[Request], Dataset]) -> Entry:
-    file = RemoteFile(f"medmnist/{name}.npz", ADDRESS.format(name=name), f"md5:{known.md5}")
+def _entry(name: str, known: _Known, reader: Callable[[DataRequest], Dataset]) -> Entry:
+    file = RemoteFile(
+        f"medmnist/{name}.npz", ADDRESS.format(name=name), f"md5:{known.md5}", at_most=LARGEST
+    )
     return Entry(name, f"MedMNIST: {known.summary}", reader, (file,))
 
 

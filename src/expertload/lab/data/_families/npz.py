@@ -12,8 +12,6 @@ The file is read with pickling off, so opening one from a stranger runs no code.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,13 +19,14 @@ import numpy as np
 
 from expertload._typing import AnyArray, IntArray
 from expertload.exceptions import DataNotFoundError
-from expertload.lab.data._catalogue import Entry, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, damaged
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
 
 __all__ = ["ENTRIES", "load", "read_npz", "splits_from_arrays"]
 
 VALIDATION_SHARE = 0.1
+MOST_CLASSES = 100_000  # a larger label is something else than a class, an identifier perhaps
 HINT = "see 'npz' in the list of data sets for the arrays it needs"
 
 
@@ -41,7 +40,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
                 raise ValueError("it holds one bare array")
             with archive:
                 return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # a damaged archive can raise nearly anything
         hint = "write it again with numpy.savez, or fetch the data set again"
         raise damaged(path, f"cannot be read as .npz ({error})", hint) from error
 
@@ -83,6 +82,12 @@ def _labels(array: AnyArray, key: str, path: Path) -> IntArray:
         raise damaged(path, f"must hold '{key}' as one class number an image, not {got}", HINT)
     if array.dtype.kind == "i" and array.size and array.min() < 0:
         raise damaged(path, f"has negative numbers in '{key}'", HINT)
+    if array.size and int(array.max()) >= MOST_CLASSES:
+        raise damaged(
+            path,
+            f"has label {int(array.max()):,} in '{key}', and labels are class numbers from zero",
+            "number the classes 0, 1, 2, ...",
+        )
     return array.astype(np.int64)
 
 
@@ -96,7 +101,7 @@ def _class_names(arrays: Mapping[str, AnyArray], splits: Iterable[Split], path: 
     return names
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read the file that follows ``npz:``."""
     path = Path(request.argument or "").expanduser()
     if not path.is_file():

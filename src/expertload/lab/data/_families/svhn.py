@@ -15,16 +15,22 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
 
 __all__ = ["ENTRIES", "load"]
 
-ADDRESS = "http://ufldl.stanford.edu/housenumbers/"
-MD5 = {
-    "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
-    "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
+ADDRESS = "https://ufldl.stanford.edu/housenumbers/"
+PUBLISHED = {  # SHA-256 and bytes
+    "train_32x32.mat": (
+        "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+        182_040_794,
+    ),
+    "test_32x32.mat": (
+        "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+        64_275_384,
+    ),
 }
 VALIDATION_SHARE = 0.1
 
@@ -44,9 +50,9 @@ def _read_split(path: Path) -> Split:
     return Split(in_order, labels.astype(np.int64) % 10)
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Read both files and hold out validation images."""
-    paths = [request.find(f"svhn/{name}", name) for name in MD5]
+    paths = [request.find(f"svhn/{name}", name) for name in PUBLISHED]
     train, validation = carve(_read_split(paths[0]), VALIDATION_SHARE, request.seed)
     return Dataset(
         request.name,
@@ -60,5 +66,8 @@ def load(request: Request) -> Dataset:
     )
 
 
-FILES = tuple(RemoteFile(f"svhn/{name}", ADDRESS + name, f"md5:{md5}") for name, md5 in MD5.items())
+FILES = tuple(
+    RemoteFile(f"svhn/{name}", ADDRESS + name, f"sha256:{digest}", at_most=size)
+    for name, (digest, size) in PUBLISHED.items()
+)
 ENTRIES = (Entry("svhn", "Street View House Numbers", load, FILES),)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from expertload.lab.data._catalogue import Entry, RemoteFile, Request, damaged
+from expertload.lab.data._catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data._families.image_files import decode_images
 from expertload.lab.data._splitting import carve
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
@@ -28,6 +28,7 @@ FILES = (
         f"{FOLDER}.zip",
         f"http://cs231n.stanford.edu/{FOLDER}.zip",
         "md5:90528d7ca1a48142e341f4ef8d21d0de",
+        at_most=260_000_000,
         unpacks_to=FOLDER,
         holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
     ),
@@ -76,7 +77,7 @@ def _read(files: list[tuple[Path, int]]) -> Split:
     return Split(decode_images([path for path, _ in files]), labels)
 
 
-def load(request: Request) -> Dataset:
+def load(request: DataRequest) -> Dataset:
     """Decode the whole tree into memory (1.4 GB for the full set)."""
     root = request.find(f"{FOLDER}/wnids.txt", "wnids.txt").parent
     codes = sorted(_lines(root / "wnids.txt"))

@@ -48,6 +48,8 @@ class ResumingDownloader:
         Where to collect what arrives.
     checksum : str
         ``"md5:..."`` or ``"sha256:..."``.
+    at_most : int
+        Bytes that the file may have; a server that sends more is cut off.
     progress : bool, default=False
         Show a progress bar where standard error is a terminal.
     attempts : int, default=5
@@ -63,6 +65,7 @@ class ResumingDownloader:
         part: Path,
         checksum: str,
         *,
+        at_most: int,
         progress: bool = False,
         attempts: int = 5,
         pause: float = 1.0,
@@ -70,6 +73,7 @@ class ResumingDownloader:
     ) -> None:
         self.part = part
         self.checksum = checksum
+        self.at_most = at_most
         self.progress = progress
         self.attempts = attempts
         self.pause = pause
@@ -138,6 +142,14 @@ class ResumingDownloader:
         # Unbuffered, so that what has arrived is kept when the process is killed.
         with bar, self.part.open("ab" if have else "wb", buffering=0) as file:
             for chunk in response.iter_content(CHUNK):
+                have += len(chunk)
+                if have > self.at_most:
+                    self.part.unlink()
+                    raise DownloadError(
+                        f"{response.url} sends more than {self.at_most:,} bytes, which is more "
+                        "than the file has. What came was thrown away. Hint: the address may have "
+                        "moved; download the file by hand and name its folder with --data-dir."
+                    )
                 file.write(chunk)
                 bar.update(len(chunk))
 

@@ -77,5 +77,5 @@ def _download(file: RemoteFile, folder: Path, **options: Any) -> Path:
     store = pooch.Pooch(
         path=folder, base_url="", registry={file.path: file.checksum}, urls={file.path: file.url}
     )
-    downloader = ResumingDownloader(part, file.checksum, **options)
+    downloader = ResumingDownloader(part, file.checksum, at_most=file.at_most, **options)
     return Path(store.fetch(file.path, downloader=downloader))
