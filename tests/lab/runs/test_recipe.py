@@ -92,7 +92,7 @@ def test_settings_that_are_none(setting):
         (GOOD.replace("epochs = 3", "epochs = 0"), "training.epochs"),
         (GOOD.replace("epochs = 3", "epoch = 3"), "training.epochs: Field required"),
         (GOOD + "colour = 'red'", "losses.colour"),
-        ("colour = 'red'\n" + GOOD, "colour: Extra inputs"),
+        ("colour = 'red'\n" + GOOD, "there is no key 'colour'"),
         (GOOD.replace("epochs = 3", "epochs = 3\nmilestones = [5, 2]"), "must ascend"),
         (GOOD.replace("epochs = 3", "epochs = 3\nwarm_up = 4"), "must not exceed epochs"),
         (GOOD.replace("epochs = 3", "epochs = 3\nprecision = '8-true'"), "training.precision"),
@@ -147,7 +147,7 @@ def test_a_recipe_may_have_the_name_of_what_it_extends(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("training.epoch=3", "there is no key 'training.epoch', did you mean 'training.epochs'?"),
+        ("training.epoch=3", "there is no key 'training.epoch' (did you mean 'training.epochs'?)"),
         ("trainig.epochs=3", "there is no key 'trainig'"),
         ("training.epochs=0", "training.epochs: Input should be greater than or equal to 1"),
         ("data.augment.flips=true", "did you mean 'data.augment.flip'?"),

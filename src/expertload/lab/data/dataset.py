@@ -92,18 +92,33 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes to training images: a crop out of a padded frame, and a mirror image.
+    """Random changes to training images that leave the class as it is.
 
     Attributes
     ----------
     padding : int
-        Black pixels put around the image before a piece of its own size is cut out.
+        Shift by up to so many pixels: black ones are put around the image, and a piece of its own
+        size is cut out.
     flip : bool
-        Whether to mirror left and right, half of the time.
+        Mirror left and right, half of the time.
+    flip_vertical : bool
+        Turn upside down, half of the time.
+    symmetries : bool
+        One of the eight symmetries of a square: quarter turns and mirror images, all as likely.
+        For images that have no top.
+    crop : float
+        The smallest side of a piece that is scaled up to the whole image, as a share; 1 for none.
+    colour : float
+        How far brightness, contrast and saturation may be multiplied: by 1 - colour to
+        1 + colour; 0 for not at all.
     """
 
     padding: int = 0
     flip: bool = False
+    flip_vertical: bool = False
+    symmetries: bool = False
+    crop: float = 1.0
+    colour: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from torch import Tensor
 from expertload._typing import AnyArray
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
+from expertload.lab.data.augmenting import change_floats, draw, move_pixels
 from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
 __all__ = ["Batch", "BatchLoader"]
@@ -104,7 +105,7 @@ class BatchLoader:
                 f"{rank} of {world_size}."
             )
         self.seed = check_count(seed, "seed", "BatchLoader", minimum=0)
-        self.augmentation = augmentation or Augmentation()
+        self.augmentation = None if augmentation == Augmentation() else augmentation
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.device = torch.device(device)
@@ -133,27 +134,22 @@ class BatchLoader:
         rows = order[number * self.batch_size : (number + 1) * self.batch_size]
         share = _share(len(rows), self.rank, self.world_size)
         mine = rows[share].to(self.device)
-        top, left, mirrored = (
-            draw[share].to(self.device) for draw in self._draw(len(rows), epoch, number)
-        )
-        images = _crop_and_flip(self._bytes[mine], top, left, mirrored, self._padding)
-        return Batch(self._normalise(images), self._labels[mine], mine)
-
-    @property
-    def _padding(self) -> int:
-        return self.augmentation.padding
-
-    def _draw(self, n: int, epoch: int, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows and columns to crop from, and whether to mirror, for the global batch."""
+        images = self._bytes[mine]
+        if self.augmentation is None:
+            return Batch(self._normalise(_floats(images)), self._labels[mine], mine)
         generator = _generator(self.seed, _AUGMENTATION, epoch, number)
-        places = torch.randint(0, 2 * self._padding + 1, (2, n), generator=generator)
-        mirrored = torch.rand(n, generator=generator) < 0.5
-        return places[0], places[1], mirrored & self.augmentation.flip
+        chances = draw(self.augmentation, len(rows), generator).take(share, self.device)
+        moved = _floats(move_pixels(images, chances, padding=self.augmentation.padding))
+        changed = change_floats(moved, chances, self.augmentation)
+        return Batch(self._normalise(changed), self._labels[mine], mine)
 
     def _normalise(self, images: Tensor) -> Tensor:
-        """Bytes (n, height, width, channels) to floats (n, channels, height, width)."""
-        floats = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
-        return floats.mul_(self._scale).add_(self._offset)
+        return images.mul_(self._scale).add_(self._offset)
+
+
+def _floats(images: Tensor) -> Tensor:
+    """Bytes (n, height, width, channels) to floats (n, channels, height, width)."""
+    return images.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
 
 
 def _tensor(array: AnyArray, device: torch.device) -> Tensor:
@@ -179,21 +175,3 @@ def _affine(normalisation: Normalisation, device: torch.device) -> tuple[Tensor,
     scale, offset = 1 / (255 * std), -mean / std
     shape = (-1, 1, 1)
     return scale.float().view(shape).to(device), offset.float().view(shape).to(device)
-
-
-def _crop_and_flip(
-    images: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, padding: int
-) -> Tensor:
-    """Cut a piece of the image's own size from each image in its black frame, some mirrored."""
-    n, height, width, channels = images.shape
-    if padding == 0 and not mirrored.any():
-        return images
-    framed = torch.nn.functional.pad(images, (0, 0, padding, padding, padding, padding))
-    across = torch.arange(width, device=images.device)
-    columns = torch.where(mirrored[:, None], across.flip(0), across) + left[:, None]
-    rows = torch.arange(height, device=images.device) + top[:, None]
-    # One gather of whole pixels from a flat list: several times faster than indexing three axes.
-    first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
-    pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
-    chosen = framed.view(-1, channels).index_select(0, pixels.view(-1))
-    return chosen.view(n, height, width, channels)

@@ -313,7 +313,7 @@ def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
     new = evaluation.to_dict()
     kept = []
     for old in read_outliers(run.folder):
-        if old["settings"] == new["settings"]:
+        if old.get("settings") == new["settings"]:
             new = {**new, **{key: {**old[key], **new[key]} for key in ("results", "conversions")}}
         else:
             kept.append(old)

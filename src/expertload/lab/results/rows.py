@@ -163,7 +163,7 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
         for metric, value in results.get(split, {}).items():
             yield split, metric, float(value)
     for evaluation in read_outliers(run.folder):
-        settings = describe_settings(evaluation["settings"])
+        settings = describe_settings(evaluation.get("settings", {}))
         for name, scores in evaluation["results"].items():
             for score, numbers in scores.items():
                 for number, value in numbers.items():

@@ -37,5 +37,5 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
 
 def _augmentation(chosen: AugmentationConfig | bool) -> Augmentation:
     if isinstance(chosen, AugmentationConfig):
-        return Augmentation(padding=chosen.padding, flip=chosen.flip)
+        return Augmentation(**chosen.model_dump())
     return Augmentation()

@@ -40,10 +40,14 @@ class _Section(BaseModel):
 
 
 class AugmentationConfig(_Section):
-    """Random changes to training images: crops out of a black frame so wide, and mirror images."""
+    """Random changes to training images, as `expertload.lab.data.Augmentation` describes them."""
 
     padding: Annotated[int, Field(ge=0)] = 0
     flip: bool = False
+    flip_vertical: bool = False
+    symmetries: bool = False
+    crop: Fraction = 1.0
+    colour: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 class DataConfig(_Section):

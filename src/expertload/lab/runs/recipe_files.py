@@ -11,10 +11,12 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.runs.recipe import Recipe
+from expertload.lab.runs.recipe import AugmentationConfig, Recipe
 from expertload.lab.runs.settings import change, key_of, merge
 
 __all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
+
+KINDS = ("bool", AugmentationConfig.__name__)
 
 
 def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
@@ -154,13 +156,12 @@ def _first_comment(path: Path) -> str:
 
 def _blame_settings(error: ValidationError, settings: Sequence[str]) -> None:
     """Raise if what is wrong was set on the command line, so that the file is not blamed."""
-    for problem in error.errors():
-        place = [str(part) for part in problem["loc"]]
-        for setting in settings:
+    for place, problem in _problems(error):
+        for setting in reversed(settings):
             key = key_of(setting)
             if key and (place[: len(key)] == key or key[: len(place)] == place):
-                said = _problem(problem, Recipe)
-                raise ParameterError(f"The setting {setting} cannot be made. {said}.") from error
+                said = _sentence(place, problem, Recipe)
+                raise ParameterError(f"The setting {setting} cannot be made: {said}.") from error
 
 
 def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
@@ -175,17 +176,30 @@ def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
     ...     TrainingConfig(epoch=3, batch_size=64, learning_rate=0.1)
     ... except ValidationError as error:
     ...     problems_of(error, TrainingConfig)
-    "epochs: Field required; there is no key 'epoch', did you mean 'epochs'?."
+    "epochs: Field required; there is no key 'epoch' (did you mean 'epochs'?)."
     """
-    return "; ".join(_problem(problem, section) for problem in error.errors()[:3]) + "."
+    said = [_sentence(place, problem, section) for place, problem in _problems(error)]
+    return "; ".join(said[:3]) + "."
 
 
-def _problem(problem: Any, section: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in problem["loc"]) or "recipe"
+def _problems(error: ValidationError) -> Iterator[tuple[list[str], Any]]:
+    """Where each problem is, and what it is.
+
+    `data.augment` is a table or a truth value. Of a table pydantic also says that it is no truth
+    value, and it puts the name of the class among the keys; neither helps.
+    """
+    for problem in error.errors():
+        if problem["type"] == "bool_type" and isinstance(problem["input"], dict):
+            continue
+        yield [str(part) for part in problem["loc"] if part not in KINDS], problem
+
+
+def _sentence(place: Sequence[str], problem: Any, section: type[BaseModel]) -> str:
+    key = ".".join(place) or "recipe"
     if problem["type"] != "extra_forbidden":
         return f"{key}: {problem['msg']}"
     near = difflib.get_close_matches(key, list(_keys(section)), n=1)
-    return f"there is no key {key!r}" + (f", did you mean {near[0]!r}?" if near else "")
+    return f"there is no key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
 
 
 def _keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -27,10 +27,17 @@ ORGANS = (
 )
 
 
+# Tissue, cells, lesions and the two eyes have no top; a body does, and its left is not its right.
+SHIFTED = Augmentation(padding=2)
+MIRRORED = Augmentation(padding=2, flip=True)
+TURNED = Augmentation(padding=2, symmetries=True)
+
+
 class _Known(NamedTuple):
     md5: str
     classes: str
     summary: str
+    augmentation: Augmentation = SHIFTED
 
 
 KNOWN = {
@@ -39,20 +46,26 @@ KNOWN = {
         "basophil, eosinophil, erythroblast, immature granulocyte, lymphocyte, monocyte, "
         "neutrophil, platelet",
         "blood cells under the microscope",
+        TURNED,
     ),
     "breastmnist": _Known(
-        "750601b1f35ba3300ea97c75c52ff8f6", "malignant, normal or benign", "breast ultrasound"
+        "750601b1f35ba3300ea97c75c52ff8f6",
+        "malignant, normal or benign",
+        "breast ultrasound",
+        MIRRORED,
     ),
     "dermamnist": _Known(
         "0744692d530f8e62ec473284d019b0c7",
         "actinic keratosis, basal cell carcinoma, benign keratosis, dermatofibroma, melanoma, "
         "melanocytic nevus, vascular lesion",
         "pigmented skin lesions",
+        TURNED,
     ),
     "octmnist": _Known(
         "c68d92d5b585d8d81f7112f81e2d0842",
         "choroidal neovascularisation, diabetic macular oedema, drusen, normal",
         "optical coherence tomography of the retina",
+        MIRRORED,
     ),
     "organamnist": _Known("866b832ed4eeba67bfb9edee1d5544e6", ORGANS, "abdominal CT, axial"),
     "organcmnist": _Known("0afa5834fb105f7705a7d93372119a21", ORGANS, "abdominal CT, coronal"),
@@ -62,6 +75,7 @@ KNOWN = {
         "adipose, background, debris, lymphocytes, mucus, smooth muscle, normal colon mucosa, "
         "cancer-associated stroma, colorectal adenocarcinoma",
         "colon tissue",
+        TURNED,
     ),
     "pneumoniamnist": _Known(
         "28209eda62fecd6e6a2d98b1501bb15f", "normal, pneumonia", "chest X-rays of children"
@@ -70,12 +84,14 @@ KNOWN = {
         "bd4c0672f1bba3e3a89f0e4e876791e4",
         "grade 0, grade 1, grade 2, grade 3, grade 4",
         "diabetic retinopathy, five grades",
+        TURNED,
     ),
     "tissuemnist": _Known(
         "ebe78ee8b05294063de985d821c1c34b",
         "collecting duct or connecting tubule, distal convoluted tubule, glomerular endothelium, "
         "interstitial endothelium, leukocyte, podocyte, proximal tubule, thick ascending limb",
         "kidney cortex cells",
+        TURNED,
     ),
 }
 
@@ -93,7 +109,7 @@ def load(request: DataRequest) -> Dataset:
         class_names,
         *splits,
         normalisation=Normalisation.symmetric(splits[0].images.shape[-1]),
-        augmentation=Augmentation(),
+        augmentation=KNOWN[request.name].augmentation,
         source=str(path),
     )
 

@@ -1,0 +1,202 @@
+"""Random changes to whole batches of images: what `Augmentation` describes, as tensor code.
+
+Chances are drawn for a batch first, on the CPU, and applied after: so a rank draws for the whole
+batch and applies its share, and a batch that is made again is the same to the last bit.
+
+Moving pixels (frame and shift, mirror images, the eight symmetries) is one gather of bytes. Crops
+that are scaled and changes of colour are arithmetic on floats, and done only where asked for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - the customary name
+
+from expertload.exceptions import ParameterError
+from expertload.lab.data.dataset import Augmentation
+
+__all__ = ["Chances", "change_floats", "draw", "move_pixels"]
+
+EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
+
+
+class Chances(NamedTuple):
+    """What is to happen to each image of a batch; one row an image.
+
+    Attributes
+    ----------
+    top, left : Tensor of int64
+        Where to cut the image from its frame.
+    mirrored, upended, transposed : Tensor of bool
+        Whether left and right, top and bottom, rows and columns change places.
+    side : Tensor of float
+        The side of the piece that is scaled up to the whole image, as a share.
+    place : Tensor of float, shape (n, 2)
+        Where that piece lies, down and across: 0 at one end, 1 at the other.
+    brightness, contrast, saturation : Tensor of float
+        What to multiply by.
+    """
+
+    top: Tensor
+    left: Tensor
+    mirrored: Tensor
+    upended: Tensor
+    transposed: Tensor
+    side: Tensor
+    place: Tensor
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+
+    def take(self, share: slice, device: torch.device) -> Chances:
+        """Return those of some images, where the images are."""
+        return Chances(*(chance[share].to(device) for chance in self))
+
+
+def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chances:
+    """Draw what happens to each of n images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.augmenting import draw
+    >>> chances = draw(Augmentation(padding=2), 1000, torch.Generator().manual_seed(0))
+    >>> sorted(set(chances.top.tolist())), bool(chances.mirrored.any())
+    ([0, 1, 2, 3, 4], False)
+    """
+    how = augmentation
+    # The order is part of the result: what is new comes after what was there before.
+    places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
+    mirrored = torch.rand(n, generator=generator) < 0.5
+    upended, transposed = torch.rand((2, n), generator=generator) < 0.5
+    side = 1 - (1 - how.crop) * torch.rand(n, generator=generator)
+    place = torch.rand((n, 2), generator=generator)
+    brightness, contrast, saturation = 1 + how.colour * (
+        2 * torch.rand((3, n), generator=generator) - 1
+    )
+    return Chances(
+        top=places[0],
+        left=places[1],
+        mirrored=mirrored & (how.flip or how.symmetries),
+        upended=upended & (how.flip_vertical or how.symmetries),
+        transposed=transposed & how.symmetries,
+        side=side,
+        place=place,
+        brightness=brightness,
+        contrast=contrast,
+        saturation=saturation,
+    )
+
+
+def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor:
+    """Cut each image from its black frame, mirrored, upended and transposed as it is drawn.
+
+    Parameters
+    ----------
+    images : Tensor of uint8, shape (n, height, width, channels)
+    chances : Chances
+    padding : int, default=0
+        The width of the frame.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.augmenting import draw, move_pixels
+    >>> chances = draw(Augmentation(), 1, torch.Generator().manual_seed(0))
+    >>> image = torch.tensor([[1, 2], [3, 4]], dtype=torch.uint8).view(1, 2, 2, 1)
+    >>> move_pixels(image, chances._replace(mirrored=torch.tensor([True]))).flatten().tolist()
+    [2, 1, 4, 3]
+    """
+    n, height, width, channels = images.shape
+    changed = chances.mirrored | chances.upended | chances.transposed
+    if padding == 0 and not changed.any():
+        return images
+    framed = F.pad(images, (0, 0, padding, padding, padding, padding))
+    columns = _positions(width, chances.mirrored) + chances.left[:, None]
+    rows = _positions(height, chances.upended) + chances.top[:, None]
+    # One gather of whole pixels from a flat list: several times faster than indexing three axes.
+    first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
+    pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
+    if chances.transposed.any():
+        _refuse_oblong(height, width)
+        pixels = torch.where(chances.transposed[:, None, None], pixels.transpose(1, 2), pixels)
+    chosen = framed.view(-1, channels).index_select(0, pixels.reshape(-1))
+    return chosen.view(n, height, width, channels)
+
+
+def _positions(length: int, reversed_: Tensor) -> Tensor:
+    """0, 1, ... or the other way round, a row for each image."""
+    forward = torch.arange(length, device=reversed_.device)
+    return torch.where(reversed_[:, None], forward.flip(0), forward)
+
+
+def _refuse_oblong(height: int, width: int) -> None:
+    if height != width:
+        raise ParameterError(
+            f"The eight symmetries (data.augment.symmetries) are those of a square. Got images of "
+            f"{height} x {width}. Hint: flip and flip_vertical fit any image."
+        )
+
+
+def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:
+    """Scale a piece of each image to the whole, and change its colours, where that is asked for.
+
+    Parameters
+    ----------
+    images : Tensor of float32, shape (n, channels, height, width)
+        From 0 to 255.
+    chances : Chances
+    augmentation : Augmentation
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.augmenting import change_floats, draw
+    >>> how = Augmentation(colour=0.5)
+    >>> chances = draw(how, 1, torch.Generator().manual_seed(0))
+    >>> chances = chances._replace(brightness=torch.tensor([1.5]))
+    >>> change_floats(torch.full((1, 1, 1, 1), 100.0), chances, how).item()
+    150.0
+    """
+    if augmentation.crop < 1:
+        images = _scaled_pieces(images, chances)
+    if augmentation.colour > 0:
+        images = _coloured(images, chances)
+    return images
+
+
+def _scaled_pieces(images: Tensor, chances: Chances) -> Tensor:
+    # In coordinates from -1 to 1 a piece of side s has its middle within 1 - s of the centre.
+    side = chances.side.to(images.dtype)
+    reach = (1 - side)[:, None] * (2 * chances.place.to(images.dtype) - 1)
+    zero = torch.zeros_like(side)
+    rows = torch.stack([side, zero, reach[:, 1], zero, side, reach[:, 0]], dim=1)
+    grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def _coloured(images: Tensor, chances: Chances) -> Tensor:
+    def each(factor: Tensor) -> Tensor:
+        return factor.to(images.dtype).view(-1, 1, 1, 1)
+
+    images = images * each(chances.brightness)
+    mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
+    images = mean + (images - mean) * each(chances.contrast)
+    if images.shape[1] == len(EYE):
+        grey = _grey(images)
+        images = grey + (images - grey) * each(chances.saturation)
+    return images.clamp(0, 255)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """How bright each pixel is, (n, 1, height, width)."""
+    if images.shape[1] != len(EYE):
+        return images.mean(dim=1, keepdim=True)
+    weights = torch.tensor(EYE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
+    return (images * weights).sum(dim=1, keepdim=True)

@@ -1,0 +1,195 @@
+"""Augmentation against plain loops over single images, and what it leaves alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.lab.data.official_files import random_images
+
+from expertload.exceptions import ParameterError
+from expertload.lab.data import Augmentation, Normalisation, Split
+from expertload.lab.data._families.medmnist import KNOWN
+from expertload.lab.data.augmenting import change_floats, draw, move_pixels
+from expertload.lab.data.loader import BatchLoader
+
+EVERYTHING = Augmentation(padding=2, symmetries=True, crop=0.6, colour=0.4)
+
+
+def chances_of(how, n=12, seed=0):
+    return draw(how, n, torch.Generator().manual_seed(seed))
+
+
+def one(chances, number):
+    return {name: value[number].numpy() for name, value in chances._asdict().items()}
+
+
+def moved_slowly(image, padding, chance):
+    """One image, (height, width, channels): frame, cut, mirror, upend, transpose."""
+    height, width, _ = image.shape
+    framed = np.pad(image, ((padding, padding), (padding, padding), (0, 0)))
+    top, left = int(chance["top"]), int(chance["left"])
+    piece = framed[top : top + height, left : left + width]
+    if chance["mirrored"]:
+        piece = piece[:, ::-1]
+    if chance["upended"]:
+        piece = piece[::-1]
+    return piece.transpose(1, 0, 2) if chance["transposed"] else piece
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    padding=st.integers(0, 3),
+    flip=st.booleans(),
+    flip_vertical=st.booleans(),
+    symmetries=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_pixels_move_as_in_a_loop(padding, flip, flip_vertical, symmetries, seed):
+    how = Augmentation(padding, flip, flip_vertical, symmetries)
+    images = random_images(np.random.default_rng(seed), 12, 7, 7 if symmetries else 5, 3)
+    chances = chances_of(how, seed=seed)
+    moved = move_pixels(torch.from_numpy(images), chances, padding=padding).numpy()
+    for number, image in enumerate(images):
+        expected = moved_slowly(image, padding, one(chances, number))
+        np.testing.assert_array_equal(moved[number], expected)
+
+
+def test_the_eight_symmetries_are_all_as_likely():
+    image = np.arange(9, dtype=np.uint8).reshape(1, 3, 3, 1)
+    turns = [np.rot90(image[0], k) for k in range(4)]
+    views = {view.tobytes() for turn in turns for view in (turn, turn[:, ::-1])}
+    assert len(views) == 8
+    n = 8000
+    chances = chances_of(Augmentation(symmetries=True), n=n)
+    moved = move_pixels(torch.from_numpy(np.repeat(image, n, axis=0)), chances).numpy()
+    seen = [picture.tobytes() for picture in moved]
+    assert set(seen) == views
+    assert all(abs(seen.count(view) - n / 8) < 5 * math.sqrt(n / 8) for view in views)
+
+
+def test_oblong_images_have_no_eight_symmetries():
+    images = torch.zeros(12, 4, 6, 1, dtype=torch.uint8)
+    with pytest.raises(ParameterError, match=r"Got images of 4 x 6.*flip_vertical"):
+        move_pixels(images, chances_of(Augmentation(symmetries=True)))
+
+
+def cropped_slowly(image, chance):
+    """One image, (channels, height, width): each pixel by bilinear interpolation of its piece."""
+    _, height, width = image.shape
+    side, (down, across) = float(chance["side"]), chance["place"]
+    result = np.empty_like(image)
+    for row in range(height):
+        for column in range(width):
+            # The middle of the pixel, as a share of the piece, then of the image, then in pixels.
+            y = (down * (1 - side) + side * (row + 0.5) / height) * height - 0.5
+            x = (across * (1 - side) + side * (column + 0.5) / width) * width - 0.5
+            y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+            low_y, low_x = int(y), int(x)
+            high_y, high_x = min(low_y + 1, height - 1), min(low_x + 1, width - 1)
+            part_y, part_x = y - low_y, x - low_x
+            result[:, row, column] = (
+                (1 - part_y) * (1 - part_x) * image[:, low_y, low_x]
+                + (1 - part_y) * part_x * image[:, low_y, high_x]
+                + part_y * (1 - part_x) * image[:, high_y, low_x]
+                + part_y * part_x * image[:, high_y, high_x]
+            )
+    return result
+
+
+def coloured_slowly(image, chance):
+    def grey(image):
+        return np.tensordot([0.299, 0.587, 0.114], image, 1) if len(image) == 3 else image[0]
+
+    image = image * chance["brightness"]
+    mean = grey(image).mean()
+    image = mean + (image - mean) * chance["contrast"]
+    if len(image) == 3:
+        image = grey(image) + (image - grey(image)) * chance["saturation"]
+    return np.clip(image, 0, 255)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("how", [Augmentation(crop=0.5), Augmentation(colour=0.6), EVERYTHING])
+def test_crops_and_colours_are_those_of_a_loop(how, channels):
+    images = np.random.default_rng(0).uniform(0, 255, (12, channels, 6, 7))
+    chances = chances_of(how)
+    changed = change_floats(torch.from_numpy(images).float(), chances, how).numpy()
+    for number, image in enumerate(images):
+        chance = one(chances, number)
+        expected = cropped_slowly(image, chance) if how.crop < 1 else image
+        expected = coloured_slowly(expected, chance) if how.colour else expected
+        np.testing.assert_allclose(changed[number], expected, atol=2e-3)
+        assert not np.allclose(changed[number], image, atol=1)
+
+
+def test_strengths_are_kept():
+    chances = chances_of(EVERYTHING, n=5000)
+    assert 0.6 <= chances.side.min() < 0.61
+    assert 0.99 < chances.side.max() <= 1
+    for factor in (chances.brightness, chances.contrast, chances.saturation):
+        assert 0.6 <= factor.min() < 0.61
+        assert 1.39 < factor.max() <= 1.4
+
+
+def test_what_is_not_asked_for_does_not_happen():
+    images = random_images(np.random.default_rng(0), 12, 5, 5, 3)
+    chances = chances_of(Augmentation())
+    bytes_ = torch.from_numpy(images)
+    assert move_pixels(bytes_, chances) is bytes_
+    floats = bytes_.float()
+    assert change_floats(floats, chances, Augmentation()) is floats
+
+
+def loader_of(split, **options):
+    plain = Normalisation((0.0,) * 3, (1 / 255,) * 3)
+    how = options.pop("augmentation", EVERYTHING)
+    return BatchLoader(
+        split, normalisation=plain, augmentation=how, batch_size=8, shuffle=True, **options
+    )
+
+
+@pytest.fixture
+def split():
+    rng = np.random.default_rng(3)
+    return Split(random_images(rng, 21, 6, 6, 3), rng.integers(0, 4, 21))
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_together_see_what_one_sees_alone_to_the_bit(split, world_size):
+    alone = list(loader_of(split).epoch(2))
+    ranks = [
+        list(loader_of(split, rank=rank, world_size=world_size).epoch(2))
+        for rank in range(world_size)
+    ]
+    for whole, *shares in zip(alone, *ranks, strict=True):
+        assert torch.equal(torch.cat([share.images for share in shares]), whole.images)
+
+
+def test_an_epoch_that_is_served_again_is_the_same_to_the_bit(split):
+    first, again = (list(loader_of(split).epoch(5)) for _ in range(2))
+    for ours, theirs in zip(first, again, strict=True):
+        assert torch.equal(ours.images, theirs.images)
+
+
+def test_frames_and_mirror_images_are_those_of_earlier_versions(split):
+    """Runs that were begun before crops and colours were there go on to the same result."""
+    how = Augmentation(padding=2, flip=True)
+    generator = torch.Generator().manual_seed(5)
+    places = torch.randint(0, 5, (2, 21), generator=generator)
+    mirrored = torch.rand(21, generator=generator) < 0.5
+    chances = draw(how, 21, torch.Generator().manual_seed(5))
+    assert torch.equal(chances.top, places[0])
+    assert torch.equal(chances.left, places[1])
+    assert torch.equal(chances.mirrored, mirrored)
+
+
+def test_left_and_right_stay_where_they_are_classes():
+    for name, known in KNOWN.items():
+        if "left" in known.classes:
+            assert not (known.augmentation.flip or known.augmentation.symmetries), name
+    assert KNOWN["dermamnist"].augmentation.symmetries
