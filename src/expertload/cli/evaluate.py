@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.model_names import name_models
+from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import (
     COLUMNS,
@@ -18,7 +18,6 @@ from expertload.cli.predictions_options import (
     Group,
     Label,
     Names,
-    Probabilities,
     Weight,
 )
 from expertload.cli.screen import console
@@ -83,11 +82,40 @@ def evaluate(
         bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
     ] = False,
     label: Label = None,
-    probabilities: Probabilities = None,
+    probabilities: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="The probabilities of the classes: 'p_*', or names with commas between them. "
+            "Repeated, a model each.",
+            rich_help_panel=COLUMNS,
+            show_default="by name",
+        ),
+    ] = None,
     confidence: Confidence = None,
     correct: Correct = None,
     group: Group = None,
     weight: Weight = None,
+    identifier: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="What identifies a case, to compare models on the same ones; 'none' if the "
+            "column 'id' is something else.",
+            rich_help_panel=COLUMNS,
+            show_default="by name",
+        ),
+    ] = None,
+    model_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="What names the model, where a file holds the rows of several.",
+            rich_help_panel=COLUMNS,
+            show_default=False,
+        ),
+    ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -110,30 +138,31 @@ def evaluate(
     """
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
-    called_by = name_models(files, name)
+    check_models(files, probabilities or [], model_column)
     _check_cluster(cluster)
     if out is not None:
         check_output(out, others=files)
     if save_policy is not None:
         check_output(save_policy, others=[*files, *filter(None, [out])])
 
-    from expertload.predictions import ColumnNames, FileOptions, read_predictions
+    from expertload.predictions import ColumnNames, FileOptions, Identity
 
     options = FileOptions(
         query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
     )
     names = ColumnNames(
         label=label,
-        probabilities=probabilities,
         confidence=confidence,
         correct=correct,
         group=group,
         weight=weight,
     )
-    models: Models = {}
-    for file, called in zip(files, called_by, strict=True):
-        table = read_predictions(file, names=names, options=options)
-        models[called] = (
+    identity = Identity(identifier=identifier, model=model_column)
+    tables = read_models(files, name, names, probabilities or [], identity, options)
+    if save_policy is not None and len(tables) > 1:
+        raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
+    models: Models = {
+        called: (
             table,
             table.evaluate(
                 target_accuracy=target_accuracy or [0.95],
@@ -142,6 +171,8 @@ def evaluate(
                 certify_groups=certify_groups,
             ),
         )
+        for called, table in tables.items()
+    }
     comparisons = _compare(models)
     if as_json:
         typer.echo(json.dumps(_to_dict(models, comparisons), indent=2, allow_nan=False))
@@ -166,7 +197,7 @@ def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
     screen = console()
     for called, (table, found) in models.items():
         print_evaluation(screen, called, table, found)
-    print_comparisons(screen, comparisons)
+    print_comparisons(screen, comparisons, _matched_by(models))
 
 
 def _compare(models: Models) -> dict[str, Comparison]:
@@ -175,6 +206,12 @@ def _compare(models: Models) -> dict[str, Comparison]:
 
     found = compare_evaluations({called: each for called, (_, each) in models.items()})
     return {f"{other} minus {first}": each for (other, first), each in found.items()}
+
+
+def _matched_by(models: Models) -> str | None:
+    """Return the column by which all cases were matched, None where none was."""
+    columns = {found.identified_by for _, found in models.values()}
+    return columns.pop() if len(columns) == 1 else None
 
 
 def _write_report(models: Models, out: Path, title: str) -> None:
@@ -228,5 +265,6 @@ def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, An
             }
             for called, (table, found) in models.items()
         ],
+        "cases_matched_by": _matched_by(models) if comparisons else None,
         "comparisons": [{"models": m, **asdict(c)} for m, c in comparisons.items()],
     }

@@ -55,8 +55,10 @@ def print_evaluation(
     screen.print()
 
 
-def print_comparisons(screen: Console, comparisons: Mapping[str, Comparison]) -> None:
-    """Print the paired tests.
+def print_comparisons(
+    screen: Console, comparisons: Mapping[str, Comparison], matched_by: str | None = None
+) -> None:
+    """Print the paired tests, and how their cases are known to be the same.
 
     Examples
     --------
@@ -66,8 +68,14 @@ def print_comparisons(screen: Console, comparisons: Mapping[str, Comparison]) ->
     """
     for models, comparison in comparisons.items():
         screen.print(Text(one_line(f"AUCOC, {models}: {comparison}")), soft_wrap=True)
-    if comparisons:
-        screen.print(Text("Tested in pairs, on the same cases.", style="dim"))
+    if not comparisons:
+        return
+    how = (
+        "assumed to be the same cases, in the same order; --id COLUMN matches them"
+        if matched_by is None
+        else f"on the same cases, matched by {one_line(matched_by)}"
+    )
+    screen.print(Text(f"Tested in pairs, {how}.", style="dim"))
 
 
 def _numbers(found: Evaluation) -> Table:

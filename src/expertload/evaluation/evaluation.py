@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from expertload._cases import Cases, check_same_cases
 from expertload._html import small_table
-from expertload._typing import IntArray
+from expertload._typing import AnyArray, IntArray
 from expertload.curve import COCCurve
 from expertload.evaluation._classes import ClassAnswers, ClassEvaluation, evaluate_classes
 from expertload.evaluation._groups import GroupEvaluation, Members
@@ -70,6 +72,9 @@ class Evaluation:
         Whether cases count unequally; counts are then sums of weights.
     confidence_level : float
         That of every interval here.
+    identified_by : str or None
+        The column that says which case is which; None where there is none, and models are compared
+        as if their cases stood in the same order.
     """
 
     n_cases: int
@@ -95,6 +100,8 @@ class Evaluation:
     target: IntArray | None = field(repr=False)
     members: Members | None = field(default=None, repr=False)
     answers: ClassAnswers | None = field(default=None, repr=False)
+    identifiers: AnyArray | None = field(default=None, repr=False)
+    identified_by: str | None = None
 
     @cached_property
     def classes(self) -> tuple[ClassEvaluation, ...]:
@@ -145,7 +152,7 @@ class Evaluation:
         False
         """
         try:
-            check_same_cases(self.cases, other.cases, self.target, other.target, "compare")
+            _check_same_cases(self, other)
         except ShapeError:
             return False
         return True
@@ -236,7 +243,7 @@ def compare_evaluations(
     """
     first, *others = models.values()
     for other in others:
-        check_same_cases(first.cases, other.cases, first.target, other.target, "compare")
+        _check_same_cases(first, other)
     return compare_cases(
         {name: found.cases for name, found in models.items()},
         pairs,
@@ -244,6 +251,17 @@ def compare_evaluations(
         "compare",
         tallies={name: found.table for name, found in models.items()},
     )
+
+
+def _check_same_cases(a: Evaluation, b: Evaluation) -> None:
+    check_same_cases(a.cases, b.cases, a.target, b.target, "compare")
+    if a.identifiers is None or b.identifiers is None:
+        return
+    if not np.array_equal(a.identifiers, b.identifiers):
+        raise ShapeError(
+            "The models compared must have seen the same cases in the same order. Got identifiers "
+            "that differ. Hint: expertload.predictions.match_cases puts cases in one order."
+        )
 
 
 def _ends(interval: Interval, form: str, level: str) -> str:

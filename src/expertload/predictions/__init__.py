@@ -1,10 +1,11 @@
 """Files of predictions: read with their columns found by convention, decided row by row."""
 
 from expertload._opening import FileOptions
+from expertload.predictions._identity import Identity
 from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
 from expertload.predictions.columns import ColumnNames, Columns
 from expertload.predictions.deciding import DecisionCounts, decide_file
-from expertload.predictions.reading import PredictionsTable, read_predictions
+from expertload.predictions.reading import PredictionsTable, match_cases, read_predictions
 
 __all__ = [
     "AuditColumns",
@@ -13,8 +14,10 @@ __all__ = [
     "Columns",
     "DecisionCounts",
     "FileOptions",
+    "Identity",
     "PredictionsTable",
     "decide_file",
+    "match_cases",
     "read_audits",
     "read_predictions",
 ]

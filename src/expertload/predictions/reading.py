@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,15 @@ from expertload._validation import class_key, match_labels, match_lone_column
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
 from expertload.predictions._checks import check_probabilities_of
+from expertload.predictions._identity import (
+    Identity,
+    align,
+    check_distinct,
+    check_one_model,
+    find_identity,
+    known_identifiers,
+    split_rows,
+)
 from expertload.predictions._values import (
     both_classes,
     grades_from,
@@ -23,7 +33,20 @@ from expertload.predictions._values import (
 )
 from expertload.predictions.columns import ColumnNames, Columns, find_columns
 
-__all__ = ["PredictionsTable", "read_predictions"]
+__all__ = ["PredictionsTable", "match_cases", "read_predictions"]
+
+# What a table has one value a case of.
+ROW_WISE = (
+    "y_true",
+    "y_proba",
+    "target",
+    "correct",
+    "confidence",
+    "groups",
+    "weight",
+    "identifiers",
+    "models",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +71,10 @@ class PredictionsTable:
         Correctness, and what to rank by.
     groups, weight : ndarray or None
         The group and the weight of each case.
+    identity : Identity
+        The columns that say which case a row is, and of which model.
+    identifiers, models : ndarray or None
+        What stands in them.
     """
 
     where: str
@@ -62,6 +89,33 @@ class PredictionsTable:
     confidence: FloatArray | None = None
     groups: AnyArray | None = None
     weight: FloatArray | None = None
+    identity: Identity = field(default_factory=Identity)
+    identifiers: AnyArray | None = None
+    models: AnyArray | None = None
+
+    def take(self, rows: IntArray) -> PredictionsTable:
+        """Return some rows, in the order given."""
+        arrays = {name: getattr(self, name) for name in ROW_WISE}
+        taken = {name: each[rows] for name, each in arrays.items() if each is not None}
+        return replace(self, n_cases=len(rows), **taken)
+
+    def by_model(self) -> dict[str, PredictionsTable]:
+        """Return the rows of each model, where a column names several."""
+        column = self.identity.model
+        if self.models is None or column is None:
+            return {self.where: self}
+        parts = {
+            name: replace(self.take(rows), identity=replace(self.identity, model=None))
+            for name, rows in split_rows(self.models, column, self.where).items()
+        }
+        for name, part in parts.items():
+            part.check_distinct(f"{self.where} ({name})")
+        return parts
+
+    def check_distinct(self, where: str) -> None:
+        """Refuse cases that stand there more than once."""
+        if self.identifiers is not None and self.identity.identifier is not None:
+            check_distinct(self.identifiers, self.identity.identifier, where)
 
     def evaluate(self, **options: Any) -> Evaluation:
         """Evaluate the predictions.
@@ -95,6 +149,8 @@ class PredictionsTable:
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
             group_certification=groups and groups.with_origin(origin),
+            identifiers=self.identifiers,
+            identified_by=self.identity.identifier,
         )
 
 
@@ -103,6 +159,7 @@ def read_predictions(
     *,
     names: ColumnNames | None = None,
     options: FileOptions | None = None,
+    identity: Identity | None = None,
 ) -> PredictionsTable:
     r"""Read a file of predictions: CSV, Parquet, JSON Lines, npz, or a query to a database.
 
@@ -117,6 +174,9 @@ def read_predictions(
         there are confidence and correct. There may be group and sample_weight.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
+    identity : Identity, optional
+        The column that identifies a case, and the one that names its model. A file in which a
+        case stands more than once is refused, unless the second column tells its rows apart.
 
     Returns
     -------
@@ -139,13 +199,83 @@ def read_predictions(
     """
     source = open_source(path, options)
     columns = find_columns(source.columns, names or ColumnNames(), source.where)
-    found = source.read(columns.all, columns.numbers)
+    wanted = identity or Identity()
+    rows = find_identity(source.columns, wanted, columns.all, source.where)
+    found = source.read(tuple(dict.fromkeys((*columns.all, *rows.columns))), columns.numbers)
     n_cases = len(found[columns.all[0]])
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
     return PredictionsTable(
-        where=source.where, columns=columns, n_cases=n_cases, **_arrays(source, columns, found)
+        where=source.where,
+        columns=columns,
+        n_cases=n_cases,
+        **_arrays(source, columns, found),
+        **_identified(source.where, wanted, rows, found),
     )
+
+
+def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
+    """Return which case each row is; refused if some are there twice and no column says why."""
+    models = None if rows.model is None else found[rows.model]
+    if wanted.model is None and rows.model is not None and models is not None:
+        check_one_model(models, rows.model, where)
+        models, rows = None, replace(rows, model=None)
+    if rows.identifier is None:
+        return {"identity": rows, "models": models}
+    is_named = wanted.identifier is not None
+    values = known_identifiers(found[rows.identifier], rows.identifier, where, is_named=is_named)
+    if values is None:
+        return {"identity": replace(rows, identifier=None), "models": models}
+    if models is None:
+        check_distinct(values, rows.identifier, where)
+    return {"identity": rows, "identifiers": values, "models": models}
+
+
+def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, PredictionsTable]:
+    r"""Return predictions of several models for the same cases, in the order of the first.
+
+    Parameters
+    ----------
+    tables : mapping from str to PredictionsTable
+        The predictions by the name of the model. Cases are matched where all have the same column
+        of identifiers. Where not, they are returned as they are, and nothing identifies them.
+
+    Returns
+    -------
+    dict from str to PredictionsTable
+        The same predictions.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.predictions import match_cases, read_predictions
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     a, b = Path(folder) / "a.csv", Path(folder) / "b.csv"
+    ...     _ = a.write_text("id,correct,confidence\nx,1,0.9\ny,0,0.6\n")
+    ...     _ = b.write_text("id,correct,confidence\ny,1,0.8\nx,1,0.7\n")
+    ...     tables = match_cases({"a": read_predictions(a), "b": read_predictions(b)})
+    >>> tables["b"].confidence
+    array([0.7, 0.8])
+    """
+    columns = {(table.identity.identifier or "").lower() for table in tables.values()}
+    first, *others = tables.items()
+    if len(columns) > 1 or not others:
+        return {name: table if not others else _anonymous(table) for name, table in tables.items()}
+    return {first[0]: first[1], **{name: _matched(first[1], other) for name, other in others}}
+
+
+def _anonymous(table: PredictionsTable) -> PredictionsTable:
+    return replace(table, identity=Identity(model=table.identity.model), identifiers=None)
+
+
+def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTable:
+    column = other.identity.identifier
+    if first.identifiers is None or other.identifiers is None or column is None:
+        return other
+    rows = align(first.identifiers, other.identifiers, column, (first.where, other.where))
+    found = other if rows is None else other.take(rows)
+    return replace(found, identifiers=first.identifiers)
 
 
 def _arrays(source: Source, columns: Columns, found: Table) -> dict[str, Any]:

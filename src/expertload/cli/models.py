@@ -1,0 +1,100 @@
+"""Which models a command is about: a file each, or several in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from expertload.cli.model_names import name_models
+
+if TYPE_CHECKING:
+    from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
+
+__all__ = ["check_models", "read_models"]
+
+
+def check_models(
+    files: Sequence[Path], probabilities: Sequence[str], model_column: str | None
+) -> None:
+    """Refuse what leaves open which model is which.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.models import check_models
+    >>> check_models([Path("a.csv"), Path("b.csv")], [], None)
+    """
+    several_in_one = len(probabilities) > 1, model_column not in (None, "none")
+    if any(several_in_one) and len(files) > 1:
+        raise typer.BadParameter(
+            "--probabilities, if repeated, and --model-column find several models in one FILE. "
+            f"Got {len(files)} files."
+        )
+    if all(several_in_one):
+        raise typer.BadParameter("Models are told apart by --probabilities or --model-column.")
+
+
+def read_models(
+    files: list[Path],
+    called: list[str] | None,
+    names: ColumnNames,
+    probabilities: Sequence[str],
+    identity: Identity,
+    options: FileOptions,
+) -> dict[str, PredictionsTable]:
+    r"""Return the predictions of each model by its name, for the same cases in the same order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.cli.models import read_models
+    >>> from expertload.predictions import ColumnNames, FileOptions, Identity
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "all.csv"
+    ...     _ = file.write_text("label,a_1,b_1\n0,0.2,0.3\n1,0.9,0.6\n")
+    ...     found = read_models(
+    ...         [file], None, ColumnNames(), ["a_1", "b_1"], Identity(), FileOptions()
+    ...     )
+    >>> {name: table.columns.probabilities for name, table in found.items()}
+    {'a_1': ('a_1',), 'b_1': ('b_1',)}
+    """
+    from expertload.predictions import match_cases, read_predictions
+
+    def read(file: Path, pattern: str | None) -> PredictionsTable:
+        own = replace(names, probabilities=pattern)
+        return read_predictions(file, names=own, options=options, identity=identity)
+
+    if len(probabilities) > 1:
+        tables = [_by_row(read(files[0], pattern)) for pattern in probabilities]
+        return match_cases(dict(zip(_named(called, probabilities), tables, strict=True)))
+    pattern = next(iter(probabilities), None)
+    if identity.model not in (None, "none"):
+        parts = read(files[0], pattern).by_model()
+        return match_cases(dict(zip(_named(called, list(parts)), parts.values(), strict=True)))
+    return match_cases(
+        {
+            name: read(file, pattern)
+            for file, name in zip(files, name_models(files, called), strict=True)
+        }
+    )
+
+
+def _named(called: list[str] | None, found: Sequence[str]) -> Sequence[str]:
+    if called and len(called) != len(found):
+        raise typer.BadParameter(f"--name must be given for each of the {len(found)} models.")
+    return called or found
+
+
+def _by_row(table: PredictionsTable) -> PredictionsTable:
+    """Rows of one file are the same cases for certain, whether or not a column identifies them."""
+    import numpy as np
+
+    if table.identifiers is not None:
+        return table
+    identity = replace(table.identity, identifier="row")
+    return replace(table, identity=identity, identifiers=np.arange(table.n_cases))
