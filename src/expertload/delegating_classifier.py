@@ -30,10 +30,10 @@ from expertload.operating_point import (
     CertifiedGroups,
     CertifiedPoint,
     Decisions,
+    Method,
     certify_from_correctness,
     certify_groups_from_correctness,
 )
-from expertload.operating_point.certified import Method
 
 with needs_extra("sklearn", "DelegatingClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -68,7 +68,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         The accuracy to certify among the cases it answers.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
-    method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
+    method : str, default="spending"
         As in `expertload.operating_point.certify`.
     confidence : callable, optional
         What to rank cases by: a function of the fitted estimator and the features that returns
@@ -123,7 +123,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         *,
         target_accuracy: float = 0.95,
         confidence_level: float = 0.95,
-        method: Method = "fixed_sequence",
+        method: Method = "spending",
         confidence: Callable[[Any, Any], ArrayLike] | None = None,
         delegate_label: Any = "auto",
         calibration_size: float | int | str | None = "auto",

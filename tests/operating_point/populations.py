@@ -1,12 +1,17 @@
-"""Populations whose accuracy above any threshold is known, for simulations of the promise."""
+"""Populations whose accuracy above any threshold is known, and simulations of promises on them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from expertload.operating_point.certification.ladder import Steps
+from expertload.operating_point.certification.methods import Tests
+from expertload.operating_point.certification.promise import Promise
 
 FINE = 200_001
 
@@ -36,14 +41,15 @@ class Population:
         return self._shown(hidden), 1 - np.arange(FINE) / FINE, right
 
     def accuracy_above(self, threshold):
+        """The accuracy among cases of at least this confidence, 1 where there are none."""
         shown, accepted, right = self._table
         row = np.searchsorted(shown, threshold)
-        return right[row] / accepted[row] if row < FINE else 1.0
+        return np.append(right / accepted, 1.0)[row]
 
     def wrong_share(self, threshold):
         shown, accepted, right = self._table
         row = np.searchsorted(shown, threshold)
-        return accepted[row] - right[row] if row < FINE else 0.0
+        return np.append(accepted - right, 0.0)[row]
 
 
 def rising(low, high):
@@ -66,3 +72,60 @@ def ripple(centre, depth, waves):
         return np.clip(centre + depth * (np.sin(scale) + waves * np.cos(scale)), 0, 1)
 
     return accuracy_at
+
+
+POPULATIONS = {
+    "rising": lambda target: Population(rising(target - 0.3, 1.0)),
+    "steep": lambda target: Population(lambda r: (r > 0.4) * 0.99),
+    "never quite": lambda target: Population(lambda r: np.full_like(r, target - 1e-6)),
+    "ties": lambda target: Population(rising(target - 0.3, 1.0), levels=12),
+    "tied top": lambda target: Population(rising(target - 0.2, 1.0), top=0.3),
+    "tied wave": lambda target: Population(wave(target - 1e-3, 0.1, 6), levels=30),
+    "wave": lambda target: Population(wave(target - 1e-3, 0.1, 8)),
+    "ripple": lambda target: Population(ripple(target - 1e-3, 0.02, 4)),
+    "good, then just not": lambda target: Population(
+        lambda r: np.where(r > 0.8, target + 0.02, target - 0.0051)
+    ),
+    "over-confident top": lambda target: Population(
+        lambda r: np.where(r > 0.9, target - 0.02, target + 0.001)
+    ),
+}
+
+
+# ------------------------------------------------------------------ simulation
+
+
+def drawn_steps(population, n, rounds, seed=0):
+    """Calibration sets, each as (thresholds, accepted, errors) of its distinct confidences.
+
+    Sorting and summing is done for all of them at once; nothing is validated or described, which
+    is what takes most of the time of a call of `certify`.
+    """
+    rng = np.random.default_rng(seed)
+    hidden = np.sort(rng.random((rounds, n)), axis=1)[:, ::-1]
+    errors = np.cumsum(rng.random((rounds, n)) >= population.accuracy_at(hidden), axis=1)
+    shown = population._shown(hidden)
+    last = np.diff(shown, axis=1, append=-1.0) != 0
+    count = np.arange(1.0, n + 1)
+    for ends, thresholds, wrong in zip(last, shown, errors, strict=True):
+        yield Steps(thresholds[ends], count[ends], wrong[ends].astype(float))
+
+
+def simulate(population, n, target, delta, *, rounds, seed=0, **options):
+    """Certify many calibration sets; how often any certified threshold misses, and mean load.
+
+    The promise is about all thresholds that passed at once, not only about the loosest.
+    """
+    promise = Promise(target, delta, **options)
+    broken, loads = 0, []
+    for steps in drawn_steps(population, n, rounds, seed):
+        ladder = Tests(steps, n, promise).run()
+        passed = ladder.threshold[ladder.passed]
+        broken += bool((population.accuracy_above(passed) < target).any())
+        loads.append(1 - ladder.steps.n_accepted[ladder.loosest] / n if len(passed) else 1.0)
+    return broken / rounds, np.array(loads)
+
+
+def limit(delta, rounds):
+    """Delta and three standard errors of a simulation."""
+    return delta + 3 * math.sqrt(delta * (1 - delta) / rounds)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import expertload
 from expertload import operating_point as op
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, ParameterError
 
 
 def described():
@@ -125,7 +125,8 @@ def changed(make, path, **changes):
         where = document
         *parents, last = key.split("__")
         for parent in parents:
-            where = where[parent]
+            where = where[int(parent) if isinstance(where, list) else parent]
+        last = int(last) if isinstance(where, list) else last
         if value is KeyError:
             del where[last]
         else:
@@ -137,8 +138,8 @@ def changed(make, path, **changes):
     ("make", "changes", "match"),
     [
         (certified, {"kind": "calibrator"}, "its 'kind'"),
-        (certified, {"schema_version": 0}, "from 1 to 2"),
-        (certified, {"schema_version": 3}, "upgrade expertload"),
+        (certified, {"schema_version": 0}, "from 1 to 3"),
+        (certified, {"schema_version": 4}, "upgrade expertload"),
         (certified, {"schema_version": "1"}, "schema_version"),
         (certified, {"schema_version": True}, "schema_version"),
         (certified, {"origin": None}, "origin must be an object"),
@@ -154,9 +155,22 @@ def changed(make, path, **changes):
         (described, {"origin__probability_columns": [None, None]}, "a column a class"),
         (described, {"origin__probability_columns": ["p", 3]}, "a column a class"),
         (described, {"schema_version": 1}, "fields it should"),
+        (certified, {"origin__confidence_quantiles": [2, 1]}, "ascending"),
+        (certified, {"origin__confidence_quantiles": [1]}, "two or more"),
+        (certified, {"origin__confidence_quantiles": [None, 1]}, "must be a number"),
+        (certified, {"content__clusters": "some"}, "'clusters' is not known"),
+        (certified, {"content__passed": []}, "passed must be an object"),
+        (certified, {"content__passed__stretches": 3}, "fields it should"),
+        (certified, {"content__passed__is_continuous": 1}, "fields it should"),
+        (certified, {"content__passed__stretches__0__threshold": [3]}, "as many thresholds"),
+        (certified, {"content__passed__stretches__0": {}}, "as many thresholds"),
+        (certified, {"content__passed__stretches__0__n_errors__0": -1}, "out of range"),
+        (certified, {"content__passed__stretches__0__n_errors__0": 99}, "not in order"),
+        (certified, {"content__passed__stretches__0__threshold__0": 0}, "not in order"),
+        (certified, {"content__threshold": -5}, "looser than all"),
         (certified, {"content": []}, "content must be an object"),
         (certified, {"content__type": "guess"}, "'type' 'guess'"),
-        (certified, {"content__threshold": KeyError}, "fields are not those"),
+        (certified, {"content__threshold": KeyError}, "fields it should"),
         (certified, {"content__threshold": None}, "must be a number"),
         (certified, {"content__threshold": "infinity"}, "either a threshold or a reason"),
         (certified, {"content__reason": "bad luck"}, "'reason' is not known"),
@@ -206,3 +220,59 @@ def test_uncertified_points_keep_their_words(tmp_path):
     low = op.certify_from_correctness(np.arange(100) % 2, np.ones(100), target_accuracy=0.9)
     low.save(tmp_path / "p.json")
     assert "the accuracy is too low." in op.load_operating_point(tmp_path / "p.json").guarantee
+
+
+# ------------------------------------------------------------------ what passed, and older files
+
+
+def test_what_passed_is_saved_and_still_moves(tmp_path):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(3000)
+    correct = rng.random(3000) < 0.8 + 0.2 * confidence
+    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    assert len(point.passed) > 1000
+    point.save(tmp_path / "p.json")
+    again = op.load_operating_point(tmp_path / "p.json")
+    assert len(again.passed) <= 101
+    assert again.passed.ranges == point.passed.ranges
+    for load in (0.3, 0.5, 0.8):
+        before, after = point.at(expert_load=load), again.at(expert_load=load)
+        assert after.threshold in point.passed
+        assert after.expert_load == pytest.approx(before.expert_load, abs=0.02)
+        same = op.at_threshold_from_correctness(correct, confidence, threshold=after.threshold)
+        assert (after.n_accepted, after.n_errors) == (same.n_accepted, same.n_errors)
+    assert again.origin.confidence_quantiles == point.origin.confidence_quantiles
+    assert again.expert_load == point.expert_load
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=40))
+def test_quantiles_of_the_confidences(values):
+    point = op.at_threshold_from_correctness([1] * len(values), values, threshold=0.5)
+    expected = np.quantile(values, np.linspace(0, 1, 101), method="inverted_cdf")
+    assert point.origin.confidence_quantiles == tuple(expected)
+
+
+@pytest.mark.parametrize("make", POINTS)
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_older_schemas_are_read(make, version, tmp_path):
+    path = tmp_path / "p.json"
+    point = make()
+    point.save(path)
+    document = json.loads(path.read_text())
+    document["schema_version"] = version
+    del document["origin"]["confidence_quantiles"]
+    if version == 1:
+        del document["origin"]["probability_columns"], document["origin"]["confidence_column"]
+    content = document["content"]
+    for part in [content] + [entry["point"] for entry in content.get("groups", [])]:
+        if part["type"] == "certified":
+            del part["clusters"], part["passed"]
+            part["method"] = "fixed_sequence"
+    path.write_text(json.dumps(sign(document)))
+    again = op.load_operating_point(path)
+    assert again.origin.confidence_quantiles is None
+    assert again.expert_load == point.expert_load
+    if isinstance(again, op.CertifiedPoint) and again.is_certified:
+        assert again.at(threshold=again.threshold) == again
+        with pytest.raises(ParameterError, match="not certified"):
+            again.at(threshold=again.threshold + 1e-3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
 
 def binomial_tail(n_errors: int, n_cases: int, rate: Fraction) -> float:
     """P(Binomial(n_cases, rate) <= n_errors), exactly, then rounded once."""
@@ -60,3 +62,117 @@ def sgr(correct, confidence, *, target, error_level):
         else:
             loose = rank
     return found
+
+
+# ------------------------------------------------------------------ the level spent along one walk
+
+
+def more_cases(law, n_more, rate):
+    """`law[e]` is the probability of e errors; the law after more cases, one at a time."""
+    for _ in range(n_more):
+        law = np.append(law, 0.0) * (1 - rate) + np.append(0.0, law) * rate
+    return law
+
+
+def affordable_errors(law, budget):
+    """The most errors whose probability, and that of fewer, is within the budget; -1 if none."""
+    most, total = -1, 0.0
+    for errors, probability in enumerate(law):
+        total += probability
+        if total > budget:
+            break
+        most = errors
+    # Errors that no path has are no errors to allow.
+    return most if law[: most + 1].sum() > 0 else -1
+
+
+def spending_plan(n, target, level):
+    """[(cases, most errors, spent)] of the looks, and the law of uncrossed paths before each."""
+    rate = 1 - target
+    least = math.ceil(math.log(level) / math.log(target) - 1e-12)
+    first = max(least, min(int(2.1 * least), n // 2))
+    last = max(first, n // 2)
+    n_looks = math.floor(math.log2(last / first) + 0.5) + 1
+    ratio = (last / first) ** (1 / max(n_looks - 1, 1))
+    looks, laws, law, at, spent = [], [], np.ones(1), 0, 0.0
+    for j in range(n_looks):
+        budget = level * (j + 1) / n_looks - spent
+        wanted = last if j and j == n_looks - 1 else int(first * ratio**j + 1e-9)
+        wanted = max(wanted, at + 1)
+        errors = affordable_errors(more_cases(law, wanted - at, rate), budget)
+        while errors < 0 and wanted < n:
+            wanted = min(n, int(1.05 * wanted) + 1)
+            errors = affordable_errors(more_cases(law, wanted - at, rate), budget)
+        if errors < 0:
+            continue
+        count = at + 1  # the fewest cases that allow as many errors
+        after = more_cases(law, 1, rate)
+        while after[: errors + 1].sum() > budget:
+            count, after = count + 1, more_cases(after, 1, rate)
+        laws.append((law, at))
+        law, at = after, count
+        spent += law[: errors + 1].sum()
+        law[: errors + 1] = 0.0
+        looks.append((count, errors, spent))
+    return looks, laws
+
+
+def spending_level(looks, laws, begun, last, k, n, target, level):
+    """The level at k cases of a run that began at look `begun`, past look `last`."""
+    rate, final = 1 - target, last == len(looks) - 1
+    budget = level if final else looks[last][2]
+    if begun == 0:
+        return budget
+    start, end = looks[last][0], n + 1 if final else looks[last + 1][0]
+    ends = {start + 1, end} if end - start <= 4 else set()
+    if not ends:
+        ends = {int(start * (end / start) ** (i / 4) + 1e-9) for i in range(1, 4)} | {end}
+    at_end = min(e for e in ends if e > k or e == end) - 1  # the last count of the interval
+    law, at = laws[begun]
+    crossed = 1 - law.sum()
+    law = more_cases(law, at_end - at, rate)
+    total = marginal = 0.0
+    plain = more_cases(np.ones(1), at_end, rate)
+    for errors, probability in enumerate(law):
+        if crossed + total + probability > budget:
+            return marginal + (budget - crossed - total) / probability * plain[errors]
+        total, marginal = total + probability, marginal + plain[errors]
+    raise AssertionError("a law has no end")
+
+
+def look_place(counts, cases, errors, target):
+    """The row of a look: the loosest of at most so many cases, the next if too few pass there."""
+    row = max((row for row, k in enumerate(counts) if k <= cases), default=-1)
+    none_wrong = target ** counts[row] if row >= 0 else 1.0
+    nominal = binomial_tail(errors, cases, 1 - Fraction(target))
+    return row + 1 if none_wrong > nominal * (1 + 1e-12) else row
+
+
+def spending(correct, confidence, thresholds, *, target, level):
+    """(threshold, accepted, errors, passed) of each test, strict to loose."""
+    n = len(correct)
+    looks, laws = spending_plan(n, target, level)
+    counts = [accepted_and_wrong(correct, confidence, t) for t in thresholds]
+    place = [look_place([k for k, _ in counts], s, b, target) for s, b, _ in looks]
+    tests, begun = [], None
+    for row, (threshold, (k, e)) in enumerate(zip(thresholds, counts, strict=True)):
+        p = binomial_tail(e, k, 1 - Fraction(target)) if k else 1.0
+
+        def runs_on(look, k=k, p=p):
+            reached = max(j for j in range(len(looks)) if looks[j][0] <= k)
+            return p <= spending_level(looks, laws, look, reached, k, n, target, level)
+
+        def begins_here(look, k=k, e=e, p=p):
+            cases, errors, _ = looks[look]
+            if k > cases:
+                return runs_on(look)
+            nominal = binomial_tail(errors, cases, 1 - Fraction(target))
+            return e <= errors and p <= nominal * (1 + 1e-12)
+
+        here = [j for j in range(len(looks)) if place[j] == row]
+        was_alive = begun is not None
+        if not (was_alive and runs_on(begun)):
+            begun = next((j for j in here if begins_here(j)), None)
+        if here or was_alive:
+            tests.append((threshold, k, e, begun is not None))
+    return tests

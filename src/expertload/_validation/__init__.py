@@ -79,11 +79,9 @@ from expertload._validation.named_columns import (
 )
 from expertload._validation.operating import (
     check_calibrated,
-    check_certification,
     check_confidence_matches,
     check_delegate_label,
     check_groups_match,
-    check_ladder_source,
     check_one_criterion,
 )
 from expertload._validation.options import (
@@ -143,7 +141,6 @@ __all__ = [
     "check_all_or_none_indexed",
     "check_axes",
     "check_calibrated",
-    "check_certification",
     "check_class_logits",
     "check_classifier",
     "check_column",
@@ -168,7 +165,6 @@ __all__ = [
     "check_indices_usable",
     "check_known_options",
     "check_labels",
-    "check_ladder_source",
     "check_logits",
     "check_logits_layout",
     "check_metric_value",

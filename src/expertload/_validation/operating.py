@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from itertools import chain, count
 from typing import Any
 
-import numpy as np
-
-from expertload._typing import AnyArray, ArrayLike, FloatArray
-from expertload._validation.arrays import as_floats
-from expertload._validation.options import check_fraction, check_option
+from expertload._typing import AnyArray
 from expertload._validation.wording import message
 from expertload.exceptions import (
     NotFittedError,
@@ -38,50 +34,6 @@ def check_one_criterion(
             f"{caller} weighs errors against reviews and needs both prices. Got only "
             f"{'review_cost' if error_cost is None else 'error_cost'}."
         )
-
-
-def check_certification(
-    target_accuracy: Any, confidence_level: Any, method: Any, risk: Any, caller: str
-) -> tuple[float, float]:
-    """Return target and level, if they can be certified by this method."""
-    check_option(method, ("fixed_sequence", "bonferroni", "sgr"), "method", caller)
-    check_option(risk, ("selective", "joint"), "risk", caller)
-    if risk == "joint" and method != "fixed_sequence":
-        hint = "joint risk only grows down the ladder, so no other method can do better"
-        wanted = "must be 'fixed_sequence' for risk='joint'"
-        raise ParameterError(message("method", caller, wanted, repr(method), hint))
-    if target_accuracy == 1:
-        raise ParameterError(
-            message(
-                "target_accuracy",
-                caller,
-                "must be in (0, 1): no number of cases shows that there is never an error",
-                target_accuracy,
-                "0.99 needs 299 cases without an error at a confidence level of 0.95",
-            )
-        )
-    target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
-    return target, check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-
-
-def check_ladder_source(
-    thresholds: ArrayLike | None, ladder_scores: ArrayLike | None, method: str, caller: str
-) -> tuple[FloatArray | None, FloatArray | None]:
-    """Return given thresholds or scores as float64; at most one of them may be given."""
-    if thresholds is not None and ladder_scores is not None:
-        raise ParameterError(f"{caller} takes thresholds or ladder_scores, not both.")
-    if method == "sgr" and (thresholds is not None or ladder_scores is not None):
-        raise ParameterError(
-            f"{caller} with method='sgr' searches the thresholds itself. Got "
-            f"{'thresholds' if thresholds is not None else 'ladder_scores'}. "
-            "Hint: method='fixed_sequence' takes them."
-        )
-    fixed = None if thresholds is None else as_floats(thresholds, "thresholds", caller)
-    scores = None if ladder_scores is None else as_floats(ladder_scores, "ladder_scores", caller)
-    return (
-        None if fixed is None else fixed.astype(np.float64),
-        None if scores is None else scores.astype(np.float64),
-    )
 
 
 def check_confidence_matches(needed: bool, given: bool, caller: str) -> None:

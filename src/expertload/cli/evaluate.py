@@ -21,6 +21,7 @@ from expertload.cli.predictions_options import (
     Weight,
 )
 from expertload.cli.screen import console
+from expertload.operating_point import METHODS
 
 if TYPE_CHECKING:
     from expertload.evaluation import Evaluation
@@ -54,8 +55,8 @@ def evaluate(
         float, typer.Option(help="Of the intervals and of the guarantee.")
     ] = 0.95,
     method: Annotated[
-        str, typer.Option(help="How thresholds are tested: fixed_sequence, bonferroni or sgr.")
-    ] = "fixed_sequence",
+        str, typer.Option(help=f"How thresholds are tested: {', '.join(METHODS)}.")
+    ] = "spending",
     out: Annotated[
         Path | None,
         typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from expertload._cases import Cases
 from expertload.display._style import percent
-from expertload.operating_point import CertifiedPoint, OperatingPoint
-from expertload.operating_point._procedure import certify_tally
-from expertload.operating_point.certification import read_request
-from expertload.operating_point.certified import CONDITIONS, Method
-from expertload.operating_point.choosing import point_for_target
+from expertload.operating_point import CertifiedPoint, Method, OperatingPoint
+from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.promise import read_promise
+from expertload.operating_point.certification.verdict import certify_calibration
+from expertload.operating_point.choose import point_for_target
 from expertload.operating_point.origin import Origin
 from expertload.operating_point.point import digits, quantity
 from expertload.tally import Tally
@@ -42,12 +42,13 @@ def settle_point(
     if cases.weight is not None or not 0 < target < 1:
         why = NO_TARGET if cases.weight is None else NOT_COUNTED
         return _described(point_for_target(table, target, origin), None, target, why, cases)
-    request = read_request(target, level, method, "selective", None, None, "evaluate")
-    certified = replace(certify_tally(table, request, graded=cases.is_graded), origin=origin)
+    promise = read_promise(target, level, method, "selective", None, None, "evaluate")
+    calibration = Calibration.from_cases(cases, table)
+    certified = replace(certify_calibration(calibration, promise), origin=origin)
     if not certified.is_certified:
         point = point_for_target(table, target, origin)
         return _described(point, certified, target, certified.guarantee, cases)
-    return Settled(certified, certified, _promise(certified), CONDITIONS)
+    return Settled(certified, certified, _promise(certified), certified.conditions)
 
 
 def _promise(point: CertifiedPoint) -> str:

@@ -31,10 +31,9 @@ from expertload.evaluation.evaluation import Evaluation
 from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
 from expertload.metrics.proper import brier_of, count_impossible, log_loss_of
-from expertload.operating_point import CertifiedGroups
-from expertload.operating_point.certification import read_request
-from expertload.operating_point.certified import Method
-from expertload.operating_point.groups import certify_by_group
+from expertload.operating_point import CertifiedGroups, Method
+from expertload.operating_point.certification.groups import certify_by_group
+from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.significance._influence import effective_size
 from expertload.significance.band import band_of_tally
@@ -57,7 +56,7 @@ def evaluate_predictions(
     labels: ArrayLike | None = None,
     target_accuracy: float | Sequence[float] = 0.95,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     certify_groups: bool = False,
 ) -> Evaluation:
     """Evaluate a classifier that works beside experts.
@@ -73,8 +72,8 @@ def evaluate_predictions(
         sought for; the loads at all of them are read.
     confidence_level : float, default=0.95
         That of the intervals and of the guarantee.
-    method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
-        How thresholds are tested, as in `expertload.operating_point.certify`.
+    method : str, default="spending"
+        How thresholds are tested, one of `expertload.operating_point.METHODS`.
     certify_groups : bool, default=False
         Whether to certify a threshold for each group as well, all of them at once at the level
         given; see `expertload.operating_point.certify_groups`.
@@ -107,7 +106,7 @@ def evaluate_predictions(
     subject = _Subject(
         cases=cases,
         table=table,
-        origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names),
+        origin=origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names),
         target=predictions.target,
         diagram=_diagram(by_probability, predictions),
         answers=answers_by_class(predictions, top.correct, names),
@@ -123,7 +122,7 @@ def evaluate_from_correctness(
     sample_weight: ArrayLike | None = None,
     target_accuracy: float | Sequence[float] = 0.95,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     certify_groups: bool = False,
 ) -> Evaluation:
     """Evaluate anything that has a correctness and a confidence for each case.
@@ -158,7 +157,7 @@ def evaluate_from_correctness(
     subject = _Subject(
         cases=cases,
         table=table,
-        origin=origin_of(cases, ranked_by="given_confidence"),
+        origin=origin_of(cases, table, ranked_by="given_confidence"),
         target=None,
         diagram=_diagram(table, None) if is_share else (None, None),
     )
@@ -245,7 +244,7 @@ def _certify_groups(cases: Cases, origin: Origin, request: _Request) -> Certifie
         return None
     caller = request.caller
     check_unweighted(cases.weight, caller)
-    wanted = read_request(
+    wanted = read_promise(
         request.targets[0], request.level, request.method, "selective", None, None, caller
     )
     named = check_groups(request.groups, caller)

@@ -4,29 +4,38 @@
 new cases. All return an `OperatingPoint`, which decides cases and is saved as JSON.
 """
 
-from expertload.operating_point.certification import certify, certify_from_correctness
-from expertload.operating_point.certified import CertifiedPoint
-from expertload.operating_point.choosing import (
+from expertload.operating_point.certification import (
+    CONDITIONS,
+    METHODS,
+    CertifiedGroups,
+    CertifiedPoint,
+    CertifiedThresholds,
+    Ladder,
+    Method,
+    certify,
+    certify_from_correctness,
+    certify_groups,
+    certify_groups_from_correctness,
+)
+from expertload.operating_point.choose import (
     at_threshold,
     at_threshold_from_correctness,
     choose,
     choose_from_correctness,
 )
-from expertload.operating_point.groups import (
-    CertifiedGroups,
-    certify_groups,
-    certify_groups_from_correctness,
-)
-from expertload.operating_point.ladder import Ladder
 from expertload.operating_point.origin import Origin
 from expertload.operating_point.point import Decisions, OperatingPoint
 from expertload.operating_point.storage import load_operating_point
 
 __all__ = [
+    "CONDITIONS",
+    "METHODS",
     "CertifiedGroups",
     "CertifiedPoint",
+    "CertifiedThresholds",
     "Decisions",
     "Ladder",
+    "Method",
     "OperatingPoint",
     "Origin",
     "at_threshold",

@@ -15,11 +15,13 @@ import numpy as np
 
 from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
+from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["Label", "Origin"]
 
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence"]
+N_QUANTILES = 101
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,9 @@ class Origin:
         None for one of two classes that has no column, because the other's tells enough.
     confidence_column : str, optional
         The column of a file that the threshold is a threshold of.
+    confidence_quantiles : tuple of float, optional
+        101 quantiles of the confidences of the cases, from the smallest to the largest: what a
+        monitor compares new cases with.
     data_sha256 : str, optional
         Digest of the correctness, confidence and weight of the cases, in their order.
     model_name : str, optional
@@ -52,6 +57,7 @@ class Origin:
     labels: tuple[Label, ...] | None = None
     probability_columns: tuple[str | None, ...] | None = None
     confidence_column: str | None = None
+    confidence_quantiles: tuple[float, ...] | None = None
     data_sha256: str | None = None
     model_name: str | None = None
     created: str = ""
@@ -59,15 +65,22 @@ class Origin:
 
 
 def origin_of(
-    cases: Cases, *, ranked_by: RankedBy, labels: tuple[Label, ...] | None = None
+    cases: Cases,
+    table: Tally,
+    *,
+    ranked_by: RankedBy,
+    labels: tuple[Label, ...] | None = None,
+    model_name: str | None = None,
 ) -> Origin:
-    """Return the origin of a point that is read from these cases now."""
+    """Return the origin of a point that is read from these cases, and their tally, now."""
     from expertload import __version__  # the package is still being imported when this module is
 
     return Origin(
         ranked_by=ranked_by,
         labels=labels,
+        confidence_quantiles=_quantiles(table),
         data_sha256=_digest(cases),
+        model_name=model_name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         library_version=__version__,
     )
@@ -81,6 +94,14 @@ def ranked_by(confidence: ArrayLike | None) -> RankedBy:
 def plain_labels(values: AnyArray) -> tuple[Label, ...]:
     """Labels as Python's own strings and whole numbers, which JSON knows."""
     return tuple(value if isinstance(value, str) else int(value) for value in values.tolist())
+
+
+def _quantiles(table: Tally) -> tuple[float, ...]:
+    """Smallest confidences that at least 0, 1, ..., 100 % of the weight does not exceed."""
+    share = np.cumsum(table.weight) / table.total
+    wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK
+    row = np.minimum(np.searchsorted(share, wanted), len(share) - 1)
+    return tuple(table.confidence[row].astype(np.float64).tolist())
 
 
 def _digest(cases: Cases) -> str:

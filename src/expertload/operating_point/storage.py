@@ -11,26 +11,43 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import MISSING, Field, asdict, fields, replace
+import re
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from expertload._files import write_atomically
 from expertload.exceptions import FileFormatError
-from expertload.operating_point.certified import CertifiedPoint
-from expertload.operating_point.groups import CertifiedGroups
+from expertload.operating_point.certification.certified_point import CertifiedPoint
+from expertload.operating_point.certification.certified_thresholds import (
+    CertifiedThresholds,
+    Stretch,
+)
+from expertload.operating_point.certification.groups import CertifiedGroups
+from expertload.operating_point.certification.promise import METHODS, RISKS
 from expertload.operating_point.origin import Label, Origin
 from expertload.operating_point.point import OperatingPoint
 
 __all__ = ["load_operating_point"]
 
 KIND = "expertload operating point"
-SCHEMA_VERSION = 2
-# What the first schema did not have; its files are read as if they had said nothing about it.
-SINCE_SECOND = {"probability_columns", "confidence_column"}
+SCHEMA_VERSION = 3
+# What older schemas did not have: their files are read as if they had said nothing about it.
+ORIGIN_SINCE = {
+    "probability_columns": 2,
+    "confidence_column": 2,
+    "confidence_quantiles": 3,
+}
+CONTENT_SINCE = {"clusters": 3, "passed": 3}
 TYPES: dict[str, type[OperatingPoint]] = {"described": OperatingPoint, "certified": CertifiedPoint}
-NOT_SAVED = {"origin", "ladder"}
-LISTS = ("labels", "probability_columns")
+NOT_SAVED = {"origin", "ladder", "advice", "passed"}
+# Saved of a certified point beside its fields: computed when read, and thinned.
+ADVICE = ("sufficient_cases", "target_within_reach")
+LISTS = ("labels", "probability_columns", "confidence_quantiles")
+# Numbers in a list stand on one line.
+LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 
 # What each saved field may be; None is allowed where the field has None for a default.
 NUMBERS = {
@@ -43,9 +60,10 @@ NUMBERS = {
     "sufficient_cases": (1.0, math.inf),
     "target_within_reach": (0.0, 1.0),
 }
-WORDS = {
-    "method": {"fixed_sequence", "bonferroni", "sgr"},
-    "risk": {"selective", "joint"},
+WORDS: dict[str, set[str]] = {
+    "method": {*METHODS},
+    "risk": {*RISKS},
+    "clusters": {"one_case_each", "all_cases"},
     "reason": {
         "too_few_cases",
         "too_few_accepted",
@@ -75,15 +93,30 @@ def save(
         "content": _groups(point) if isinstance(point, CertifiedGroups) else _plain(point),
     }
     document["sha256"] = _digest(document)
-    write_atomically(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, allow_nan=False)
+    write_atomically(path, LIST_OF_NUMBERS.sub(_on_one_line, text) + "\n")
 
 
 def _plain(point: OperatingPoint) -> dict[str, Any]:
-    kind = "certified" if isinstance(point, CertifiedPoint) else "described"
     values = {f.name: getattr(point, f.name) for f in fields(point) if f.name not in NOT_SAVED}
     if math.isinf(point.threshold):  # for which JSON has no number
         values["threshold"] = "infinity" if point.threshold > 0 else "-infinity"
-    return {"type": kind, **values}
+    if not isinstance(point, CertifiedPoint):
+        return {"type": "described", **values}
+    advice = {name: getattr(point, name) for name in ADVICE}
+    return {"type": "certified", **values, **advice, "passed": _passed(point.passed)}
+
+
+def _passed(passed: CertifiedThresholds) -> dict[str, Any]:
+    stretches = [
+        {f.name: getattr(stretch, f.name).tolist() for f in fields(Stretch)}
+        for stretch in passed.thinned().stretches
+    ]
+    return {"is_continuous": passed.is_continuous, "stretches": stretches}
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{' '.join(found[1].split())}]"
 
 
 def _groups(points: CertifiedGroups) -> dict[str, Any]:
@@ -136,12 +169,12 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     (True, 'forest')
     """
     document = _read(Path(path))
-    _check_header(document)
-    origin = _origin(document.get("origin"), document["schema_version"])
+    version = _check_header(document)
+    origin = _origin(document.get("origin"), version)
     content = _object(document.get("content"), "content")
     if content.get("type") == "groups":
-        return _load_groups(content, origin)
-    return _load_point(content, origin)
+        return _load_groups(content, origin, version)
+    return _load_point(content, origin, version)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -154,7 +187,7 @@ def _read(path: Path) -> dict[str, Any]:
     return _object(document, "document")
 
 
-def _check_header(document: dict[str, Any]) -> None:
+def _check_header(document: dict[str, Any]) -> int:
     if document.get("kind") != KIND:
         _refuse(f"its 'kind' must be {KIND!r}, not {document.get('kind')!r}")
     version = document.get("schema_version")
@@ -167,16 +200,17 @@ def _check_header(document: dict[str, Any]) -> None:
             "its content does not match its digest: it was changed after it was saved",
             "certify again instead of editing the file",
         )
+    return version
 
 
-def _load_groups(content: dict[str, Any], origin: Origin) -> CertifiedGroups:
+def _load_groups(content: dict[str, Any], origin: Origin, version: int) -> CertifiedGroups:
     entries = content.get("groups")
     if not isinstance(entries, list) or not entries:
         _refuse("its 'groups' must be a list of at least one")
     points: dict[Label, CertifiedPoint] = {}
     for entry in entries:
         part = _object(entry, "group")
-        point = _load_point(_object(part.get("point"), "point"), origin)
+        point = _load_point(_object(part.get("point"), "point"), origin, version)
         if not isinstance(point, CertifiedPoint) or part.get("group") in points:
             _refuse("its groups must be distinct and certified")
         points[_label(part.get("group"))] = point
@@ -188,30 +222,82 @@ def _load_groups(content: dict[str, Any], origin: Origin) -> CertifiedGroups:
     )
 
 
-def _load_point(content: dict[str, Any], origin: Origin) -> OperatingPoint:
+class SavedAdvice(NamedTuple):
+    """What would have sufficed, as a file says it."""
+
+    sufficient_cases: int | None
+    target_within_reach: float | None
+
+
+def _load_point(content: dict[str, Any], origin: Origin, version: int) -> OperatingPoint:
     kind = TYPES.get(str(content.get("type")))
     if kind is None:
         _refuse(f"its 'type' {content.get('type')!r} is not known")
-    saved = [f for f in fields(kind) if f.name not in NOT_SAVED]
-    if set(content) != {"type", *(f.name for f in saved)}:
-        _refuse("its fields are not those of an operating point")
-    values = {f.name: _value(content, f) for f in saved}
+    names = {f.name: f.default is None for f in fields(kind) if f.name not in NOT_SAVED}
+    if kind is CertifiedPoint:
+        names |= {**dict.fromkeys(ADVICE, True), "passed": True}
+    content = _filled(content, {"type", *names}, CONTENT_SINCE, version, "content")
+    values = {name: _value(content, name, optional) for name, optional in names.items()}
     if values["n_accepted"] + values["n_delegated"] <= 0:
         _refuse("it counts no cases")
-    if kind is CertifiedPoint and (values["reason"] is None) == (values["threshold"] == math.inf):
+    if kind is not CertifiedPoint:
+        return kind(**values, origin=origin)
+    if (values["reason"] is None) == (values["threshold"] == math.inf):
         _refuse("it must have either a threshold or a reason why it has none")
-    return kind(**values, origin=origin)
+    advice = SavedAdvice(*(values.pop(name) for name in ADVICE))
+    passed = values.pop("passed") or CertifiedThresholds()
+    if len(passed) and values["threshold"] < passed.ranges[-1][0]:
+        _refuse("its threshold is looser than all that passed")
+    return CertifiedPoint(**values, origin=origin, advice=advice, passed=passed)
 
 
-def _value(content: dict[str, Any], described: Field[Any]) -> Any:
-    name = described.name
-    if content[name] is None and described.default is None:
+def _filled(
+    content: dict[str, Any], names: set[str], since: dict[str, int], version: int, what: str
+) -> dict[str, Any]:
+    """Return content with exactly these names; what an older schema did not know is None."""
+    unknown = {name for name in names if since.get(name, 1) > version}
+    if set(content) != names - unknown:
+        _refuse(f"its {what!r} does not have the fields it should")
+    return {**dict.fromkeys(unknown), **content}
+
+
+def _value(content: dict[str, Any], name: str, is_optional: bool) -> Any:
+    if content[name] is None and is_optional:
         return None
     if name == "threshold":
         return _threshold(content[name])
+    if name == "passed":
+        return _load_passed(_object(content[name], name))
     if name in WORDS:
         return _word(content, name)
     return int(_number(content, name)) if name == "sufficient_cases" else _number(content, name)
+
+
+def _load_passed(content: dict[str, Any]) -> CertifiedThresholds:
+    stretches = content.get("stretches")
+    if not isinstance(stretches, list) or not isinstance(content.get("is_continuous"), bool):
+        _refuse("its 'passed' does not have the fields it should")
+    passed = CertifiedThresholds(
+        tuple(_load_stretch(_object(stretch, "stretch")) for stretch in stretches),
+        content["is_continuous"],
+    )
+    threshold, accepted, errors, _ = passed.steps
+    in_order = (np.diff(threshold) < 0).all() and (np.diff(accepted) >= 0).all()
+    if not in_order or (errors > accepted).any() or (errors < 0).any():
+        _refuse("its 'passed' thresholds are not in order, from strict to loose")
+    return passed
+
+
+def _load_stretch(content: dict[str, Any]) -> Stretch:
+    columns = [_numbers(content, f.name) or [] for f in fields(Stretch)]
+    if not columns[0] or len({len(column) for column in columns}) > 1:
+        _refuse("its 'passed' must have as many thresholds as counts, and at least one")
+    return Stretch(*(np.array(column) for column in columns))
+
+
+def _numbers(content: dict[str, Any], name: str) -> list[float] | None:
+    values = _list(content, name)
+    return None if values is None else [_number({name: each}, name) for each in values]
 
 
 def _threshold(value: Any) -> float:
@@ -225,7 +311,7 @@ def _number(content: dict[str, Any], name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse(f"its {name!r} must be a number, not {value!r}")
     low, high = NUMBERS.get(name, (-math.inf, math.inf))
-    if not low <= value <= high:
+    if not low <= value <= high or math.isinf(value):
         _refuse(f"its {name!r} is out of range: {value!r}")
     return float(value)
 
@@ -238,11 +324,8 @@ def _word(content: dict[str, Any], name: str) -> str:
 
 
 def _origin(value: Any, version: int) -> Origin:
-    content = _object(value, "origin")
-    since = SINCE_SECOND if version == 1 else set()
-    if set(content) != {f.name for f in fields(Origin)} - since:
-        _refuse("its 'origin' does not have the fields it should")
-    content = {**dict.fromkeys(since), **content}
+    names = {f.name for f in fields(Origin)}
+    content = _filled(_object(value, "origin"), names, ORIGIN_SINCE, version, "origin")
     for f in fields(Origin):
         text = content[f.name]
         missing_is_fine = f.default is None and f.default is not MISSING
@@ -251,15 +334,20 @@ def _origin(value: Any, version: int) -> Origin:
         ):
             _refuse(f"its {f.name!r} must be text, not {text!r}")
     _word(content, "ranked_by")
-    labels, columns = (_list(content, name) for name in LISTS)
-    names = None if labels is None else tuple(_label(each) for each in labels)
-    return Origin(
-        **{**content, "labels": names, "probability_columns": _columns(columns, labels or [])}
-    )
+    labels, columns = _list(content, "labels"), _list(content, "probability_columns")
+    quantiles = _numbers(content, "confidence_quantiles")
+    if quantiles is not None and (len(quantiles) < 2 or quantiles != sorted(quantiles)):
+        _refuse("its 'confidence_quantiles' must be two or more, ascending")
+    lists = {
+        "labels": None if labels is None else tuple(_label(each) for each in labels),
+        "probability_columns": _columns(columns, labels or []),
+        "confidence_quantiles": None if quantiles is None else tuple(quantiles),
+    }
+    return Origin(**{**content, **lists})
 
 
 def _list(content: dict[str, Any], name: str) -> list[Any] | None:
-    value = content[name]
+    value = content.get(name)
     if value is not None and not isinstance(value, list):
         _refuse(f"its {name!r} must be a list")
     return value

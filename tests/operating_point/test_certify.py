@@ -11,7 +11,9 @@ from tests.reference import certify as reference
 
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
-from expertload.operating_point.starts import plan_starts
+from expertload.operating_point.certification.methods import METHOD_OF
+from expertload.operating_point.certification.spending import plan
+from expertload.operating_point.certification.starts import plan_starts
 
 
 @st.composite
@@ -41,7 +43,9 @@ def assert_same_tests(ladder, tests):
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]), st.sampled_from([0.8, 0.9, 0.95]))
 def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
     correct, confidence = cases
-    point = op.certify_from_correctness(*cases, target_accuracy=target, confidence_level=level)
+    point = op.certify_from_correctness(
+        *cases, target_accuracy=target, confidence_level=level, method="fixed_sequence"
+    )
     delta = 1 - level
     tests = reference.fixed_sequence(
         correct,
@@ -65,10 +69,38 @@ def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
         assert point.n_errors_spared == (~correct).sum()
 
 
+@given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]), st.sampled_from([0.8, 0.9, 0.95]))
+def test_spending_equals_the_written_out_one(cases, target, level):
+    correct, confidence = cases
+    point = op.certify_from_correctness(*cases, target_accuracy=target, confidence_level=level)
+    planned = plan(len(correct), target, 1 - level)
+    tests = reference.spending(
+        correct,
+        confidence,
+        strict_to_loose(confidence),
+        target=target,
+        level=planned.level_to_spend,
+    )
+    assert point.ladder.threshold.tolist() == [t[0] for t in tests]
+    assert point.ladder.n_accepted.tolist() == [t[1] for t in tests]
+    assert point.ladder.n_errors.tolist() == [t[2] for t in tests]
+    assert point.ladder.passed.tolist() == [t[3] for t in tests]
+    passed = [t for t in tests if t[3]]
+    assert point.threshold == (passed[-1][0] if passed else math.inf)
+    assert point.passed.steps.threshold.tolist() == [t[0] for t in passed]
+
+
+def test_every_method_has_a_name_and_a_sentence():
+    assert list(METHOD_OF) == list(op.METHODS)
+    assert next(iter(op.METHODS)) == "spending"
+
+
 @given(tied_cases(), st.sampled_from([0.8, 0.9]))
 def test_given_thresholds_are_the_ladder(cases, target):
     thresholds = [0.1, 0.9, 0.5, 0.5, 0.75, 2.0]
-    point = op.certify_from_correctness(*cases, target_accuracy=target, thresholds=thresholds)
+    point = op.certify_from_correctness(
+        *cases, target_accuracy=target, thresholds=thresholds, method="fixed_sequence"
+    )
     delta = 1 - point.confidence_level
     tests = reference.fixed_sequence(
         *cases,
@@ -122,7 +154,7 @@ def test_bonferroni_shares_the_level(cases):
 def test_the_order_of_rows_does_not_matter(cases, random):
     order = list(range(len(cases[0])))
     random.shuffle(order)
-    for method in ("fixed_sequence", "bonferroni", "sgr"):
+    for method in op.METHODS:
         options = {"target_accuracy": 0.8, "method": method}
         shuffled = op.certify_from_correctness(cases[0][order], cases[1][order], **options)
         assert shuffled == op.certify_from_correctness(*cases, **options)
@@ -133,7 +165,7 @@ def test_unlabelled_scores_make_the_ladder():
     confidence, other = rng.random(1000), rng.random(400)
     correct = rng.random(1000) < 0.85 + 0.15 * confidence
     point = op.certify_from_correctness(
-        correct, confidence, target_accuracy=0.9, ladder_scores=other
+        correct, confidence, target_accuracy=0.9, ladder_scores=other, method="fixed_sequence"
     )
     assert point.is_certified
     assert set(point.ladder.threshold) <= set(other)
@@ -220,7 +252,7 @@ def test_an_over_confident_top_is_named_and_bonferroni_steps_over_it():
     assert point.reason == "over_confident_top"
     assert "method='bonferroni'" in point.guarantee
     assert not point.ladder.passed.any()
-    assert len(point.ladder.threshold) == 1
+    assert len(point.ladder.threshold) == len(plan(900, 0.95, 0.05).looks)
     other = op.certify_from_correctness(
         correct, confidence, target_accuracy=0.95, method="bonferroni"
     )
@@ -259,7 +291,7 @@ def test_the_guarantee_in_words():
     point = op.certify_from_correctness(np.ones(100), np.full(100, 0.5), target_accuracy=0.95)
     assert point.guarantee.startswith(
         "With 0.95 confidence, the accuracy among cases accepted at confidence >= 0.5 is at least "
-        "0.95. This holds for new cases drawn as the calibration cases were"
+        "0.95. This holds for independent new cases drawn as the calibration cases were"
     )
     joint = op.certify_from_correctness(
         np.ones(100), np.full(100, 0.5), target_accuracy=0.95, risk="joint"
@@ -311,7 +343,9 @@ def test_mapie_certifies_the_same_thresholds(seed):
     confidence = rng.random(400)  # few enough for a single sequence, which is what mapie has
     correct = rng.random(400) < np.where(confidence > 0.3, 0.98, 0.4)
     grid = np.linspace(0, 0.99, 100)
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, thresholds=grid)
+    point = op.certify_from_correctness(
+        correct, confidence, target_accuracy=0.9, thresholds=grid, method="fixed_sequence"
+    )
     tested = point.ladder
     wrong = control.BinaryRisk(
         risk_occurrence=lambda y_true, y_pred: y_pred != y_true,

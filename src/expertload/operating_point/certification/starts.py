@@ -1,4 +1,6 @@
-"""Where a descent begins: at several depths, with the level shared out among them.
+"""The former method: a descent that begins at several depths, the level shared out among them.
+
+Right-or-wrong cases are better served by `spending`; graded ones are tested this way.
 
 A test with too few cases cannot pass, and one that begins at a fixed few of the most confident
 cases gains nothing from more data: an unlucky top ends it for any number of cases. So the descent
@@ -38,7 +40,7 @@ case is left out: a single confidence shared by so many of the most confident ca
 the least testable number lie above it. The descent then begins at that confidence. The argument
 still holds unless the few above it are over-confident; for that corner the exact probability has
 been computed over a wide range of cases and stays below the level
-(``tests/operating_point/test_start.py``).
+(``tests/operating_point/test_starts.py``).
 
 The second point uses that cases are right or wrong. For graded correctness it is not proved: there
 each test is valid by itself, and that their sequence is rests on the slack of its bound and on
@@ -54,9 +56,12 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload.operating_point._risk_tests import (
+from expertload.operating_point.certification.betting import (
+    graded_cases_at_loss,
+    least_graded_cases,
+)
+from expertload.operating_point.certification.p_values import (
     allowed_errors,
-    cases_at_rate,
     cases_for_errors,
     least_cases,
 )
@@ -67,8 +72,8 @@ __all__ = ["Start"]
 # without an error. With fewer, one unlucky error ends the descent; with more, a model that is good
 # only at its top is missed.
 START_FACTOR = 4
-# Grades vary less than right-or-wrong cases, and their bound is wider: the first test takes as many
-# as pass with this share of the errors that the target allows.
+# Of graded cases the first test takes as many as pass with this share of the loss that the target
+# allows.
 GRADED_SHARE = 0.6
 # From one beginning to the next, about. Closer ones would leave less level to each.
 SPACING = 4
@@ -103,16 +108,17 @@ def plan_starts(
 
 
 def _first_count(n_cases: int, target: float, error_level: float, *, graded: bool) -> int:
-    least = least_cases(target, error_level)
     if graded:
-        wanted = cases_at_rate(GRADED_SHARE * (1 - target), target, error_level)
+        least = least_graded_cases(target, error_level)
+        wanted = graded_cases_at_loss(GRADED_SHARE * (1 - target), target, error_level)
     else:
+        least = least_cases(target, error_level)
         wanted = min(START_FACTOR * least, max(2 * least, n_cases // 3))
     return max(least, min(wanted, n_cases // 2))
 
 
 def _start(count: int, target: float, level: float, *, graded: bool) -> Start:
-    least = least_cases(target, level)
+    least = (least_graded_cases if graded else least_cases)(target, level)
     count = max(count, least)
     if not graded:  # the same number of errors is allowed from fewer cases on: begin there
         count = cases_for_errors(allowed_errors(count, target, level), target, level)

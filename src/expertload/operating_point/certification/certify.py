@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
-from expertload._validation import check_certification, check_ladder_source
-from expertload.operating_point._procedure import Request, certify_cases
-from expertload.operating_point.certified import CertifiedPoint, Method, Risk
-from expertload.operating_point.origin import Origin, origin_of, ranked_by
+from expertload.operating_point.certification.certified_point import CertifiedPoint
+from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
+from expertload.operating_point.certification.verdict import certify_calibration
+from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]
 
@@ -26,7 +27,7 @@ def certify(
     *,
     target_accuracy: float,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     risk: Risk = "selective",
     thresholds: ArrayLike | None = None,
     ladder_scores: ArrayLike | None = None,
@@ -46,9 +47,10 @@ def certify(
         The accuracy to promise, between 0 and 1. One that is fixed before the data are seen.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
-    method : {"fixed_sequence", "bonferroni", "sgr"}, default="fixed_sequence"
-        "fixed_sequence" tests from strict to loose until a failure, from several beginnings where
-        there are cases enough; the most powerful where accuracy rises with confidence.
+    method : {"spending", "fixed_sequence", "bonferroni", "sgr"}, default="spending"
+        "spending" tests from strict to loose, and spends its level along one walk; the most
+        powerful. Graded cases are tested by "fixed_sequence".
+        "fixed_sequence" tests from strict to loose until a failure, from several beginnings.
         "bonferroni" tests some thresholds apart and shares the level among them; it can step
         over a top region that is over-confident.
         "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds;
@@ -75,10 +77,8 @@ def certify(
 
     Notes
     -----
-    Whether the tests may use the confidences of the calibration cases is argued in
-    `expertload.operating_point.ladder`, where they begin in `expertload.operating_point.starts`.
-    Graded correctness is tested by the Hoeffding-Bentkus bound, which is valid but needs more
-    cases.
+    The procedure and its proof are in `expertload.operating_point.certification.spending`. Graded
+    correctness is tested by betting (``certification.betting``).
 
     Examples
     --------
@@ -94,11 +94,10 @@ def certify(
     caller = "certify"
     check_unweighted(sample_weight, caller)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
-    request = read_request(
+    promise = read_promise(
         target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
     )
-    return _point(cases, request, replace(origin, model_name=model_name))
+    return certify_cases(cases, promise, ranked_by(confidence), names, model_name)
 
 
 def certify_from_correctness(
@@ -107,7 +106,7 @@ def certify_from_correctness(
     *,
     target_accuracy: float,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     risk: Risk = "selective",
     thresholds: ArrayLike | None = None,
     ladder_scores: ArrayLike | None = None,
@@ -146,27 +145,22 @@ def certify_from_correctness(
     caller = "certify_from_correctness"
     check_unweighted(sample_weight, caller)
     cases = check_correctness_cases(correct, confidence, None, caller)
-    origin = origin_of(cases, ranked_by="given_confidence")
-    request = read_request(
+    promise = read_promise(
         target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
     )
-    return _point(cases, request, replace(origin, model_name=model_name))
+    return certify_cases(cases, promise, "given_confidence", None, model_name)
 
 
-def read_request(
-    target_accuracy: float,
-    confidence_level: float,
-    method: Method,
-    risk: Risk,
-    thresholds: ArrayLike | None,
-    ladder_scores: ArrayLike | None,
-    caller: str,
-) -> Request:
-    """Validate what is asked for."""
-    target, level = check_certification(target_accuracy, confidence_level, method, risk, caller)
-    fixed, scores = check_ladder_source(thresholds, ladder_scores, method, caller)
-    return Request(target, 1 - level, method, risk, fixed, scores)
-
-
-def _point(cases: Cases, request: Request, origin: Origin) -> CertifiedPoint:
-    return replace(certify_cases(cases, request), origin=origin)
+def certify_cases(
+    cases: Cases,
+    promise: Promise,
+    ranked: RankedBy,
+    labels: tuple[Label, ...] | None,
+    model_name: str | None,
+) -> CertifiedPoint:
+    """Certify validated cases."""
+    calibration = Calibration.from_cases(cases)
+    origin = origin_of(
+        cases, calibration.table, ranked_by=ranked, labels=labels, model_name=model_name
+    )
+    return replace(certify_calibration(calibration, promise), origin=origin)

@@ -78,8 +78,9 @@ def choose(
     """
     caller = "choose"
     cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    table = Tally.from_cases(cases)
     point = _choose(
-        Tally.from_cases(cases),
+        table,
         target_accuracy,
         load_budget,
         error_cost,
@@ -87,7 +88,9 @@ def choose(
         expert_accuracy,
         caller,
     )
-    return replace(point, origin=origin_of(cases, ranked_by=ranked_by(confidence), labels=names))
+    return replace(
+        point, origin=origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names)
+    )
 
 
 def choose_from_correctness(
@@ -129,8 +132,9 @@ def choose_from_correctness(
     """
     caller = "choose_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    table = Tally.from_cases(cases)
     point = _choose(
-        Tally.from_cases(cases),
+        table,
         target_accuracy,
         load_budget,
         error_cost,
@@ -138,7 +142,7 @@ def choose_from_correctness(
         expert_accuracy,
         caller,
     )
-    return replace(point, origin=origin_of(cases, ranked_by="given_confidence"))
+    return replace(point, origin=origin_of(cases, table, ranked_by="given_confidence"))
 
 
 def at_threshold(
@@ -174,8 +178,9 @@ def at_threshold(
     """
     caller = "at_threshold"
     cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
-    return point_at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
+    table = Tally.from_cases(cases)
+    origin = origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names)
+    return point_at_threshold(table, check_threshold(threshold, caller), origin)
 
 
 def at_threshold_from_correctness(
@@ -207,8 +212,9 @@ def at_threshold_from_correctness(
     """
     caller = "at_threshold_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    origin = origin_of(cases, ranked_by="given_confidence")
-    return point_at_threshold(Tally.from_cases(cases), check_threshold(threshold, caller), origin)
+    table = Tally.from_cases(cases)
+    origin = origin_of(cases, table, ranked_by="given_confidence")
+    return point_at_threshold(table, check_threshold(threshold, caller), origin)
 
 
 # ------------------------------------------------------------------ reading the table

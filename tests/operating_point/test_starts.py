@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from expertload.operating_point._risk_tests import allowed_errors, least_cases, p_values
-from expertload.operating_point.starts import first_step, grant, plan_starts
+from expertload.operating_point.certification.betting import (
+    graded_cases_at_loss,
+    least_graded_cases,
+)
+from expertload.operating_point.certification.p_values import allowed_errors, least_cases
+from expertload.operating_point.certification.starts import first_step, grant, plan_starts
 
 TARGETS, LEVELS = st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2])
 
@@ -51,10 +55,10 @@ def test_few_cases_have_one_beginning_and_many_have_several():
 def test_grades_begin_where_their_own_bound_can_pass(n, target, level):
     """At six tenths of the missing grades allowed, unless half of all cases are too few for it."""
     for count, share, least in plan_starts(n, target, level, graded=True)[:1]:
+        assert least == least_graded_cases(target, share)
         assert least <= count <= max(least, n // 2)
-        missing = np.array([0.6 * (1 - target) * count])
-        p = p_values(missing, np.array([float(count)]), target=target, graded=True)[0]
-        assert p <= level * (1 + 1e-9) or count == max(least, n // 2)
+        enough = graded_cases_at_loss(0.6 * (1 - target), target, level)
+        assert count == max(least, min(enough, n // 2))
         assert share <= level
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_groups, check_same_length
-from expertload.operating_point._procedure import Request, certify_cases
-from expertload.operating_point.certification import read_request
-from expertload.operating_point.certified import CONDITIONS, CertifiedPoint, Method, Risk
+from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
+from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
+from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.origin import (
     Label,
     Origin,
@@ -26,6 +27,7 @@ from expertload.operating_point.origin import (
     ranked_by,
 )
 from expertload.operating_point.point import Decisions, read_cases
+from expertload.tally import Tally
 
 __all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
 
@@ -150,7 +152,7 @@ def certify_groups(
     groups: ArrayLike,
     target_accuracy: float,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     risk: Risk = "selective",
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -190,10 +192,15 @@ def certify_groups(
     caller = "certify_groups"
     check_unweighted(sample_weight, caller)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    origin = origin_of(cases, ranked_by=ranked_by(confidence), labels=names)
-    request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
-    named = check_groups(groups, caller)
-    return certify_by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
+    origin = origin_of(
+        cases,
+        Tally.from_cases(cases),
+        ranked_by=ranked_by(confidence),
+        labels=names,
+        model_name=model_name,
+    )
+    return certify_by_group(cases, check_groups(groups, caller), promise, origin, caller)
 
 
 def certify_groups_from_correctness(
@@ -203,7 +210,7 @@ def certify_groups_from_correctness(
     groups: ArrayLike,
     target_accuracy: float,
     confidence_level: float = 0.95,
-    method: Method = "fixed_sequence",
+    method: Method = "spending",
     risk: Risk = "selective",
     sample_weight: ArrayLike | None = None,
     model_name: str | None = None,
@@ -234,27 +241,28 @@ def certify_groups_from_correctness(
     caller = "certify_groups_from_correctness"
     check_unweighted(sample_weight, caller)
     cases = check_correctness_cases(correct, confidence, None, caller)
-    origin = origin_of(cases, ranked_by="given_confidence")
-    request = read_request(target_accuracy, confidence_level, method, risk, None, None, caller)
-    named = check_groups(groups, caller)
-    return certify_by_group(cases, named, request, replace(origin, model_name=model_name), caller)
+    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
+    origin = origin_of(
+        cases, Tally.from_cases(cases), ranked_by="given_confidence", model_name=model_name
+    )
+    return certify_by_group(cases, check_groups(groups, caller), promise, origin, caller)
 
 
 def certify_by_group(
-    cases: Cases, groups: AnyArray, request: Request, origin: Origin, caller: str
+    cases: Cases, groups: AnyArray, promise: Promise, origin: Origin, caller: str
 ) -> CertifiedGroups:
     """Certify each group of validated cases at its share of the level."""
     check_same_length(caller, confidence=cases.confidence, groups=groups)
     names, rows = np.unique(groups, return_inverse=True)
-    shared = request._replace(error_level=request.error_level / len(names))
+    shared = promise._replace(error_level=promise.error_level / len(names))
     points = {}
     for index, name in enumerate(plain_labels(names)):
         inside = rows == index
-        part = Cases(cases.correct[inside], cases.confidence[inside], None)
-        points[name] = replace(certify_cases(part, shared), origin=origin)
+        part = Calibration.from_cases(Cases(cases.correct[inside], cases.confidence[inside], None))
+        points[name] = replace(certify_calibration(part, shared), origin=origin)
     return CertifiedGroups(
         points=points,
-        target_accuracy=request.target,
-        confidence_level=1 - request.error_level,
+        target_accuracy=promise.target,
+        confidence_level=1 - promise.error_level,
         origin=origin,
     )

@@ -1,0 +1,30 @@
+"""Thresholds one can defend, and how each promise is tested.
+
+`spending` is the default procedure with its proof, `starts` the former one; `methods` lists all of
+them. `verdict` turns their tests into a `CertifiedPoint`, `advice` says what would have sufficed.
+"""
+
+from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
+from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
+from expertload.operating_point.certification.certify import certify, certify_from_correctness
+from expertload.operating_point.certification.groups import (
+    CertifiedGroups,
+    certify_groups,
+    certify_groups_from_correctness,
+)
+from expertload.operating_point.certification.ladder import Ladder
+from expertload.operating_point.certification.promise import METHODS, Method
+
+__all__ = [
+    "CONDITIONS",
+    "METHODS",
+    "CertifiedGroups",
+    "CertifiedPoint",
+    "CertifiedThresholds",
+    "Ladder",
+    "Method",
+    "certify",
+    "certify_from_correctness",
+    "certify_groups",
+    "certify_groups_from_correctness",
+]

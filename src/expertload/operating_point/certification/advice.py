@@ -1,0 +1,101 @@
+"""What would have sufficed, where nothing could be certified; computed only when it is read.
+
+Both answers are indications, read from the same data as the failure: how many cases would do if
+the observed accuracy were the true one, and which lower target these data would have certified.
+Both are found by running the tests again, so that what is said is what they would do. Very long
+ladders are thinned for that.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from expertload.operating_point.certification.ladder import Steps
+from expertload.operating_point.certification.methods import Calibration, Tests
+from expertload.operating_point.certification.promise import Promise
+
+__all__ = ["FoundAdvice"]
+
+TARGETS_PER_UNIT = 1000
+# More than this many times the cases there are, or the fewest that can pass, is no advice, and what
+# is so rare at the top that it takes them may well be luck.
+MOST_TIMES = 20
+# Steps that are tested again; more would change the answer by less than it is rounded.
+MOST_STEPS = 100_000
+
+
+class FoundAdvice:
+    """Answers about one failed promise."""
+
+    def __init__(self, calibration: Calibration, promise: Promise, least: int) -> None:
+        self._calibration, self._promise, self._least = calibration, promise, least
+        # A handful of right answers at the top is luck more often than not: no advice rests on
+        # fewer cases than a test needs, or than half of those there are.
+        share = min(least / calibration.n_cases, 0.5)
+        self._solid = 0.0 if promise.risk == "joint" else share
+
+    @cached_property
+    def sufficient_cases(self) -> int | None:
+        """About how many cases would do, None if not even very many would."""
+        n_cases, least = self._calibration.n_cases, self._least
+        short, enough = n_cases, max(n_cases + 1, least)
+        while not self._suffices(enough):
+            short, enough = enough, 2 * enough
+            if enough > MOST_TIMES * max(n_cases, least):
+                return None
+        while enough - short > max(1, enough // 100):
+            middle = (short + enough) // 2
+            short, enough = (short, middle) if self._suffices(middle) else (middle, enough)
+        return enough
+
+    @cached_property
+    def target_within_reach(self) -> float | None:
+        """A lower target, in thousandths, that the same data certify; None if none does."""
+        low, high = 0, math.ceil(self._promise.target * TARGETS_PER_UNIT)
+        while high - low > 1:
+            middle = (low + high) // 2
+            reached = self._reaches(middle / TARGETS_PER_UNIT)
+            low, high = (middle, high) if reached else (low, middle)
+        return low / TARGETS_PER_UNIT if low else None
+
+    # -------------------------------------------------------------- running the tests again
+
+    def _reaches(self, target: float) -> bool:
+        promise = self._promise._replace(target=target)
+        steps = self._thinned(self._calibration.steps(promise))
+        return Tests(steps, self._calibration.n_cases, promise).run().loosest is not None
+
+    def _suffices(self, n_cases: int) -> bool:
+        ladder = Tests(self._enlarged(n_cases), n_cases, self._promise).run()
+        if ladder.loosest is None:
+            return False
+        return bool(ladder.steps.n_accepted[ladder.loosest] >= self._solid * n_cases)
+
+    def _enlarged(self, n_cases: int) -> Steps:
+        """Return what more cases of the same kind would be, errors rounded up."""
+        times = n_cases / self._calibration.n_cases
+        steps = self._thinned(self._calibration.counts)
+        accepted, errors = np.rint(steps.n_accepted * times), steps.n_errors * times
+        if self._calibration.grades is not None:
+            capital = self._calibration.grades.log_capital(
+                self._promise.target, times=times, all_cases=self._promise.risk == "joint"
+            )
+            return Steps(steps.threshold, accepted, errors, self._thin(capital))
+        whole = np.ceil(errors - 1e-9 * np.maximum(errors, 1))
+        return Steps(steps.threshold, accepted, np.minimum(whole, accepted))
+
+    def _thinned(self, steps: Steps) -> Steps:
+        return steps if len(steps.threshold) <= MOST_STEPS else steps.take(self._kept)
+
+    def _thin(self, capital: np.ndarray) -> np.ndarray:
+        return capital if len(capital) <= MOST_STEPS else capital[self._kept]
+
+    @cached_property
+    def _kept(self) -> np.ndarray:
+        """Steps evenly spaced, the first of them closer together."""
+        n_steps = len(self._calibration.counts.threshold)
+        dense, even = np.arange(MOST_STEPS // 2), np.linspace(0, n_steps - 1, MOST_STEPS // 2)
+        return np.union1d(dense, even.astype(np.int64))

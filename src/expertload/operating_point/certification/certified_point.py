@@ -1,0 +1,307 @@
+"""An operating point with a promise: what is guaranteed, how it was tested, or why it was not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from expertload._typing import BoolArray
+from expertload._validation import check_fraction, check_threshold
+from expertload.exceptions import ParameterError
+from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
+from expertload.operating_point.certification.ladder import Ladder, Steps
+from expertload.operating_point.certification.promise import Method, Risk
+from expertload.operating_point.point import OperatingPoint, digits, quantity
+
+__all__ = ["CertifiedPoint"]
+
+Reason = Literal[
+    "too_few_cases",
+    "too_few_accepted",
+    "over_confident_top",
+    "not_enough_evidence",
+    "accuracy_too_low",
+]
+ClusterPromise = Literal["one_case_each", "all_cases"]
+
+CONDITIONS = (
+    "This holds for independent new cases drawn as the calibration cases were, and for a model "
+    "that was not fitted or tuned on them; it ends when the data drift."
+)
+CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
+    "one_case_each": (
+        "This is about one case drawn at random from each new cluster (a patient, say), as was "
+        "done with the calibration cases. It holds for independent clusters drawn as those of the "
+        "calibration were, and for a model that was not fitted or tuned on them; it ends when the "
+        "data drift."
+    ),
+    "all_cases": (
+        "This is about all cases of new clusters (patients, say). It holds for independent "
+        "clusters, with as many cases each, drawn as those of the calibration were, and for a "
+        "model that was not fitted or tuned on them; it ends when the data drift."
+    ),
+}
+
+
+class Advice(Protocol):
+    """What would have sufficed, where nothing could be certified."""
+
+    @property
+    def sufficient_cases(self) -> int | None:
+        """About how many cases would do."""
+
+    @property
+    def target_within_reach(self) -> float | None:
+        """A lower target that would have been certified."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedPoint(OperatingPoint):
+    """An operating point whose accuracy is guaranteed, or the plain word that none is.
+
+    Has all that `OperatingPoint` has. Where nothing could be certified, ``threshold`` is infinite:
+    everything is delegated.
+
+    Attributes
+    ----------
+    target_accuracy, confidence_level : float
+        What is promised, and how surely.
+    method : str
+        How the thresholds were tested, one of `expertload.operating_point.METHODS`.
+    risk : {"selective", "joint"}
+        Whether the target is for the accepted cases, or for model and perfect experts together.
+    reason : str or None
+        Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
+        "not_enough_evidence" or "accuracy_too_low"; None where something was.
+    clusters : {"one_case_each", "all_cases"} or None
+        What the promise is about where cases come in clusters; None where they are independent.
+    passed : CertifiedThresholds
+        All thresholds that were certified. They hold together: any of them may be used, see `at`.
+        A saved file keeps some of them.
+    ladder : Ladder or None
+        Every test that was done; not kept in saved files.
+    """
+
+    target_accuracy: float
+    confidence_level: float
+    method: Method = "spending"
+    risk: Risk = "selective"
+    reason: Reason | None = None
+    clusters: ClusterPromise | None = None
+    passed: CertifiedThresholds = field(
+        default_factory=CertifiedThresholds, compare=False, repr=False
+    )
+    advice: Advice | None = field(default=None, compare=False, repr=False)
+    ladder: Ladder | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether a threshold carries the guarantee."""
+        return self.reason is None
+
+    @property
+    def sufficient_cases(self) -> int | None:
+        """About how many cases would suffice if the observed accuracy is the true one.
+
+        None where something was certified, or where not even very many cases would do. Computed
+        when it is read.
+        """
+        return None if self.advice is None else self.advice.sufficient_cases
+
+    @property
+    def target_within_reach(self) -> float | None:
+        """A lower target that these data would have certified; having looked, test it on others.
+
+        None where something was certified, or where no lower target would be. Computed when it is
+        read.
+        """
+        return None if self.advice is None else self.advice.target_within_reach
+
+    # -------------------------------------------------------------- other certified thresholds
+
+    def at(
+        self,
+        *,
+        threshold: float | None = None,
+        expert_load: float | None = None,
+        accuracy: float | None = None,
+    ) -> CertifiedPoint:
+        """Move to another threshold that carries the same guarantee.
+
+        All thresholds that passed hold together, so that one may choose among them after seeing
+        the data, for free. Give one of the three.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            A threshold inside the certified set.
+        expert_load : float, optional
+            Take the loosest certified threshold that delegates at least this share of the cases.
+        accuracy : float, optional
+            Take the loosest certified threshold with at least this accuracy on the calibration
+            cases. The guarantee stays that of ``target_accuracy``.
+
+        Returns
+        -------
+        CertifiedPoint
+            The point there, with the same promise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from expertload.operating_point import certify_from_correctness
+        >>> rng = np.random.default_rng(0)
+        >>> confidence = rng.random(2000)
+        >>> correct = rng.random(2000) < 0.8 + 0.2 * confidence
+        >>> point = certify_from_correctness(correct, confidence, target_accuracy=0.9)
+        >>> stricter = point.at(expert_load=0.5)
+        >>> print(f"load {point.expert_load:.3f} or {stricter.expert_load:.3f}, both certified")
+        load 0.253 or 0.500, both certified
+        """
+        given = [value is not None for value in (threshold, expert_load, accuracy)]
+        if sum(given) != 1:
+            raise ParameterError(
+                f"at takes one of threshold, expert_load and accuracy. Got {sum(given) or 'none'}."
+            )
+        if not self.is_certified:
+            raise ParameterError(f"There is no certified threshold to move to. {self.guarantee}")
+        steps = self._certified_steps
+        if threshold is not None:
+            return self._at_threshold(check_threshold(threshold, "at"), steps)
+        if expert_load is not None:
+            load = check_fraction(expert_load, "expert_load", "at")
+            reached = steps.n_accepted <= (1 - load) * self.n_cases + 1e-9
+            return self._at_loosest(reached, steps, f"delegates a share of {load:.6g} or more")
+        least = check_fraction(accuracy, "accuracy", "at")
+        reached = steps.n_errors <= (1 - least) * steps.n_accepted + 1e-9
+        return self._at_loosest(reached, steps, f"was right in {least:.6g} or more")
+
+    @property
+    def _certified_steps(self) -> Steps:
+        """The thresholds to choose from: that of the point itself where no others are known."""
+        if len(self.passed):
+            return self.passed.steps
+        here = ([self.threshold], [self.n_accepted], [self.n_errors])
+        return Steps(*(np.array(values) for values in here))
+
+    def _at_threshold(self, threshold: float, steps: Steps) -> CertifiedPoint:
+        if threshold != self.threshold and threshold not in self.passed:
+            raise ParameterError(
+                f"A threshold of {digits(threshold)} is not certified. {self._certified_set} "
+                "Hint: move with expert_load=... or accuracy=..., which stay inside."
+            )
+        # What it accepts is what the next stricter step listed accepts, or as little more as lies
+        # between the two where a file kept only some of them.
+        row = int(np.flatnonzero(steps.threshold >= threshold)[-1])
+        return replace(self._at_row(row, steps), threshold=threshold)
+
+    def _at_loosest(self, reached: BoolArray, steps: Steps, what: str) -> CertifiedPoint:
+        if not reached.any():
+            raise ParameterError(f"No certified threshold {what}. {self._certified_set}")
+        return self._at_row(int(np.flatnonzero(reached)[-1]), steps)
+
+    def _at_row(self, row: int, steps: Steps) -> CertifiedPoint:
+        accepted, errors = float(steps.n_accepted[row]), float(steps.n_errors[row])
+        return replace(
+            self,
+            threshold=float(steps.threshold[row]),
+            n_accepted=accepted,
+            n_delegated=self.n_cases - accepted,
+            n_errors=errors,
+            n_errors_spared=self.n_errors + self.n_errors_spared - errors,
+        )
+
+    @property
+    def _certified_set(self) -> str:
+        """The certified thresholds, in words."""
+        ranges = self.passed.ranges or ((self.threshold, self.threshold),)
+        parts = [
+            digits(low) if low == high else f"{digits(low)} to {digits(high)}"
+            for low, high in ranges[-5:]
+        ]
+        return f"Certified: {', '.join(reversed(parts))}."
+
+    # -------------------------------------------------------------- in words
+
+    @property
+    def conditions(self) -> str:
+        """What the guarantee rests on."""
+        return CONDITIONS if self.clusters is None else CLUSTER_CONDITIONS[self.clusters]
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words; or that nothing is, why, and what would suffice."""
+        if self.is_certified:
+            return (
+                f"With {self.confidence_level:.6g} confidence, {self._promise}. {self.conditions}"
+            )
+        return f"Nothing is certified at a target of {self.target_accuracy:.6g}: {self._why}"
+
+    @property
+    def _promise(self) -> str:
+        if self.risk == "joint":
+            return (
+                f"at most a share of {1 - self.target_accuracy:.6g} of all cases is accepted at "
+                f"confidence >= {digits(self.threshold)} and wrong, so that with perfect experts "
+                f"the team's accuracy is at least {self.target_accuracy:.6g}"
+            )
+        return (
+            f"the accuracy among cases accepted at confidence >= {digits(self.threshold)} is at "
+            f"least {self.target_accuracy:.6g}"
+        )
+
+    @property
+    def _why(self) -> str:
+        return " ".join(
+            part for part in (self._cause, self._more_cases, self._lower_target) if part
+        )
+
+    @property
+    def _cause(self) -> str:
+        first = self._first_test
+        counted = "case(s)" if self.clusters is None else "case(s) that count"
+        if self.reason == "too_few_cases":
+            return f"{quantity(self.n_cases)} {counted} are too few, even if all were right."
+        if self.reason == "too_few_accepted":
+            return "the thresholds to test accept too few of the cases, even if all were right."
+        if self.reason == "over_confident_top":
+            return (
+                f"among the most confident cases are too many errors to be sure{first}, and the "
+                "sequence of tests ended there, although a looser threshold would pass alone. "
+                "Hint: recalibrate the model if it is over-confident, or use method='bonferroni', "
+                "which tests thresholds apart."
+            )
+        if self.reason == "accuracy_too_low":
+            return f"the accuracy is too low{first}."
+        return f"the accuracy may be high enough, but this could be luck{first}."
+
+    @property
+    def _first_test(self) -> str:
+        """The strictest threshold tested, in brackets; nothing where the tests were not kept."""
+        if self.ladder is None or self.ladder.first is None:
+            return ""
+        first = self.ladder.steps.take(slice(self.ladder.first, self.ladder.first + 1))
+        errors, accepted = first.n_errors[0], first.n_accepted[0]
+        return f" ({quantity(errors)} of the {quantity(accepted)} most confident wrong)"
+
+    @property
+    def _more_cases(self) -> str:
+        if self.sufficient_cases is None:
+            return ""
+        return (
+            f"About {quantity(self.sufficient_cases)} cases would suffice at the accuracy observed."
+        )
+
+    @property
+    def _lower_target(self) -> str:
+        if self.target_within_reach is None:
+            return "No lower target that was tried is within reach of these data."
+        return (
+            f"A target of {self.target_within_reach:.6g} is within reach of these data (having "
+            "looked, certify it on fresh ones)."
+        )
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.guarantee}"

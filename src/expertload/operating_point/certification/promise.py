@@ -1,0 +1,101 @@
+"""What is to be promised, and the names of the ways to test it: the one list of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from expertload._typing import ArrayLike, FloatArray
+from expertload._validation import as_floats, check_fraction, check_option, message
+from expertload.exceptions import ParameterError
+
+__all__ = ["METHODS", "RISKS", "Method", "Promise", "Risk"]
+
+Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
+Risk = Literal["selective", "joint"]
+
+# Each method in a sentence, the default first; help texts and documents quote these.
+METHODS: dict[Method, str] = {
+    "spending": "one walk down the confidences, its level spent along the way (the default)",
+    "fixed_sequence": "tests from strict to loose until a failure, from several beginnings",
+    "bonferroni": "some thresholds tested apart, the level shared among them",
+    "sgr": "bisection over the ranks (Geifman and El-Yaniv 2017); needs accuracy to rise with "
+    "confidence",
+}
+RISKS: tuple[Risk, ...] = get_args(Risk)
+# Joint risk only grows down the ladder: these walk down it, in one sequence at the whole level.
+SEQUENTIAL: tuple[Method, ...] = ("spending", "fixed_sequence")
+
+
+class Promise(NamedTuple):
+    """What is to be certified, and how."""
+
+    target: float
+    error_level: float
+    method: Method = "spending"
+    risk: Risk = "selective"
+    thresholds: FloatArray | None = None
+    ladder_scores: FloatArray | None = None
+
+    @property
+    def has_own_ladder(self) -> bool:
+        """Whether thresholds were given, instead of all there are."""
+        return self.thresholds is not None or self.ladder_scores is not None
+
+
+def read_promise(
+    target_accuracy: Any,
+    confidence_level: Any,
+    method: Any,
+    risk: Any,
+    thresholds: ArrayLike | None,
+    ladder_scores: ArrayLike | None,
+    caller: str,
+) -> Promise:
+    """Validate what is asked for."""
+    check_option(method, tuple(METHODS), "method", caller)
+    check_option(risk, RISKS, "risk", caller)
+    if risk == "joint" and method not in SEQUENTIAL:
+        wanted = f"must be {' or '.join(map(repr, SEQUENTIAL))} for risk='joint'"
+        hint = "joint risk only grows down the ladder, so no other method can do better"
+        raise ParameterError(message("method", caller, wanted, repr(method), hint))
+    target = check_target(target_accuracy, caller)
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    fixed, scores = check_ladder_source(thresholds, ladder_scores, method, caller)
+    return Promise(target, 1 - level, method, risk, fixed, scores)
+
+
+def check_target(target_accuracy: Any, caller: str) -> float:
+    """Return a target that a finite number of cases can show."""
+    if target_accuracy == 1:
+        raise ParameterError(
+            message(
+                "target_accuracy",
+                caller,
+                "must be in (0, 1): no number of cases shows that there is never an error",
+                target_accuracy,
+                "0.99 needs 299 cases without an error at a confidence level of 0.95",
+            )
+        )
+    return check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
+
+
+def check_ladder_source(
+    thresholds: ArrayLike | None, ladder_scores: ArrayLike | None, method: str, caller: str
+) -> tuple[FloatArray | None, FloatArray | None]:
+    """Return given thresholds or scores as float64; at most one of them may be given."""
+    if thresholds is not None and ladder_scores is not None:
+        raise ParameterError(f"{caller} takes thresholds or ladder_scores, not both.")
+    if method == "sgr" and (thresholds is not None or ladder_scores is not None):
+        raise ParameterError(
+            f"{caller} with method='sgr' searches the thresholds itself. Got "
+            f"{'thresholds' if thresholds is not None else 'ladder_scores'}. "
+            "Hint: method='spending' takes them."
+        )
+    fixed = None if thresholds is None else as_floats(thresholds, "thresholds", caller)
+    scores = None if ladder_scores is None else as_floats(ladder_scores, "ladder_scores", caller)
+    return (
+        None if fixed is None else fixed.astype(np.float64),
+        None if scores is None else scores.astype(np.float64),
+    )
