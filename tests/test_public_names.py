@@ -19,8 +19,9 @@ def public_modules():
 
 
 def in_order(name):
-    """Numbers count as numbers: resnet8 comes before resnet14."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    """Constants, classes, functions; numbers count as numbers: resnet8 comes before resnet14."""
+    kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
+    return kind, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 @pytest.mark.parametrize("name", ["expertload", *public_modules()])
