@@ -12,9 +12,9 @@ from typing import NamedTuple
 from expertload._cases import Cases
 from expertload.display._style import percent
 from expertload.operating_point import CertifiedPoint, Method, OperatingPoint
+from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import read_promise
-from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.choose import point_for_target
 from expertload.operating_point.origin import Origin
 from expertload.operating_point.point import digits, quantity

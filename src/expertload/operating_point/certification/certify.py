@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
+from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
-from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]

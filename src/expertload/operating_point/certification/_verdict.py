@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from expertload.operating_point.certification._p_values import any_passes
 from expertload.operating_point.certification.advice import FoundAdvice
 from expertload.operating_point.certification.certified_point import CertifiedPoint, Reason
 from expertload.operating_point.certification.certified_thresholds import passed_thresholds
 from expertload.operating_point.certification.ladder import Ladder, Steps
 from expertload.operating_point.certification.methods import Calibration, Tests
-from expertload.operating_point.certification.p_values import any_passes
 from expertload.operating_point.certification.promise import SEQUENTIAL, Promise
 
 __all__ = ["certify_calibration"]
