@@ -19,7 +19,10 @@ def correctness_cases(draw, *, graded=True, min_size=1, max_size=24, unit=True):
 
 @st.composite
 def predictions(draw, *, min_size=1, max_size=24):
-    """(y_true, y_proba): probabilities are multiples of 1/16, exact in every precision."""
+    """(y_true, y_proba): probabilities are multiples of 1/16, exact in every precision.
+
+    Class 0 always occurs, which makes numbers the places of columns.
+    """
     n = draw(st.integers(min_size, max_size))
     n_classes = draw(st.integers(2, 4))
     rows = []
@@ -28,8 +31,8 @@ def predictions(draw, *, min_size=1, max_size=24):
             draw(st.lists(st.integers(0, 16), min_size=n_classes - 1, max_size=n_classes - 1))
         )
         rows.append(np.diff([0, *cuts, 16]) / 16)
-    y_true = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
-    return np.array(y_true), np.array(rows)
+    others = draw(st.lists(st.integers(0, n_classes - 1), min_size=n - 1, max_size=n - 1))
+    return np.array([0, *others]), np.array(rows)
 
 
 @st.composite

@@ -16,6 +16,7 @@ PACKAGE = Path(expertload.__file__).parent
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
     {"exceptions", "_typing", "_files", "_html", "_documents", "_validation", "_opening"},
+    {"columns"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},

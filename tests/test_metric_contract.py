@@ -63,8 +63,9 @@ def test_weights_equal_repeats(metric, data):
     weight = data.draw(whole_weights(len(args[0])))
     if not both_sides_weigh(metric, args, weight):
         return
-    weighted = metric.function(*args, sample_weight=weight)
-    repeated = metric.function(*(np.repeat(a, weight, axis=0) for a in args))
+    classes = {"labels": range(args[1].shape[1])} if metric.kind == "predictions" else {}
+    weighted = metric.function(*args, sample_weight=weight, **classes)
+    repeated = metric.function(*(np.repeat(a, weight, axis=0) for a in args), **classes)
     assert weighted == pytest.approx(repeated, abs=1e-12)
 
 

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 PROBA = RNG.dirichlet(np.ones(3), 40)
 TRUE = np.where(RNG.random(40) < 0.7, PROBA.argmax(axis=1), RNG.integers(0, 3, 40))
 WANTED = el.aucoc_score(TRUE, PROBA)
-NAMES = [("a", "b", "c"), ("10", "9", "8"), ("yes", "no", "perhaps"), (7, 3, 5), (2, 0, 1)]
+NAMES = [("a", "b", "c"), ("10", "9", "8"), ("yes", "no", "perhaps"), (7, 3, 5), (2, 0, 4)]
 
 
 def frame_of(engine, names, order, prefix=""):
@@ -90,11 +90,22 @@ def test_one_column_is_of_the_class_it_names(engine, prefix, pair):
             assert frame.estimate == pytest.approx(brier_loss(y, p))
 
 
-def test_names_that_are_no_labels_leave_the_order():
+def test_names_that_are_no_labels_are_refused_unless_labels_say_which_they_are():
     frame = pd.DataFrame(PROBA, columns=["x", "y", "z"])
-    assert el.aucoc_score(TRUE, frame) == WANTED
-    assert el.aucoc_score(np.array(["a", "b", "c"])[TRUE], frame) == WANTED
-    assert el.aucoc_score(TRUE, pd.DataFrame(PROBA)) == WANTED
+    letters = np.array(["a", "b", "c"])
+    for y in (TRUE, letters[TRUE]):
+        with pytest.raises(ex.LabelError, match="names no column: .* x, y, z. .* labels="):
+            el.aucoc_score(y, frame)
+    assert el.aucoc_score(TRUE, frame, labels=[0, 1, 2]) == WANTED
+    assert el.aucoc_score(letters[TRUE], frame, labels=letters) == WANTED
+
+
+def test_what_a_frame_calls_its_columns_by_itself_is_no_name():
+    for frame in (pd.DataFrame(PROBA), pl.DataFrame(PROBA)):
+        assert el.aucoc_score(TRUE, frame) == WANTED
+        assert el.aucoc_score(np.array(["a", "b", "c"])[TRUE], frame) == WANTED
+        with pytest.raises(ex.LabelError, match="only where 0 occurs"):
+            el.aucoc_score(np.maximum(TRUE, 1), frame)
     p = PROBA[:, 0]
     y = (p > 0.4).astype(int)
     assert el.aucoc_score(y, pd.DataFrame(p)) == el.aucoc_score(y, p)  # which pandas calls 0
@@ -111,10 +122,10 @@ def test_names_that_are_no_labels_leave_the_order():
 )
 def test_names_of_some_labels_are_refused(labels, names):
     frame = pd.DataFrame(PROBA, columns=names)
-    with pytest.raises(ex.LabelError, match="aucoc_score names no column of the frame"):
+    with pytest.raises(ex.LabelError, match="aucoc_score names no column"):
         el.aucoc_score(np.array(labels)[TRUE], frame)
     point = op.choose(labels, np.eye(3), target_accuracy=1)
-    with pytest.raises(ex.LabelError, match="decide decides between names no column"):
+    with pytest.raises(ex.LabelError, match="policy decides between .* columns of the frame"):
         point.decide(frame)
 
 
@@ -124,9 +135,16 @@ def test_labels_overrule_names():
     assert el.aucoc_score(y, frame, labels=["a", "b", "c"]) == WANTED
 
 
+def test_numbers_that_may_be_names_or_places_are_refused():
+    point = op.choose([2, 0, 1], np.eye(3), labels=[2, 0, 1], target_accuracy=1)
+    with pytest.raises(ex.LabelError, match="decides between 2, 0, 1, and .* are 0, 1, 2"):
+        point.decide(pd.DataFrame(PROBA))
+    assert point.decide(pd.DataFrame(PROBA, columns=[1, 2, 0])).labels.shape == (40,)
+
+
 def test_decisions_refuse_columns_that_are_more():
     point = op.choose(["a", "b"], [0.1, 0.9], target_accuracy=1)
-    with pytest.raises(ex.ShapeError, match="must have 2 columns"):
+    with pytest.raises(ex.LabelError, match="decides between a, b, .* are a, b, c"):
         point.decide(pd.DataFrame({"a": [0.1], "b": [0.9], "c": [0.0]}))
 
 

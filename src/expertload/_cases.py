@@ -9,10 +9,9 @@ import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation.arrays import as_array, as_floats, check_same_length
-from expertload._validation.classes import ClassName
-from expertload._validation.labels import check_named_labels
 from expertload._validation.probabilities import check_probabilities
 from expertload._validation.wording import message, percent_hint
+from expertload.columns import ClassName, check_named_labels
 from expertload.exceptions import (
     CorrectnessError,
     InsufficientDataError,

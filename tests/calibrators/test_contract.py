@@ -192,7 +192,7 @@ class TestHardSets:
 
     def test_one_case(self, name, fresh):
         check_rows(fit(name, [[3.0, 1.0, 0.0]], [0]).transform(fresh), (80, 3))
-        check_rows(fit(name, [[3.0, 1.0, 0.0]], [2]).transform(fresh), (80, 3))
+        check_rows(fit(name, [[3.0, 1.0, 0.0]], [2], labels=[0, 1, 2]).transform(fresh), (80, 3))
 
     def test_every_case_right(self, name, fresh):
         logits, _ = overconfident(100, 3, seed=7)

@@ -50,13 +50,13 @@ def test_names_come_back_as_given():
 
 
 def test_delegating_everything_accepts_nothing():
-    point = op.choose([1, 1], [0.1, 0.2], target_accuracy=0.5)
+    point = op.choose([True, True], [0.1, 0.2], target_accuracy=0.5)
     assert point.threshold == math.inf
     assert not point.decide([0.5, 1.0]).accepted.any()
 
 
 def test_a_confidence_of_ones_own_is_asked_for_again():
-    own = op.choose([1, 1], [0.9, 0.2], load_budget=0.5, confidence=[3.0, -1.0])
+    own = op.choose([True, True], [0.9, 0.2], load_budget=0.5, confidence=[3.0, -1.0])
     assert own.decide([0.5, 0.5], confidence=[4, 0]).accepted.tolist() == [True, False]
     with pytest.raises(ParameterError, match="needs the 'confidence'"):
         own.decide([0.5, 0.5])

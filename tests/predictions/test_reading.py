@@ -61,10 +61,11 @@ def test_columns_by_name(csv):
     assert found.columns.classes == ("sick", "well")
     assert found.groups.tolist() == ["x", "y"]
     assert found.y_true.tolist() == ["sick", "well"]
-    listed = ColumnNames(label="label", probabilities="well score, sick score")
+    listed = ColumnNames(label="label", probabilities="well score, sick score", classes="1,0")
     found = read_predictions(path, names=listed)
     assert found.columns.probabilities == ("well score", "sick score")
-    assert found.y_true.tolist() == ["well score", "sick score"]
+    assert found.y_true.tolist() == [0, 1]
+    assert found.evaluate().accuracy.estimate == 1
 
 
 def test_confidence_and_correct(csv):
@@ -98,11 +99,14 @@ def test_columns_named_after_numbers_belong_to_those_labels(csv):
     assert found.evaluate().accuracy.estimate == 1
 
 
-def test_numbers_from_zero_are_places_among_named_columns(csv):
-    found = read_predictions(csv("label,p_cat,p_dog\n0,0.9,0.1\n1,0.3,0.7\n"))
-    assert found.y_true.tolist() == ["cat", "dog"]
-    with pytest.raises(LabelError, match="names no column: 1 in row 1. .* of cat, dog"):
-        read_predictions(csv("label,p_cat,p_dog\n1,0.9,0.1\n2,0.3,0.7\n", "b.csv"))
+def test_numbers_beside_named_columns_are_refused_unless_their_classes_are_said(csv):
+    path = csv("label,p_cat,p_dog\n0,0.9,0.1\n1,0.3,0.7\n")
+    with pytest.raises(LabelError, match="names no column: 0 in row 1. .* cat, dog.*--classes"):
+        read_predictions(path)
+    for classes, accuracy in (("0,1", 1), ("1, 0", 0)):
+        found = read_predictions(path, names=ColumnNames(classes=classes))
+        assert found.evaluate().accuracy.estimate == accuracy
+    assert str(found.columns) == "label: label, probabilities: p_cat, p_dog (of 1, 0)"
 
 
 def test_labels_that_name_no_column_are_refused_not_matched_by_order(csv):

@@ -70,7 +70,7 @@ def same(left, right):
 def test_equals_the_function_however_batches_are_cut(make, reference, seed, n, size):
     proba, target = batch(n, seed=seed)
     metric = feed(make(), proba, target, size)
-    assert metric.compute().item() == reference(target.numpy(), proba.numpy())
+    assert metric.compute().item() == reference(target.numpy(), proba.numpy(), labels=range(4))
 
 
 def test_curve_equals_the_function():
@@ -275,8 +275,8 @@ def bad_inputs():
     yield "one-column-logits", ProbabilityError, "preds", 4 * proba[:, 0], target % 2, {}
     yield "rows", ProbabilityError, "sum to one", proba / 2, target, {}
     yield "nan", NonFiniteError, "finite", torch.full_like(proba, torch.nan), target, {}
-    yield "label", LabelError, "column numbers from 0 to 3", proba, target + 9, {}
-    yield "negative", LabelError, "column numbers", proba, target - 9, {}
+    yield "label", LabelError, "class numbers from 0 to 3", proba, target + 9, {}
+    yield "negative", LabelError, "class numbers", proba, target - 9, {}
     yield "binary-label", LabelError, "from 0 to 1", proba[:, 0], target + 2, {}
     yield "classes", DataTypeError, "not predicted classes", target, target, {}
     yield "float-target", DataTypeError, "'target'", proba, target.float(), {}

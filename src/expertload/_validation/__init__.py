@@ -6,8 +6,7 @@ the public function it belongs to (``caller``), so that a message reads, for ins
     The 'target_accuracy' parameter of load_at_accuracy must be in [0, 1]. Got 97 instead.
     Hint: pass 0.97 for 97 %.
 
-Nothing is guessed: probabilities are never told from logits by looking at them, and integer
-labels are column numbers unless ``labels`` or the names of a frame's columns say otherwise.
+Nothing is guessed: probabilities are never told from logits by looking at them.
 """
 
 from expertload._validation.arrays import (
@@ -21,21 +20,6 @@ from expertload._validation.arrays import (
     check_same_shape,
     check_unit_interval,
 )
-from expertload._validation.classes import (
-    PREFIXES,
-    ClassName,
-    class_key,
-    lone_side,
-    match_classes,
-    match_labels,
-    match_lone_column,
-    name_some,
-    number_classes,
-    refuse_lone_column,
-    truth_number,
-    whole_number,
-    without_prefix,
-)
 from expertload._validation.displays import (
     check_axes,
     check_classifier,
@@ -48,7 +32,6 @@ from expertload._validation.displays import (
 from expertload._validation.frames import (
     ROW_PROBLEMS,
     check_column,
-    check_column_labels,
     check_column_type,
     check_columns_found,
     check_frame,
@@ -64,18 +47,6 @@ from expertload._validation.images import (
 from expertload._validation.import_paths import (
     call_builder,
     import_callable,
-)
-from expertload._validation.labels import (
-    MAX_CLASSES,
-    MAX_GROUPS,
-    check_groups,
-    check_labels,
-    count_classes,
-    name_groups,
-)
-from expertload._validation.named_columns import (
-    arrange_probabilities,
-    sort_probabilities,
 )
 from expertload._validation.operating import (
     check_calibrated,
@@ -127,14 +98,9 @@ from expertload._validation.wording import (
 )
 
 __all__ = [
-    "MAX_CLASSES",
-    "MAX_GROUPS",
-    "PREFIXES",
     "ROW_PROBLEMS",
     "ROW_SUM_TOLERANCE",
     "ROW_SUM_TOLERANCE_HALF_PRECISION",
-    "ClassName",
-    "arrange_probabilities",
     "as_array",
     "as_floats",
     "call_builder",
@@ -144,7 +110,6 @@ __all__ = [
     "check_class_logits",
     "check_classifier",
     "check_column",
-    "check_column_labels",
     "check_column_type",
     "check_columns",
     "check_columns_found",
@@ -158,13 +123,11 @@ __all__ = [
     "check_fitted",
     "check_fraction",
     "check_frame",
-    "check_groups",
     "check_groups_match",
     "check_images",
     "check_indices_of_rows",
     "check_indices_usable",
     "check_known_options",
-    "check_labels",
     "check_logits",
     "check_logits_layout",
     "check_metric_value",
@@ -187,33 +150,19 @@ __all__ = [
     "check_unused",
     "check_update_layout",
     "check_width",
-    "class_key",
-    "count_classes",
     "import_callable",
     "incompatible_options_error",
     "insufficient",
     "label_range_error",
-    "lone_side",
-    "match_classes",
-    "match_labels",
-    "match_lone_column",
     "message",
-    "name_groups",
-    "name_some",
     "needs_extra",
     "non_finite_logits_error",
-    "number_classes",
     "parameter_error",
     "percent_hint",
     "random_generator",
-    "refuse_lone_column",
     "require_extra",
     "row_problem",
     "soft_target_error",
-    "sort_probabilities",
-    "truth_number",
     "unreadable_rows",
     "unwritable",
-    "whole_number",
-    "without_prefix",
 ]

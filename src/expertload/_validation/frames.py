@@ -92,20 +92,6 @@ def check_column_type(column: str, right: bool, wanted: str, got: Any, caller: s
         )
 
 
-def check_column_labels(labels: Sequence[Any], n_classes: int, text: bool, caller: str) -> None:
-    """Raise unless `labels` names each class once, in the kind that the label column holds."""
-    if len(labels) != n_classes or len(set(labels)) != n_classes:
-        got = f"{len(labels)} name(s), {len(set(labels))} of them distinct"
-        wanted = f"must name the {n_classes} classes, each once"
-        raise LabelError(message("labels", caller, wanted, got))
-    if any(isinstance(label, str) != text for label in labels):
-        raise LabelError(
-            f"The 'labels' and the label column of {caller} must be of one kind. Got "
-            f"{list(labels)[:5]} for a column of {'strings' if text else 'numbers'}. Hint: name "
-            "the classes as the column does."
-        )
-
-
 def row_problem(
     kind: str, name: str, caller: str, count: int, low: Any, high: Any
 ) -> InvalidInputError:

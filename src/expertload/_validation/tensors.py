@@ -98,10 +98,15 @@ def check_all_or_none_indexed(n_indices: int, n_cases: int, caller: str) -> None
         )
 
 
-def label_range_error(low: int, high: int, n_classes: int, caller: str) -> LabelError:
+def label_range_error(
+    low: int,
+    high: int,
+    n_classes: int,
+    caller: str,
+    hint: str = "pass ignore_index=... for the number that marks positions without a label",
+) -> LabelError:
     """Word the error for class numbers that no column of the logits stands for."""
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"
-    hint = "pass ignore_index=... for the number that marks positions without a label"
     return LabelError(message("target", caller, wanted, f"numbers from {low} to {high}", hint))
 
 

@@ -25,13 +25,13 @@ from expertload._validation import (
     check_class_logits,
     check_columns,
     check_fitted,
-    check_labels,
     check_option,
     check_probabilities,
     check_same_length,
 )
 from expertload.calibrators import _storage
 from expertload.calibrators._logits import log_probabilities
+from expertload.columns import check_labels
 from expertload.exceptions import InvalidInputError
 
 

@@ -23,11 +23,12 @@ import numpy as np
 from scipy.special import expit
 
 from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import check_count, check_labels, check_same_length
+from expertload._validation import check_count, check_same_length
 from expertload.calibrators._base import FittedOnLogits
 from expertload.calibrators._logits import log_odds
 from expertload.calibrators._newton import Minimum, minimise
 from expertload.calibrators._storage import Learned, read_document
+from expertload.columns import check_labels
 
 __all__ = ["CorrectnessModel"]
 

@@ -26,7 +26,6 @@ from expertload._validation import (
     check_option,
     check_positive,
     check_same_length,
-    count_classes,
     unwritable,
 )
 from expertload.calibrators._base import Calibrator
@@ -34,6 +33,7 @@ from expertload.calibrators._kernel import choose_bandwidth, class_posterior
 from expertload.calibrators._learned_projection import learn_axes, principal_axes
 from expertload.calibrators._logits import one_hot
 from expertload.calibrators._storage import Learned
+from expertload.columns import count_classes
 
 __all__ = ["KCal"]
 

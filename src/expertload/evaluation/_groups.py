@@ -16,7 +16,7 @@ import numpy as np
 
 from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike, IntArray
-from expertload._validation import name_groups
+from expertload.columns import name_groups
 from expertload.curve import area_of_cases
 from expertload.evaluation._parts import rate_interval
 from expertload.significance import Interval

@@ -19,10 +19,10 @@ from expertload._typing import ArrayLike, IntArray
 from expertload._validation import (
     check_enough_cases,
     check_fraction,
-    check_groups,
     check_targets,
     parameter_error,
 )
+from expertload.columns import check_groups
 from expertload.evaluation._classes import ClassAnswers, answers_by_class
 from expertload.evaluation._groups import evaluate_members, name_members
 from expertload.evaluation._parts import Calibration, histogram, rate_interval

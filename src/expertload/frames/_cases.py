@@ -10,18 +10,27 @@ checks are written to be true for good rows alone: ``x < limit`` and its like ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import narwhals as nw
 
+from expertload._typing import AnyArray
 from expertload._validation import ROW_SUM_TOLERANCE
-from expertload.frames._request import Classes, Request, Schema, resolve_classes
+from expertload.columns import is_missing
+from expertload.frames._request import Classes, Request, Schema, find_classes, match_classes
 
 __all__ = ["Cases", "Check", "read_cases"]
 
 # Names for columns added on the way; no frame has them.
 TOP, TOTAL = "__expertload_top", "__expertload_total"
 PREDICTED, TARGET = "__expertload_predicted", "__expertload_target"
+LABEL, COUNT = "label", "count"
+
+# More distinct labels than this are no classes.
+MOST_LABELS = 2**16
+
+Collect = Callable[[nw.LazyFrame[Any]], dict[str, AnyArray]]
 
 
 class Check(NamedTuple):
@@ -44,16 +53,15 @@ class Cases(NamedTuple):
     checks: list[Check]
 
 
-def read_cases(frame: nw.LazyFrame[Any], request: Request) -> Cases:
-    """Turn a request into expressions."""
+def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> Cases:
+    """Turn a request into expressions; a small query tells which labels occur."""
     schema = frame.collect_schema()
     if request.probabilities is None:
         confidence, checks = _confidence(request, schema)
         correct, more = _given_correctness(request, schema)
         checks += more
     else:
-        classes = resolve_classes(request, schema)
-        frame, correct, checks = _predicted_correctness(frame, classes)
+        frame, correct, checks = _predicted_correctness(frame, request, collect)
         confidence = nw.col(TOP)
         if request.confidence is not None:
             confidence, more = _confidence(request, schema)
@@ -104,7 +112,7 @@ def _weight(request: Request, schema: Schema) -> tuple[nw.Expr | None, list[Chec
 
 
 def _predicted_correctness(
-    frame: nw.LazyFrame[Any], classes: Classes
+    frame: nw.LazyFrame[Any], request: Request, collect: Collect
 ) -> tuple[nw.LazyFrame[Any], nw.Expr, list[Check]]:
     """Whether the most probable class is the true one; among equals the first column wins.
 
@@ -112,29 +120,49 @@ def _predicted_correctness(
     would make too deep for a query planner.
     """
     schema = frame.collect_schema()
+    classes = find_classes(request, schema)
+    label = nw.col(classes.label).cast(nw.String) if classes.as_text else nw.col(classes.label)
+    places, lone = _places(frame.select(label.alias(LABEL)), request, classes, collect)
     given = [_number(schema, column) for column in classes.columns]
-    if len(given) == 1:  # in double precision, as everywhere: one minus a single loses digits
-        given = [given[0].cast(nw.Float64)]
-    columns = given if len(given) > 1 else [1 - given[0], given[0]]
-    label = nw.col(classes.label).cast(nw.String if classes.text else nw.Float64)
+    columns = given if len(given) > 1 else _both(given[0].cast(nw.Float64), lone)
     none = len(columns)
     frame = frame.with_columns(
         nw.max_horizontal(*columns).alias(TOP), nw.sum_horizontal(*given).alias(TOTAL)
     )
     frame = frame.with_columns(
-        _first_true([column == nw.col(TOP) for column in columns]).alias(PREDICTED),
-        _first_true([label == name for name in classes.labels]).alias(TARGET),
+        _smallest([(p == nw.col(TOP), i) for i, p in enumerate(columns)], none).alias(PREDICTED),
+        _smallest([(label == each, i) for each, i in places.items()], none).alias(TARGET),
     )
-    checks = [*_probability_checks(given), *_label_checks(classes, label, none)]
+    checks = [
+        *_probability_checks(given),
+        Check("no label", "label", ~nw.col(classes.label).is_null()),
+        Check("unknown label", "label", nw.col(TARGET) < none),
+    ]
     correct = nw.when(nw.col(PREDICTED) == nw.col(TARGET)).then(1.0).otherwise(0.0)
     return frame, correct, checks
 
 
-def _first_true(tests: list[nw.Expr]) -> nw.Expr:
-    """The number of the first test that is true, one more than the last if none is."""
-    return nw.min_horizontal(
-        *[nw.when(test).then(i).otherwise(len(tests)) for i, test in enumerate(tests)]
-    )
+def _places(
+    labels: nw.LazyFrame[Any], request: Request, classes: Classes, collect: Collect
+) -> tuple[dict[Any, int], int | None]:
+    """Return the class number of each label that occurs, and which class a lone column is of."""
+    counts = labels.group_by(LABEL).agg(nw.len().alias(COUNT)).head(MOST_LABELS)
+    values = [each for each in collect(counts)[LABEL].tolist() if not is_missing(each)]
+    if not values:  # which the checks of rows will say
+        return {}, None
+    found = match_classes(request, classes, values)
+    return {each: found.place[str(each)] for each in values}, found.lone
+
+
+def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:
+    """Two classes from one, in double precision: one minus a single loses digits."""
+    return [own, 1 - own] if lone == 0 else [1 - own, own]
+
+
+def _smallest(tests: list[tuple[nw.Expr, int]], none: int) -> nw.Expr:
+    """The smallest number whose test is true, another one if none is."""
+    numbers = [nw.when(test).then(number).otherwise(none) for test, number in tests]
+    return nw.min_horizontal(*numbers, nw.lit(none))
 
 
 def _probability_checks(given: list[nw.Expr]) -> list[Check]:
@@ -150,10 +178,3 @@ def _probability_checks(given: list[nw.Expr]) -> list[Check]:
         near = (total - 1).abs() <= ROW_SUM_TOLERANCE
         checks.append(Check("not summing to one", "probabilities", near, total, total))
     return checks
-
-
-def _label_checks(classes: Classes, label: nw.Expr, none: int) -> list[Check]:
-    return [
-        Check("no label", "label", ~nw.col(classes.label).is_null()),
-        Check("unknown label", "label", nw.col(TARGET) < none, label, label),
-    ]

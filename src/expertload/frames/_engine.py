@@ -23,6 +23,7 @@ from expertload._validation import (
     row_problem,
     unreadable_rows,
 )
+from expertload.columns import is_missing
 from expertload.frames._cases import Cases, Check, read_cases
 from expertload.frames._frame_tally import FrameTally
 from expertload.frames._request import Request
@@ -42,7 +43,7 @@ def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
 
 def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dict[Any, FrameTally]:
     """Return the table of each group, of the one group None if none are asked for."""
-    cases = read_cases(frame, request)
+    cases = read_cases(frame, request, _collect)
     if request.by is not None:
         check_column(request.by, cases.frame.collect_schema().names(), "by", request.caller)
     columns = _collect(_query(cases, request).head(max_rows + 1))
@@ -126,7 +127,7 @@ def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
     """Which rows belong to each group, the groups in order, those without a name last."""
     if groups is None:
         return None
-    names = [None if group != group else group for group in groups.tolist()]
+    names = [None if is_missing(group) else group for group in groups.tolist()]
     number = {name: i for i, name in enumerate(sorted(set(names), key=lambda n: (n is None, n)))}
     numbers = np.fromiter((number[name] for name in names), np.int64, len(names))
     order = np.argsort(numbers, kind="stable")

@@ -1,29 +1,22 @@
 """What a user asks of a frame, matched to the columns that the frame has.
 
 The types of columns are known before any row is read, so what can be said about a frame without
-running its engine is said here: columns that are missing, hold the wrong kind of values, or cannot
-be matched to the labels.
+running its engine is said here: columns that are missing, or hold the wrong kind of values. Labels
+are matched to columns by the rules of `expertload.columns`, once it is known which ones occur.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 
-from expertload._validation import (
-    check_column,
-    check_column_labels,
-    check_column_type,
-    check_columns_found,
-    number_classes,
-    without_prefix,
-)
+from expertload._validation import check_column, check_column_type, check_columns_found
+from expertload.columns import Matched, check_names, label_text, match_columns, pick, said_of
 
-__all__ = ["Classes", "Request", "resolve_classes"]
+__all__ = ["Classes", "Request", "find_classes", "match_classes"]
 
 Schema = Mapping[str, Any]
 NUMBERS = "numbers (or True and False)"
@@ -54,60 +47,40 @@ class Request:
 
 @dataclass(frozen=True)
 class Classes:
-    """The probability columns, the label that each stands for, and the column of true labels."""
+    """The probability columns, the class that each is named after, and the column of labels."""
 
     columns: tuple[str, ...]
-    labels: tuple[Any, ...]
+    names: tuple[str, ...]
     label: str
-    text: bool
+    as_text: bool
 
 
-def resolve_classes(request: Request, schema: Schema) -> Classes:
-    """Match probability columns to labels.
-
-    Text labels are the columns' names, or the part of them that a pattern's star stands for.
-    Numbers are that part, or what follows a prefix such as p_, if it is a number in every name or
-    says true and false; they are the columns' positions if it is a number in none.
-    """
-    columns, stars = _probability_columns(request, schema)
+def find_classes(request: Request, schema: Schema) -> Classes:
+    """Find the columns of probabilities and of labels."""
+    asked = request.probabilities
+    wanted = [asked] if isinstance(asked, str) else list(asked or ())
+    found: list[tuple[str, str]] = []
+    for one in wanted:
+        if not (isinstance(one, str) and "*" in one):
+            check_column(one, list(schema), "probabilities", request.caller)
+        found += pick(schema, one)
+    columns = [request.number(schema, column, "probabilities") for column, _ in found]
+    check_columns_found(columns, asked, "probabilities", request.caller)
     label = check_column(request.label, list(schema), "label", request.caller)
     dtype = schema[label]
     text = dtype in (nw.String, nw.Categorical, nw.Enum)
     right = text or dtype.is_numeric() or dtype == nw.Boolean
     check_column_type(label, right, "class labels: strings or whole numbers", dtype, request.caller)
-    n_classes = max(len(columns), 2)  # a lone column is the probability of the second class
-    labels = _labels(request, columns, stars, text)
-    check_column_labels(labels, n_classes, text, request.caller)
-    return Classes(columns, tuple(labels), label, text)
+    as_text = text or dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # which Python's floats are not
+    return Classes(tuple(columns), tuple(name for _, name in found), label, as_text)
 
 
-def _probability_columns(
-    request: Request, schema: Schema
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    asked = request.probabilities
-    wanted = [asked] if isinstance(asked, str) else list(asked or ())
-    found: list[str] = []
-    stars: list[str] = []
-    for one in wanted:
-        if isinstance(one, str) and "*" in one and one not in schema:
-            pattern = re.compile("(.*)".join(re.escape(part) for part in one.split("*")))
-            matches = [match for name in schema if (match := pattern.fullmatch(name))]
-            found += [match.group(0) for match in matches]
-            stars += [match.group(1) for match in matches]
-        else:
-            found.append(check_column(one, list(schema), "probabilities", request.caller))
-            stars.append(one)
-    check_columns_found(found, asked, "probabilities", request.caller)
-    for name in found:
-        request.number(schema, name, "probabilities")
-    return tuple(found), tuple(stars)
-
-
-def _labels(
-    request: Request, columns: Sequence[str], stars: Sequence[str], text: bool
-) -> Sequence[Any]:
-    if request.labels is not None:
-        return [label.item() if hasattr(label, "item") else label for label in request.labels]
-    if text and len(columns) > 1:
-        return stars
-    return number_classes([without_prefix(star) for star in stars], request.caller)
+def match_classes(request: Request, classes: Classes, labels: Sequence[Any]) -> Matched:
+    """Match the labels that occur to the columns."""
+    said = said_of(request.caller)
+    texts = [label_text(label, said) for label in labels]
+    if request.labels is None:
+        return match_columns(texts, classes.columns, classes.names, said)
+    n_classes = max(len(classes.columns), 2)  # a lone column is the second one's
+    names = [str(name) for name in check_names(request.labels, n_classes, request.caller)]
+    return match_columns(texts, names, names, said)

@@ -11,7 +11,6 @@ import numpy as np
 from expertload._html import small_table
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
-    arrange_probabilities,
     as_floats,
     check_confidence_matches,
     check_fraction,
@@ -20,6 +19,7 @@ from expertload._validation import (
     check_same_length,
     check_width,
 )
+from expertload.columns import arrange_probabilities
 from expertload.operating_point.origin import Origin
 
 __all__ = ["Decisions", "OperatingPoint"]

@@ -1,9 +1,9 @@
 """Files of predictions: read with their columns found by convention, decided row by row."""
 
 from expertload._opening import FileOptions
+from expertload.columns import ColumnNames, Columns
 from expertload.predictions._identity import Identity
 from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
-from expertload.predictions.columns import ColumnNames, Columns
 from expertload.predictions.deciding import DecisionCounts, decide_file
 from expertload.predictions.reading import PredictionsTable, match_cases, read_predictions
 

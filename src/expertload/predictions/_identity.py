@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from expertload._typing import AnyArray, IntArray
+from expertload.columns._finding import NO_COLUMN, find_named, find_same
 from expertload.exceptions import FileFormatError, ShapeError
-from expertload.predictions.columns import NO_COLUMN, find_named, find_same
 
 __all__ = [
     "Identity",

@@ -11,10 +11,8 @@ import numpy as np
 
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import class_key
+from expertload.columns import class_key, find_column, grades_from, names_from, numbers_from
 from expertload.exceptions import FileFormatError
-from expertload.predictions._values import grades_from, names_from, numbers_from
-from expertload.predictions.columns import find_column
 
 __all__ = ["AuditColumns", "AuditTable", "read_audits"]
 

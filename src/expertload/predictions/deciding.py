@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 
 from expertload._opening import FileOptions, Source, Table, open_source, to_numpy
-from expertload._typing import AnyArray, FloatArray
-from expertload._validation import class_key, lone_side
+from expertload._typing import AnyArray
+from expertload.columns import (
+    ColumnNames,
+    Columns,
+    find_named,
+    known_groups,
+    names_from,
+    numbers_from,
+    policy_columns,
+    probabilities_from,
+)
 from expertload.exceptions import FileFormatError, InvalidInputError
-from expertload.operating_point import CertifiedGroups
-from expertload.predictions._checks import check_probabilities_of
-from expertload.predictions._policy_columns import Policy, policy_columns
-from expertload.predictions._values import both_classes, names_from, numbers_from
+from expertload.operating_point import CertifiedGroups, OperatingPoint
 from expertload.predictions._writing import open_writer
-from expertload.predictions.columns import ColumnNames, Columns, find_named
 
 __all__ = ["DecisionCounts", "decide_file"]
+
+Policy = OperatingPoint | CertifiedGroups
 
 CHUNK = 20_000
 ADDED = ("row", "accepted", "label", "confidence")
@@ -96,7 +103,10 @@ def decide_file(
     (1, 1)
     """
     source = open_source(path, options)
-    columns = policy_columns(source.columns, policy, names or ColumnNames(), source.where)
+    by_group = isinstance(policy, CertifiedGroups)
+    columns = policy_columns(
+        source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
+    )
     kept = tuple(_kept(source, name) for name in keep)
     header = [
         ADDED[0],
@@ -142,11 +152,11 @@ def _decide(
     confidence = None if columns.confidence is None else numbers(columns.confidence)
     by_group: dict[str, Any] = {}
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
-        by_group["groups"] = _groups(policy, chunk[columns.group])
+        by_group["groups"] = known_groups(tuple(policy), chunk[columns.group])
     try:
         if not columns.probabilities:
             return policy.accepts(np.asarray(confidence), **by_group), None, np.asarray(confidence)
-        proba = _probabilities(policy, columns, numbers, where, first_row)
+        proba = probabilities_from(columns, chunk, where, lone=columns.lone, first_row=first_row)
         accepted, labels = policy.decide(proba, confidence=confidence, **by_group)
     except InvalidInputError as error:
         last_row = first_row + len(next(iter(chunk.values()))) - 1
@@ -157,33 +167,6 @@ def _decide(
     if policy.origin.labels is None and confidence is not None and len(names) == proba.shape[1]:
         labels = np.array(names)[labels]  # what the policy does not know, the file says
     return accepted, labels, proba.max(axis=1) if confidence is None else confidence
-
-
-def _probabilities(
-    policy: Policy,
-    columns: Columns,
-    numbers: Callable[[str], AnyArray],
-    where: str,
-    first_row: int,
-) -> FloatArray:
-    """Return a column a class, in the policy's order."""
-    given = [numbers(name) for name in columns.probabilities]
-    proba: FloatArray = np.column_stack(given)
-    check_probabilities_of(columns, proba, where, first_row)
-    if len(given) > 1:
-        return proba
-    pair = policy.origin.labels or (0, 1)
-    side = lone_side(pair, columns.probabilities[0], columns.classes[0])
-    return np.column_stack(both_classes(given[0], side))
-
-
-def _groups(policy: CertifiedGroups, values: AnyArray) -> list[Any]:
-    """Return groups as the policy spells them, in text or in whole numbers; others as no group."""
-    numbers = [group for group in policy if isinstance(group, int)]
-    nobody = max(numbers) + 1 if numbers else "".join(map(str, policy)) + "?"
-    spelled = class_key if numbers else str
-    known = {str(group): group for group in policy}
-    return [known.get(spelled(name), nobody) for name in names_from(values).tolist()]
 
 
 def _kept(source: Source, name: str) -> str:

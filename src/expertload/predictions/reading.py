@@ -11,10 +11,23 @@ import numpy as np
 
 from expertload._opening import FileOptions, Source, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload._validation import class_key, match_labels, match_lone_column
+from expertload.columns import (
+    ColumnNames,
+    Columns,
+    class_key,
+    find_columns,
+    grades_from,
+    labels_from,
+    match_columns,
+    names_from,
+    numbers_from,
+    plain_classes,
+    probabilities_from,
+    said_of_file,
+    same_class,
+)
 from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import FileFormatError
-from expertload.predictions._checks import check_probabilities_of
 from expertload.predictions._identity import (
     Identity,
     align,
@@ -24,14 +37,6 @@ from expertload.predictions._identity import (
     known_identifiers,
     split_rows,
 )
-from expertload.predictions._values import (
-    both_classes,
-    grades_from,
-    labels_from,
-    names_from,
-    numbers_from,
-)
-from expertload.predictions.columns import ColumnNames, Columns, find_columns
 
 __all__ = ["PredictionsTable", "match_cases", "read_predictions"]
 
@@ -291,32 +296,35 @@ def _arrays(source: Source, columns: Columns, found: Table) -> dict[str, Any]:
         correct = found[columns.correct]
         arrays["correct"] = grades_from(correct, columns.correct, source.where)
     if columns.label is not None:
-        arrays.update(_predictions(source, columns, found, columns.label))
+        given = labels_from(found[columns.label], columns.label, source.where)
+        if columns.prediction is None:
+            return {**arrays, **_predictions(source, columns, found, given)}
+        guess = labels_from(found[columns.prediction], columns.prediction, source.where)
+        arrays["correct"] = same_class(given, guess, source.where)
+        arrays["target"] = _by_name(given)
     return arrays
 
 
-def _predictions(source: Source, columns: Columns, found: Table, label: str) -> dict[str, Any]:
+def _predictions(
+    source: Source, columns: Columns, found: Table, given: list[str]
+) -> dict[str, Any]:
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
-    given = labels_from(found[label], label, source.where)
-    proba = [numbers_from(found[name], name, source.where) for name in columns.probabilities]
-    check_probabilities_of(columns, np.column_stack(proba), source.where)
-    class_columns: tuple[str | None, ...] = columns.probabilities
-    if len(proba) > 1:
-        first_rows = dict(zip(reversed(given), range(len(given), 0, -1), strict=True))
-        match = match_labels(first_rows, columns.classes, f"the column '{label}' of {source.where}")
-    else:
-        (column,), (name,) = columns.probabilities, columns.classes
-        match = match_lone_column(set(given), column, name, where=source.where)
-        proba = both_classes(proba[0], match.lone)
-        class_columns = (column, None) if match.lone == 0 else (None, column)
-    labels = np.array(match.names)
+    first_rows = dict(zip(reversed(given), range(len(given), 0, -1), strict=True))
+    said = said_of_file(source.where, columns.label)
+    match = match_columns(first_rows, columns.probabilities, columns.classes, said)
+    labels = np.array(plain_classes(match.classes))
     place = np.array([match.place[each] for each in given])
+    lone: dict[int | None, tuple[str | None, ...]] = {
+        None: columns.probabilities,
+        0: (*columns.probabilities, None),
+        1: (None, *columns.probabilities),
+    }
     return {
         "y_true": labels[place],
         "labels": labels,
         "target": _by_name(given),
-        "class_columns": class_columns,
-        "y_proba": np.column_stack(proba),
+        "class_columns": lone[match.lone],
+        "y_proba": probabilities_from(columns, found, source.where, lone=match.lone),
     }
 
 

@@ -7,12 +7,19 @@ is looked up in a table of n + 1 values.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from expertload._area import delegated_mass
-from expertload._cases import Cases, check_cases, check_correctness_cases
+from expertload._cases import (
+    Cases,
+    check_cases,
+    check_correctness_cases,
+    check_named_predictions,
+)
 from expertload._typing import AnyArray, ArrayLike, FloatArray, Seed
 from expertload._validation import (
     as_array,
@@ -21,20 +28,22 @@ from expertload._validation import (
     check_metric_value,
     check_same_length,
     random_generator,
-    sort_probabilities,
 )
+from expertload.columns import sort_probabilities
 from expertload.curve import area_of_cases, aucoc_score
 from expertload.significance._results import Interval
 from expertload.tally import cumulative_from_top
 
 __all__ = ["bootstrap_interval", "bootstrap_interval_from_correctness"]
 
+Metric = Callable[[AnyArray, AnyArray], float]
+
 
 def bootstrap_interval(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    metric: Callable[[AnyArray, AnyArray], float] = aucoc_score,
+    metric: Metric = aucoc_score,
     n_resamples: int = 2000,
     confidence_level: float = 0.95,
     random_state: Seed = None,
@@ -79,8 +88,10 @@ def bootstrap_interval(
     if metric is aucoc_score:
         cases = check_cases(y_true, y_proba, None, None, None, caller)
         return _aucoc_interval(cases, n_resamples, level, rng)
-    y, proba = as_array(y_true, "y_true", caller), sort_probabilities(y_true, y_proba, caller)
+    y = as_array(y_true, "y_true", caller)
+    proba = sort_probabilities(y_true, y_proba, caller)
     check_same_length(caller, y_true=y, y_proba=proba)
+    metric = _with_classes(metric, y, proba, caller)
     estimate = check_metric_value(metric(y, proba), caller)
     picks = (rng.integers(0, len(y), len(y)) for _ in range(n_resamples))
     values = np.array([check_metric_value(metric(y[i], proba[i]), caller) for i in picks])
@@ -123,6 +134,16 @@ def bootstrap_interval_from_correctness(
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     cases = check_correctness_cases(correct, confidence, None, caller)
     return _aucoc_interval(cases, n_resamples, level, random_generator(random_state, caller))
+
+
+def _with_classes(metric: Metric, y: AnyArray, proba: AnyArray, caller: str) -> Metric:
+    """Return a metric that is told the classes, if it asks for them: a resample may lack some."""
+    asked = inspect.signature(metric).parameters.get("labels")
+    if asked is None or asked.default is not None:
+        return metric
+    _, classes = check_named_predictions(y, proba, None, None, caller)
+    told: Metric = partial(metric, labels=classes)  # type: ignore[call-arg]
+    return told
 
 
 def _aucoc_interval(

@@ -18,8 +18,8 @@ from expertload._validation import (
     check_same_shape,
     incompatible_options_error,
     random_generator,
-    sort_probabilities,
 )
+from expertload.columns import sort_probabilities
 from expertload.curve import area_of_cases, aucoc_score
 from expertload.tally import COMPARISON_SLACK
 

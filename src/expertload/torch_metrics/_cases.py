@@ -14,9 +14,9 @@ from torch import Tensor
 from expertload._validation import (
     ROW_SUM_TOLERANCE,
     check_indices_of_rows,
-    check_labels,
     check_probabilities,
     check_update_layout,
+    label_range_error,
 )
 
 __all__ = ["BatchCases", "Reading", "batch_cases"]
@@ -119,7 +119,10 @@ def _is_suspect(preds: Tensor, target: Tensor) -> bool:
 def _name_the_error(preds: Tensor, target: Tensor, caller: str) -> None:
     softmax = "pass logits=True to the metric, or preds.softmax(dim=1)"
     check_probabilities(preds, "preds", caller, for_logits=softmax)
-    check_labels(target, _n_classes(preds), None, caller)
+    low, high, n_classes = int(target.min()), int(target.max()), _n_classes(preds)
+    if low < 0 or high >= n_classes:
+        hint = "leave out rows without a label with valid=..."
+        raise label_range_error(low, high, n_classes, caller, hint)
 
 
 def _n_classes(preds: Tensor) -> int:

@@ -14,7 +14,8 @@ import numpy as np
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_floats, check_groups, check_same_length
+from expertload._validation import as_floats, check_same_length
+from expertload.columns import check_groups
 from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certification.methods import Calibration

@@ -1,0 +1,75 @@
+"""Columns and classes: which column holds what, and which label is the class of which column.
+
+One home for all that reads predictions. `spelling` says when two names are one class, `matching`
+which label belongs to which column, `arrays` applies that to arrays and frames, `finding` finds the
+columns of a file, `values` turns them into numbers, and `policy` finds the columns that a policy
+decides by. Nothing is guessed: what leaves a doubt is refused in a sentence.
+"""
+
+from expertload.columns._arrays import (
+    check_groups,
+    check_labels,
+    check_named_labels,
+    check_names,
+    count_classes,
+    label_text,
+    name_groups,
+    said_of,
+    sort_probabilities,
+)
+from expertload.columns._finding import (
+    ColumnNames,
+    Columns,
+    find_column,
+    find_columns,
+    find_named,
+    find_same,
+    pick,
+    said_of_file,
+)
+from expertload.columns._matching import Matched, match_columns
+from expertload.columns._policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns._spelling import ClassName, class_key, is_missing, plain_classes
+from expertload.columns._values import (
+    grades_from,
+    labels_from,
+    names_from,
+    numbers_from,
+    probabilities_from,
+    same_class,
+)
+
+__all__ = [
+    "ClassName",
+    "ColumnNames",
+    "Columns",
+    "Matched",
+    "arrange_probabilities",
+    "check_groups",
+    "check_labels",
+    "check_named_labels",
+    "check_names",
+    "class_key",
+    "count_classes",
+    "find_column",
+    "find_columns",
+    "find_named",
+    "find_same",
+    "grades_from",
+    "is_missing",
+    "known_groups",
+    "label_text",
+    "labels_from",
+    "match_columns",
+    "name_groups",
+    "names_from",
+    "numbers_from",
+    "pick",
+    "plain_classes",
+    "policy_columns",
+    "probabilities_from",
+    "said_of",
+    "said_of_file",
+    "same_class",
+    "sort_probabilities",
+]

@@ -1,0 +1,94 @@
+"""How classes are spelled: what a label and the name of a column share if they are one class.
+
+| written | is the class |
+| --- | --- |
+| ``cat`` | cat, letter for letter, without blanks around it |
+| ``1``, ``1.0``, ``01``, ``True`` as a number | 1, a whole number however it is written |
+| ``p_cat``, ``prob_cat``, ``proba_cat`` | cat, if it is the name of a column |
+| ``true``, ``yes``, ``pos``, ``1`` and their opposites | each other, where there are two classes |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+__all__ = [
+    "PREFIXES",
+    "ClassName",
+    "class_key",
+    "is_missing",
+    "name_some",
+    "plain_classes",
+    "truth_number",
+    "whole_number",
+    "without_prefix",
+]
+
+ClassName: TypeAlias = str | int
+
+PREFIXES = ("p_", "prob_", "proba_")
+TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "pos", "positive", "1"), 1),
+    **dict.fromkeys(("false", "f", "no", "n", "neg", "negative", "0"), 0),
+}
+NUMBER = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
+# Beyond these digits a number is an identifier, and compared as it is written.
+MOST_DIGITS = 18
+MOST_SHOWN = 8
+
+
+def class_key(name: object) -> str:
+    """Return what the spellings of a class have in common: 1, '1.0' and ' 01' are one class."""
+    text = str(name).strip()
+    number = NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    minus = "-" if number[1] == "-" and number[2] != "0" else ""
+    return minus + number[2]
+
+
+def whole_number(name: object) -> int | None:
+    """Return the whole number that a class is named after, if it is one."""
+    key = class_key(name)
+    is_number = re.fullmatch(rf"-?\d{{1,{MOST_DIGITS}}}", key, re.ASCII)
+    return int(key) if is_number else None
+
+
+def truth_number(name: object) -> int | None:
+    """Return 1 for true, yes and their like, 0 for false and no, None for other names."""
+    return TRUTHS.get(class_key(name).casefold())
+
+
+def without_prefix(column: str) -> str:
+    """Return the class that a column is named after: p_cat is the probability of cat."""
+    prefix = next((p for p in PREFIXES if column.lower().startswith(p)), "")
+    return column[len(prefix) :] or column
+
+
+def plain_classes(classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
+    """Return names as whole numbers if all are, and none would lose a zero it begins with."""
+    whole = re.compile(r"-?(0|[1-9]\d{0,16})(\.0*)?", re.ASCII)
+    if not all(whole.fullmatch(str(name)) for name in classes):
+        return tuple(classes)
+    numbers = tuple(int(class_key(name)) for name in classes)
+    return numbers if len(set(numbers)) == len(classes) else tuple(classes)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, and what other libraries have for it."""
+    if value is None:
+        return True
+    try:
+        return not bool(value == value)  # NaN and NaT are unlike themselves
+    except (TypeError, ValueError):  # pandas' NA will not say
+        return True
+
+
+def name_some(names: Sequence[object]) -> str:
+    """Return names with commas between them, the first few where there are many."""
+    texts = [" ".join(str(name).split()) for name in names]
+    texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
+    more = f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""
+    return ", ".join(texts[:MOST_SHOWN]) + more
