@@ -16,7 +16,7 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_array, as_floats, check_classifier, check_same_length, message
 from expertload.exceptions import LabelError, ShapeError
 
-__all__ = ["Answers", "answers_of", "probabilities_of", "right_answers"]
+__all__ = ["Answers", "answers_of", "right_answers"]
 
 
 class Answers(NamedTuple):
@@ -26,20 +26,13 @@ class Answers(NamedTuple):
     confidence: FloatArray
 
 
-def probabilities_of(estimator: Any, X: Any, caller: str) -> tuple[Any, Any]:
-    """Return the probabilities of any object with ``predict_proba``, and its ``classes_``."""
-    check_classifier(estimator, "predict_proba", caller)
-    proba = estimator.predict_proba(X)
-    # Asked for only now: an unfitted estimator words its own, better complaint above.
-    check_classifier(estimator, "classes_", caller)
-    return proba, estimator.classes_
-
-
 def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
     """Return the answers of a fitted classifier, of one class too; of equals the first counts."""
-    given, classes = probabilities_of(estimator, X, caller)
-    names = as_array(classes, "classes_", caller)
-    proba = as_floats(given, "predict_proba", caller, ndim=(2,))
+    check_classifier(estimator, "predict_proba", caller)
+    proba = as_floats(estimator.predict_proba(X), "predict_proba", caller, ndim=(2,))
+    # Asked for only now: an unfitted estimator words its own, better complaint above.
+    check_classifier(estimator, "classes_", caller)
+    names = as_array(estimator.classes_, "classes_", caller)
     if names.ndim != 1 or proba.shape[1] != len(names):
         raise ShapeError(
             message(

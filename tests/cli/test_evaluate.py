@@ -53,6 +53,12 @@ def evaluation_of(table, **options):
     )
 
 
+def test_a_report_is_a_page(run, file, tmp_path):
+    said = run("evaluate", file, "--out", "report.pdf", code=1).stderr
+    assert "'--out' parameter of evaluate must end in .html. Got report.pdf" in said
+    assert not (tmp_path / "report.pdf").exists()
+
+
 def test_a_summary_for_people(run, file, table):
     text = " ".join(run("evaluate", file, "--target-accuracy", 0.97).stdout.split())
     found = evaluation_of(table, target_accuracy=0.97)

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from expertload import coc_curve, coc_curve_from_correctness, operating_point
-from expertload.display import COCDisplay
+from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
 from expertload.display._coc_axes import ALPHA_ALONE, ALPHA_AMONG_OTHERS
 from expertload.display._style import PALETTE
 from expertload.exceptions import (
@@ -95,6 +96,25 @@ def test_string_classes_from_an_estimator_and_a_pipeline():
         assert_drawn(display.line_, curve)
         assert display.line_.get_label().startswith(type(estimator).__name__)
     assert COCDisplay.from_estimator(estimator, X, y, name="iris").name == "iris"
+
+
+def test_an_estimator_of_one_class_is_right_where_it_is_right():
+    X = np.zeros((10, 1))
+    estimator = DummyClassifier(strategy="prior").fit(X, ["yes"] * 10)
+    display = COCDisplay.from_estimator(estimator, X, ["yes"] * 7 + ["no"] * 3)
+    assert display.accuracy.tolist() == [0.7]
+    assert (ReliabilityDisplay.from_estimator(estimator, X, ["yes"] * 10).accuracy == 1).all()
+    both = COCComparisonDisplay.from_estimators({"a": estimator}, X, ["no"] * 10)
+    assert both.displays["a"].accuracy.tolist() == [0.0]
+
+
+def test_an_estimator_ranked_by_another_confidence():
+    X, y = load_iris(return_X_y=True)
+    estimator = LogisticRegression(max_iter=1000).fit(X, y)
+    confidence = np.arange(150.0)
+    display = COCDisplay.from_estimator(estimator, X, y, confidence=confidence)
+    curve = coc_curve(y, estimator.predict_proba(X), confidence=confidence)
+    assert_drawn(display.line_, curve)
 
 
 def test_an_estimator_without_probabilities_is_refused_in_words():

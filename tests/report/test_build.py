@@ -126,6 +126,14 @@ def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz", "html"])
+def test_a_page_is_named_as_one(tmp_path, models, name):
+    with pytest.raises(ParameterError, match=r"must end in .html. Got .*print it"):
+        build_report(models, path=tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+    assert build_report(models["first"], path=tmp_path / "R.HTM").exists()
+
+
 def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     y_true, proba, _ = predictions(1200)
     evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)

@@ -212,8 +212,8 @@ def downloaded(seen, tmp_path):
 
 
 def test_the_curve_can_be_downloaded(visit, tmp_path, models):
-    path = build_report({"=1+1 <b>": models["first"], "b": models["second"]}, path=tmp_path / "r")
-    path = path.rename(tmp_path / "r.html")
+    two = {"=1+1 <b>": models["first"], "b": models["second"]}
+    path = build_report(two, path=tmp_path / "r.html")
     seen = visit(path)
     for evaluation, name in ((models["first"], "coc-1-1-b.csv"), (models["second"], "coc-b.csv")):
         called, rows = downloaded(seen, tmp_path)

@@ -27,6 +27,7 @@ from expertload._validation.displays import (
     check_cv_results,
     check_evaluations,
     check_models,
+    check_page_name,
     check_roc_points,
 )
 from expertload._validation.frames import (
@@ -135,6 +136,7 @@ __all__ = [
     "check_models",
     "check_one_criterion",
     "check_option",
+    "check_page_name",
     "check_positive",
     "check_probabilities",
     "check_roc_points",

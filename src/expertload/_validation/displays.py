@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,6 +105,20 @@ def check_roc_points(false: FloatArray, true: FloatArray, caller: str) -> None:
         if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
             got = f"values from {rate[0]:g} to {rate[-1]:g}"
             raise ParameterError(message(name, caller, "must ascend from 0 to 1", got))
+
+
+def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> None:
+    """Raise unless a page is written under the name of one: a .pdf of HTML opens nowhere."""
+    if not os.fspath(path).lower().endswith((".html", ".htm")):
+        raise ParameterError(
+            message(
+                name,
+                caller,
+                "must end in .html",
+                os.fspath(path),
+                "write the page, and print it from a browser where a PDF is wanted",
+            )
+        )
 
 
 def check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:

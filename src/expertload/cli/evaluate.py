@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expertload._validation import check_page_name
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
@@ -143,6 +144,7 @@ def evaluate(
     _check_cluster(cluster)
     if out is not None:
         check_output(out, others=files)
+        check_page_name(out, "--out", "evaluate")
     if save_policy is not None:
         check_output(save_policy, others=[*files, *filter(None, [out])])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from expertload._answers import probabilities_of
+from expertload._answers import answers_of, right_answers
 from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_curve_points
@@ -152,7 +152,14 @@ class COCDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        name: str | None = None,
+        **options: Any,
     ) -> Self:
         """Compute the curve of a fitted classifier and draw it.
 
@@ -163,20 +170,25 @@ class COCDisplay:
         X : array-like
             What the estimator predicts from.
         y : array-like of shape (n_cases,)
-            True labels, among the estimator's classes.
+            True labels; those the estimator does not know count as its errors.
+        confidence : array-like of shape (n_cases,), optional
+            What to rank cases by, the top probability by default.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options
-            Options of `from_predictions`.
+            Options of `from_correctness`.
 
         Returns
         -------
         COCDisplay
             The display, drawn.
         """
-        proba, labels = probabilities_of(estimator, X, "COCDisplay.from_estimator")
+        caller = "COCDisplay.from_estimator"
+        answers = answers_of(estimator, X, caller)
+        right = right_answers(answers.labels, y, caller)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, proba, labels=labels, name=name, **options)
+        scores = answers.confidence if confidence is None else confidence
+        return cls.from_correctness(right, scores, name=name, **options)
 
     @classmethod
     def from_cv_results(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from expertload._answers import probabilities_of
+from expertload._answers import answers_of, right_answers
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_models, check_option
@@ -110,7 +110,7 @@ class COCComparisonDisplay:
         X : array-like
             What they predict from.
         y : array-like of shape (n_cases,)
-            True labels, among the classes of each.
+            True labels; those an estimator does not know count as its errors.
         **options
             Options of `from_correctness`.
 
@@ -122,9 +122,8 @@ class COCComparisonDisplay:
         caller = "COCComparisonDisplay.from_estimators"
         pairs = {}
         for name, estimator in check_models(models, caller).items():
-            proba, labels = probabilities_of(estimator, X, caller)
-            cases = check_cases(y, proba, None, None, labels, caller)
-            pairs[name] = (cases.correct, cases.confidence)
+            answers = answers_of(estimator, X, caller)
+            pairs[name] = (right_answers(answers.labels, y, caller), answers.confidence)
         return cls.from_correctness(pairs, **options)
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
-from expertload._answers import probabilities_of
+from expertload._answers import answers_of, right_answers
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_same_length, check_unit_interval
@@ -157,20 +157,22 @@ class ReliabilityDisplay:
         X : array-like
             What the estimator predicts from.
         y : array-like of shape (n_cases,)
-            True labels, among the estimator's classes.
+            True labels; those the estimator does not know count as its errors.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options
-            Options of `from_predictions`.
+            Options of `from_correctness`.
 
         Returns
         -------
         ReliabilityDisplay
             The display, drawn.
         """
-        proba, labels = probabilities_of(estimator, X, "ReliabilityDisplay.from_estimator")
+        caller = "ReliabilityDisplay.from_estimator"
+        answers = answers_of(estimator, X, caller)
+        right = right_answers(answers.labels, y, caller)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, proba, labels=labels, name=name, **options)
+        return cls.from_correctness(right, answers.confidence, name=name, **options)
 
     @classmethod
     def from_correctness(

@@ -23,6 +23,7 @@ from expertload._files import write_atomically
 from expertload._validation import (
     check_evaluations,
     check_fraction,
+    check_page_name,
     check_positive,
     require_extra,
 )
@@ -55,7 +56,7 @@ def build_report(
         What `expertload.evaluation.evaluate_predictions` returned, by the model's name. The
         others are compared with the first one.
     path : str or path-like
-        Where to write; the file is replaced whole or not at all.
+        Where to write, a name that ends in .html; the file is replaced whole or not at all.
     title : str, default="Expert load report"
         The heading of the page.
     note : str, optional
@@ -88,6 +89,7 @@ def build_report(
     True
     """
     caller = "build_report"
+    check_page_name(path, "path", caller)
     evaluations = check_evaluations(models, Evaluation, caller)
     defaults = {
         "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy", caller),
