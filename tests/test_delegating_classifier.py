@@ -40,7 +40,10 @@ EXPECTED_TO_FAIL = {
             confidence_level=0.6,
             calibration_size=0.4,
             random_state=0,
-        )
+        ),
+        DelegatingClassifier(
+            LogisticRegression(), target_accuracy=0.6, confidence_level=0.6, random_state=0
+        ),
     ],
     expected_failed_checks=lambda _: EXPECTED_TO_FAIL,
 )

@@ -279,6 +279,14 @@ def test_a_screen_reader_finds_its_way(visit, page):
     assert seen.page.locator("input").evaluate_all(unnamed) == 0
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_that_keeps_readers_out(visit, page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    seen = visit(page, color_scheme=scheme, bypass_csp=True)  # axe comes in as a script
+    found = axe.run(seen.page)
+    assert found.violations_count == 0, found.generate_report()
+
+
 def test_the_table_says_what_the_curve_shows(visit, page, models):
     seen = visit(page)
     seen.page.locator("summary:visible").click()
