@@ -17,6 +17,8 @@ from expertload.lab.runs.recipe import Recipe
 from expertload.lab.runs.recipe_files import load_recipe
 from expertload.losses import build_loss
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "lab.md").read_text()
 

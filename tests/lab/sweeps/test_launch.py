@@ -14,6 +14,8 @@ from expertload.lab.runs.folder import RunFolder
 from expertload.lab.sweeps import worker
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 
+pytestmark = pytest.mark.processes
+
 
 def test_threads_are_shared_out():
     cores = len(os.sched_getaffinity(0))

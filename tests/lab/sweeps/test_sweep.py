@@ -24,6 +24,8 @@ from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Sweep, SweepReport
 from expertload.lab.training.progress import FileReporter
 
+pytestmark = pytest.mark.processes
+
 
 class FakeJob:
     def __init__(self):

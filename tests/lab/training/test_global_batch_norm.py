@@ -15,6 +15,8 @@ from torch import nn
 from expertload.exceptions import ParameterError
 from expertload.lab.training._global_batch_norm import synchronise_batch_norm
 
+pytestmark = pytest.mark.processes
+
 WORKER = Path(__file__).with_name("batch_norm_worker.py")
 
 

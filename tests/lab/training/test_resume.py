@@ -15,6 +15,8 @@ from tests.lab.conftest import environment, run_command, tiny
 
 from expertload.lab.runs.folder import RunFolder
 
+pytestmark = pytest.mark.processes
+
 DRIVER = Path(__file__).with_name("kill_driver.py")
 CONFIG = tiny(
     "ce+aucoc",

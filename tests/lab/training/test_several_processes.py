@@ -12,6 +12,8 @@ from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.training.loop import train
 
+pytestmark = pytest.mark.processes
+
 # Batch norm is synchronised; in double precision what is left is the order of summation.
 CONFIG = tiny(
     "ce+aucoc",
