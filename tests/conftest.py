@@ -14,18 +14,20 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Fixtures that start something slow, and the marker that keeps it out of `make fast`. Tests of one
-# marker go to one worker, so that there is one browser, one Spark session and one database server.
-SLOW_FIXTURES = {"browser": "browser", "spark": "spark", "postgres": "postgres"}
+# Fixtures, and values of parameters, that start something slow, and the marker that keeps it out of
+# `make fast`. Tests of one marker go to one worker, so that there is one browser, one Spark session
+# and one database server.
+SLOW = {"browser": "browser", "spark": "spark", "cluster": "postgres", "postgresql": "postgres"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        engine = getattr(item, "callspec", None) and item.callspec.params.get("backend")
-        for name in {*item.fixturenames, engine} & SLOW_FIXTURES.keys():
-            item.add_marker(SLOW_FIXTURES[name])
-            item.add_marker(pytest.mark.xdist_group(SLOW_FIXTURES[name]))
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        words = {value for value in parameters if isinstance(value, str)}
+        for name in {*getattr(item, "fixturenames", ()), *words} & SLOW.keys():
+            item.add_marker(SLOW[name])
+            item.add_marker(pytest.mark.xdist_group(SLOW[name]))
 
 
 SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", Path(__file__).resolve().parents[2] / "shared"))
