@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from expertload.desk.api import _cases, _claims, _policies, _state
+from expertload.desk.api import _cases, _claims, _management, _policies, _state
 from expertload.desk.api._errors import install_errors
 from expertload.desk.desk import Desk
 from expertload.desk.trail import deliver, seal_events
@@ -46,7 +46,7 @@ def create_app(desk: Desk) -> FastAPI:
     app.state.desk = desk
     app.state.gatherings = {}
     install_errors(app)
-    for part in (_cases, _claims, _policies, _state):
+    for part in (_cases, _claims, _policies, _management, _state):
         app.include_router(part.router)
     return app
 

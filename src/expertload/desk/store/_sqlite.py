@@ -51,7 +51,7 @@ class SqliteDatabase(Database):
         event.listen(self.engine, "connect", _prepare)
         event.listen(self.engine, "begin", _begin_reading)
         self._writing = self.engine.execution_options(desk_writes=True)
-        self._writer = Writer(self._writing)
+        self._writer = Writer(self._writing, self.said)
 
     @property
     def name(self) -> str:

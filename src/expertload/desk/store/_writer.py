@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from expertload.exceptions import DeskUnavailableError
 
@@ -35,8 +36,9 @@ class _Request:
 class Writer:
     """Takes work, does it in a thread of its own, and answers after the commit."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, worded: Callable[[DBAPIError], Exception]) -> None:
         self._engine = engine
+        self._worded = worded
         self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -80,8 +82,9 @@ class Writer:
                 for request in batch:
                     _attempt(request, connection)
         except BaseException as error:  # whatever it is, those who wait must hear of it
+            said = self._worded(error) if isinstance(error, DBAPIError) else error
             for request in batch:
-                request.future.set_exception(error)
+                request.future.set_exception(said)
             return
         for request in batch:
             if request.error is not None:
@@ -91,9 +94,20 @@ class Writer:
 
 
 def _attempt(request: _Request, connection: Connection) -> None:
-    """Do one request's work in a savepoint; its failure is its own."""
+    """Do one request's work in a savepoint; its failure is its own.
+
+    Unless SQLite has ended the whole transaction, as it does when the disk is full: then nobody's
+    work is kept, and whatever came after would be written outside of any transaction.
+    """
+    raised: list[Exception] = []
     try:
         with connection.begin_nested():
-            request.result = request.work(connection)
+            try:
+                request.result = request.work(connection)
+            except Exception as error:
+                raised.append(error)
+                raise
     except Exception as error:
+        if not connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
+            raise (raised or [error])[0] from None
         request.error = error

@@ -1,5 +1,13 @@
 """The promise, watched while it is used, and what happens when it is not kept."""
 
+from expertload.desk.watch._capacity import (
+    Capacity,
+    capacity_of,
+    readers_needed,
+    waiting_probability,
+)
+from expertload.desk.watch._drift import LoadShift, load_shift
+from expertload.desk.watch._look_back import look_back, void_case
 from expertload.desk.watch._policies import (
     activate,
     active_policy,
@@ -9,16 +17,28 @@ from expertload.desk.watch._policies import (
     withdraw,
 )
 from expertload.desk.watch._quality import recount
+from expertload.desk.watch._recertify import BlindLabels, blind_labels, recertify
 from expertload.desk.watch._state import count_of, state_of
 
 __all__ = [
+    "BlindLabels",
+    "Capacity",
+    "LoadShift",
     "activate",
     "active_policy",
     "add_policy",
+    "blind_labels",
+    "capacity_of",
     "change_rules",
     "count_of",
     "find_policy",
+    "load_shift",
+    "look_back",
+    "readers_needed",
+    "recertify",
     "recount",
     "state_of",
+    "void_case",
+    "waiting_probability",
     "withdraw",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import func, select
@@ -9,6 +10,8 @@ from sqlalchemy import func, select
 from expertload.desk.intake import read_policy
 from expertload.desk.store import Transaction
 from expertload.desk.store._tables import counters, monitors, readings, seals
+from expertload.desk.watch._capacity import capacity_of
+from expertload.desk.watch._drift import load_shift
 from expertload.desk.watch._policies import active_policy
 
 __all__ = ["count_of", "state_of"]
@@ -48,6 +51,8 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         },
         "sampling_rate": transaction.project.sampling_rate,
         "strict": transaction.project.rules.strict,
+        "capacity": asdict(capacity_of(transaction)),
+        "shift": None if (shift := load_shift(transaction)) is None else asdict(shift),
         "policy": _policy(transaction),
         "monitor": _monitor(transaction),
         "head": transaction.connection.execute(

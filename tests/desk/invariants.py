@@ -1,0 +1,189 @@
+"""The promises of the desk, checked on its tables from outside: slow, plain, and complete."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sqlalchemy import select
+
+from expertload.desk.intake import draw
+from expertload.desk.store._tables import (
+    answers,
+    cases,
+    counters,
+    decisions,
+    monitors,
+    policies,
+    projects,
+    readings,
+)
+from expertload.desk.trail import verify
+from expertload.monitoring import AccuracyMonitor
+
+OPEN = ("waiting", "disputed")
+
+
+def check_all(desk) -> None:
+    """Check every invariant that the tables can show."""
+    tables = desk.database.read(
+        lambda c: {
+            table.name: c.execute(select(table)).all()
+            for table in (
+                answers,
+                cases,
+                counters,
+                decisions,
+                monitors,
+                policies,
+                projects,
+                readings,
+            )
+        }
+    )
+    by_case = defaultdict(list)
+    for reading in tables["readings"]:
+        by_case[reading.case_id].append(reading)
+    check_open_cases(tables, by_case)
+    check_decisions(tables)
+    check_policy_times(tables)
+    check_readers(tables, by_case)
+    check_sample(tables, by_case)
+    check_counters(tables)
+    check_monitors(tables, by_case)
+    verdict = desk.read(verify)
+    assert verdict.is_intact, verdict.problems
+
+
+def check_open_cases(tables, by_case) -> None:
+    """1: every case exists once; every open one has an open reading."""
+    keys = [(case.project_id, case.key) for case in tables["cases"]]
+    assert len(keys) == len(set(keys))
+    for case in tables["cases"]:
+        is_open = [r for r in by_case[case.id] if r.state in ("waiting", "leased")]
+        if case.state in OPEN:
+            assert len(is_open) == 1, f"{case.key} is {case.state} with {len(is_open)} readings"
+        if case.state in ("closed", "void"):
+            assert not is_open, f"{case.key} is {case.state} and still to be read"
+        assert len(is_open) <= 1
+
+
+def check_decisions(tables) -> None:
+    """2: one live decision, and a chain of those it supersedes."""
+    chains = defaultdict(list)
+    for decision in sorted(tables["decisions"], key=lambda d: d.version):
+        chains[decision.case_id].append(decision)
+    states = {case.id: case.state for case in tables["cases"]}
+    for case, chain in chains.items():
+        assert [d.version for d in chain] == list(range(1, len(chain) + 1))
+        assert [d.supersedes for d in chain] == [None, *(d.id for d in chain[:-1])]
+        assert all(d.kind != "auto" for d in chain[1:])
+        if states[case] in ("auto", "closed"):
+            assert chain[-1].label is not None
+    for case, state in states.items():
+        assert state not in ("auto", "closed") or chains[case]
+
+
+def check_policy_times(tables) -> None:
+    """3: no automatic decision outside its policy's time."""
+    lives = {policy.id: policy for policy in tables["policies"]}
+    for decision in tables["decisions"]:
+        if decision.kind == "auto":
+            policy = lives[decision.policy_id]
+            assert policy.activated <= decision.made
+            assert policy.withdrawn is None or decision.made <= policy.withdrawn
+        else:
+            assert decision.policy_id is None
+    active = [p.project_id for p in tables["policies"] if p.state == "active"]
+    assert len(active) == len(set(active))
+
+
+def check_readers(tables, by_case) -> None:
+    """4: one live lease a reader; the readers of a case are distinct people."""
+    holders = [r.reader for r in tables["readings"] if r.state == "leased"]
+    assert len(holders) == len(set(holders))
+    assert all(r.lease for r in tables["readings"] if r.state == "leased")
+    for case, its in by_case.items():
+        people = [r.reader for r in its if r.state in ("leased", "done")]
+        assert len(people) == len(set(people)), f"case {case} was read twice by one person"
+    counted = {a.id: a for a in tables["answers"] if a.standing == "counted"}
+    for reading in tables["readings"]:
+        assert (reading.state == "done") == (reading.answer_id is not None)
+        if reading.answer_id is not None:
+            assert counted[reading.answer_id].reader == reading.reader
+    submissions = [(a.reader, a.submission) for a in tables["answers"]]
+    assert len(submissions) == len(set(submissions))
+
+
+def check_sample(tables, by_case) -> None:
+    """5: who is in the quality sample recomputes from the secret, the key and the rate."""
+    names = {project.id: project for project in tables["projects"]}
+    for case in tables["cases"]:
+        project = names[case.project_id]
+        u = draw(project.secret, "quality", project.name, case.key)
+        assert u == case.draw
+        assert (case.audit is not None) == (case.accepted and u < case.rate)
+        if case.state == "auto":
+            read = [r for r in by_case[case.id] if r.why == "quality"]
+            assert len(read) == (u < case.rate)
+
+
+def check_counters(tables) -> None:
+    """Counters are what a count gives."""
+    said = defaultdict(int)
+    for row in tables["counters"]:
+        said[row.name] += row.value
+    for table in ("cases", "readings", "policies"):
+        states = defaultdict(int)
+        for row in tables[table]:
+            states[f"{table}.{row.state}"] += 1
+        assert {k: v for k, v in said.items() if k.startswith(f"{table}.") and v} == dict(states)
+    assert said["received"] == len(tables["cases"])
+    assert said["decided"] == sum(d.kind == "auto" for d in tables["decisions"])
+    for standing in ("counted", "late"):
+        n = sum(a.standing == standing for a in tables["answers"])
+        assert said[f"answers.{standing}"] == n
+
+
+def settled_label(case, its, given, second):
+    """What the answers to a case say, told as people would: None while it is open."""
+    rounds = defaultdict(list)
+    for reading in sorted(its, key=lambda r: r.id):
+        if reading.state == "done":
+            rounds[reading.root].append((reading.why, given[reading.answer_id].label))
+    for answers_of_round in rounds.values():
+        if answers_of_round[-1][0] == "arbiter":
+            return answers_of_round[-1][1]
+        labels = [label for _, label in answers_of_round]
+        if set(labels) != {case.predicted}:
+            return None
+        if len(labels) < 1 + second:
+            return None
+        return labels[0]
+    return None
+
+
+def check_monitors(tables, by_case) -> None:
+    """8: the monitor is a recount from the answers."""
+    given = {a.id: a for a in tables["answers"]}
+    project = tables["projects"][0]
+    from expertload.desk import Rules
+
+    rules = Rules.model_validate_json(project.rules)
+    for monitor in tables["monitors"]:
+        audits = []
+        for case in sorted(tables["cases"], key=lambda c: c.id):
+            if case.policy_id != monitor.policy_id or not case.accepted or case.draw >= case.rate:
+                continue
+            second = draw(project.secret, "second", project.name, case.key) < rules.second_share
+            label = settled_label(case, by_case[case.id], given, second)
+            audits.append(None if label is None else float(label == case.predicted))
+        if not any(audit is not None for audit in audits):
+            continue  # it moves with answers
+        slow = AccuracyMonitor(target_accuracy=0.95).update(audits)
+        assert monitor.errors == slow.n_errors
+        if monitor.alarmed is None:
+            # Cases that came after the last answer are open ones, which the monitor adds later.
+            assert monitor.audited <= slow.n_audits
+            assert monitor.audited - monitor.open == slow.n_audits - slow.n_open
+        else:
+            assert slow.state == "refuted"

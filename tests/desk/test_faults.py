@@ -1,0 +1,319 @@
+"""Many at once, and killed at any moment: what was acknowledged is there, and once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+
+from expertload.desk import Desk, Rules
+from expertload.desk.client import DeskClient
+from expertload.desk.intake import Outcome, read_case, receive
+from expertload.desk.queue import answer, claim, hand_back
+from expertload.desk.store._tables import answers, cases
+from expertload.desk.trail import seal_events
+from expertload.desk.watch import activate, add_policy
+from expertload.exceptions import DeskUnavailableError
+from tests.desk.invariants import check_all
+from tests.desk.world import Clock, World, policy_text, sent
+
+RULES = Rules(quality_rate=0.5, second_share=0.3, lease_seconds=1)
+
+
+def together(*works):
+    """Run works in threads of their own; raise what any of them raised."""
+    errors = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_sixteen_at_once(place):
+    with Desk.open(place, rules=RULES, secret=b"test") as desk:
+        world = World(desk, Clock())
+        world.activate()
+        names = [f"reader-{i}" for i in range(10)]
+        users = [world.user(name) for name in names]
+        arbiter = world.user("zoe", "arbiter")
+        acknowledged: set[str] = set()
+        counted: list[str] = []
+
+        def sender(number):
+            rng = random.Random(number)
+            for _ in range(8):
+                batch = [sent(f"case-{rng.randrange(60)}", 0.99) for _ in range(10)]
+                for outcome in desk.write(receive, [read_case(each) for each in batch]):
+                    assert isinstance(outcome, Outcome)
+                    acknowledged.add(outcome.key)
+
+        def reader(user, number, is_arbiter=False):
+            rng = random.Random(number)
+            for turn in range(20):
+                held = desk.write(claim, user, arbiter=is_arbiter)
+                if held is None:
+                    time.sleep(0.01)
+                elif rng.random() < 0.2:
+                    desk.write(hand_back, user, held.lease)
+                else:
+                    name = f"{user}-{turn}"
+                    given = desk.write(answer, user, held.lease, rng.choice(("cat", "dog")), name)
+                    if given.outcome == "counted":
+                        counted.append(name)
+
+        def manager():
+            for _ in range(4):
+                time.sleep(0.05)
+                number = desk.write(add_policy, policy_text())
+                desk.write(activate, number)
+                seal_events(desk)
+
+        together(
+            *(lambda n=n: sender(n) for n in range(4)),
+            *(lambda u=u: reader(u, u) for u in users),
+            lambda: reader(arbiter, 0, is_arbiter=True),
+            manager,
+        )
+        check_all(desk)
+        assert {row.key for row in world.rows(select(cases.c.key))} == acknowledged
+        stored = {
+            r.submission for r in world.rows(select(answers).where(answers.c.standing == "counted"))
+        }
+        assert stored == set(counted)
+
+
+# ------------------------------------------------------------------ real processes
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+class Server:
+    """`expertload desk serve`, as a process that can be killed."""
+
+    def __init__(self, place, port: int) -> None:
+        self.place, self.port = place, port
+        self.start()
+
+    def start(self) -> None:
+        where = "--database" if str(self.place).startswith("postgresql") else "--data"
+        command = [sys.executable, "-m", "expertload.cli", "desk", "serve", where, str(self.place)]
+        self.process = subprocess.Popen(
+            [*command, "--port", str(self.port)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    def wait(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(self.process.stderr.read().decode())
+            try:
+                if httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200:
+                    return
+            except httpx.HTTPError:
+                time.sleep(0.05)
+        raise AssertionError("the server did not come up")
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(30) in (0, 130)
+        self.process.stderr.close()
+
+
+def test_killed_at_any_moment(place):
+    with Desk.open(place, rules=RULES, secret=b"test") as desk:
+        world = World(desk, Clock(time.time_ns() // 1000))
+        world.activate()
+        tokens = {name: world.token(name, role) for name, role in PEOPLE}
+    server = Server(place, free_port())
+    server.wait()
+    acknowledged: dict[str, str | None] = {}
+    counted: list[str] = []
+    stop = threading.Event()
+
+    def sender():
+        number = 0
+        with DeskClient(f"http://127.0.0.1:{server.port}", tokens["model"], attempts=1) as client:
+            while not stop.is_set():
+                batch = [sent(f"case-{number + i}", 0.99 if i % 2 else 0.6) for i in range(20)]
+                for outcome in client.send_many(batch):
+                    if outcome.is_acknowledged:
+                        acknowledged[outcome.key] = outcome.label
+                number += 10  # half of every batch is sent twice
+
+    def reader(name):
+        turn = 0
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers) as client:
+            while not stop.is_set():
+                turn += 1
+                try:
+                    held = client.post("/api/claims")
+                    if held.status_code != 200:
+                        time.sleep(0.02)
+                        continue
+                    body = {"label": "cat", "submission": f"{name}-{turn}"}
+                    path = f"/api/claims/{held.json()['lease']}/answer"
+                    given = client.post(path, json=body)
+                    if given.status_code == 200 and given.json()["outcome"] == "counted":
+                        counted.append(body["submission"])
+                except httpx.HTTPError:
+                    time.sleep(0.02)
+
+    def killer():
+        rng = random.Random(0)
+        for _ in range(2):
+            time.sleep(rng.uniform(0.5, 1.5))
+            server.kill()
+            server.start()
+            server.wait()
+        time.sleep(0.5)
+        stop.set()
+
+    together(sender, lambda: reader("ann"), lambda: reader("bob"), killer)
+    server.end()
+    with Desk.open(place, serving=True) as desk:
+        check_all(desk)
+        world = World(desk, Clock())
+        stored = {row.key: row.id for row in world.rows(select(cases.c.key, cases.c.id))}
+        assert acknowledged
+        assert counted
+        assert acknowledged.keys() <= stored.keys()
+        kept = {row.submission for row in world.rows(select(answers.c.submission))}
+        assert set(counted) <= kept
+        for outcome in desk.write(
+            receive,
+            [
+                read_case(sent(key, 0.99 if int(key.split("-")[1]) % 2 else 0.6))
+                for key in list(acknowledged)[:50]
+            ],
+        ):
+            assert outcome.label == acknowledged[outcome.key], "the first answer stands"
+
+
+PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
+
+
+def test_two_servers_on_one_postgresql(cluster):
+    from expertload.desk.store._tables import metadata
+
+    names = ", ".join(table.name for table in metadata.sorted_tables)
+    cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
+    place = cluster.address("desk")
+    with Desk.open(place, rules=RULES, secret=b"test") as desk:
+        world = World(desk, Clock())
+        world.activate()
+        token = world.token("model", "api")
+    servers = [Server(place, free_port()) for _ in range(2)]
+    outcomes: list[dict] = [{}, {}]
+    for server in servers:
+        server.wait()
+
+    def sender(number):
+        address = f"http://127.0.0.1:{servers[number].port}"
+        with DeskClient(address, token) as client:
+            # The same cases to both servers, in the opposite order.
+            batch = [sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(300)]
+            for outcome in client.send_many(batch[:: 1 - 2 * number], batch_size=50):
+                outcomes[number][outcome.key] = outcome
+
+    together(lambda: sender(0), lambda: sender(1))
+    servers[1].kill()
+    servers[0].end()
+    assert outcomes[0] == outcomes[1]
+    assert all(outcome.is_acknowledged for outcome in outcomes[0].values())
+    with Desk.open(place) as desk:
+        check_all(desk)
+        n = World(desk, Clock()).rows(select(func.count()).select_from(cases))[0][0]
+        assert n == 300
+
+
+def test_a_database_that_goes_away_and_comes_back(cluster):
+    place = cluster.address("desk")
+    with Desk.open(place) as desk:
+        world = World(desk, Clock())
+        world.send(sent("before"))
+        cluster.stop()
+        try:
+            with pytest.raises(DeskUnavailableError, match="does not answer"):
+                world.send(sent("between"))
+            with pytest.raises(DeskUnavailableError, match="does not answer"):
+                desk.read(lambda t: None)
+        finally:
+            cluster.start()
+        world.send(sent("after"))
+        keys = {row.key for row in world.rows(select(cases.c.key))}
+        assert {"before", "after"} <= keys
+        assert "between" not in keys
+
+
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
+    """SQLite's own limit on pages stands for the disk."""
+    with Desk.open(tmp_path) as desk:
+        world = World(desk, Clock())
+        world.send(sent("before"))
+        from sqlalchemy import event
+
+        def limit(connection, _):
+            connection.execute("PRAGMA max_page_count = 1").close()
+
+        event.listen(desk.database.engine, "connect", limit)
+        desk.database.engine.dispose()
+        big = {"kind": "text", "content": "x" * 900_000}
+        gate = threading.Event()
+        desk.database.submit(lambda connection: gate.wait(5))
+        small = desk.submit(receive, [read_case(sent("small"))])
+        large = desk.submit(receive, [read_case(sent("large", body=big))])
+        after = desk.submit(receive, [read_case(sent("in the same commit"))])
+        gate.set()
+        for future in (small, large, after):
+            with pytest.raises(DeskUnavailableError, match="full"):
+                future.result()
+        event.remove(desk.database.engine, "connect", limit)
+        desk.database.engine.dispose()
+        world.send(sent("after"))
+        check_all(desk)
+        assert {row.key for row in world.rows(select(cases.c.key))} == {"before", "after"}
+
+
+def test_a_second_server_process_is_refused_in_a_sentence(tmp_path):
+    environment = {**os.environ, "COLUMNS": "200"}
+    with Desk.open(tmp_path, serving=True):
+        done = subprocess.run(
+            [sys.executable, "-m", "expertload.cli", "desk", "serve", "--data", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+        )
+    assert done.returncode == 1
+    assert "Another server has the desk" in done.stderr
+    assert "Traceback" not in done.stderr
