@@ -61,7 +61,8 @@ def sent(key: str, cat: float = 0.99, **more) -> dict:
 class World:
     def __init__(self, desk, clock) -> None:
         self.desk, self.clock = desk, clock
-        self.tokens: dict[str, str] = {}
+        self.tokens: dict[tuple[str, str], str] = {}
+        self.users: dict[tuple[str, str], int] = {}
 
     def with_rules(self, **changes) -> World:
         """The same desk under other rules."""
@@ -78,7 +79,9 @@ class World:
         return self.tokens[name, role]
 
     def user(self, name: str, role: str = "reader") -> int:
-        return self.desk.read(find_token, self.token(name, role)).user
+        if (name, role) not in self.users:
+            self.users[name, role] = self.desk.read(find_token, self.token(name, role)).user
+        return self.users[name, role]
 
     # policies
 

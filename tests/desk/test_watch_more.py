@@ -1,0 +1,228 @@
+"""After the alarm: looking back, certifying anew, how many readers, has the load shifted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from expertload.desk.store._tables import cases, decisions, policies, readings
+from expertload.desk.watch import (
+    activate,
+    blind_labels,
+    capacity_of,
+    load_shift,
+    look_back,
+    readers_needed,
+    recertify,
+    state_of,
+    void_case,
+    waiting_probability,
+    withdraw,
+)
+from expertload.exceptions import DeskRefusedError
+from tests.desk.invariants import check_all
+from tests.desk.test_watch import read_all
+from tests.desk.world import sent
+
+# ------------------------------------------------------------------ look-back
+
+
+def test_looking_back_reads_what_was_decided_and_corrects_it(world):
+    number = world.activate()
+    world.send(*(sent(f"case-{i}") for i in range(30)))
+    with pytest.raises(DeskRefusedError, match="not withdrawn"):
+        world.desk.write(look_back, number)
+    world.desk.write(withdraw, number, reason="alarm")
+    assert world.desk.write(look_back, number, share=0.5) == sum(
+        row.draw < 0.5 for row in world.rows(select(cases))
+    )
+    world.desk.write(look_back, number)
+    assert world.desk.write(look_back, number) == 0
+    check_all(world.desk)
+    read_all(world, lambda key: "dog" if key == "case-3" else "cat")
+    assert {row.state for row in world.rows(select(cases))} == {"closed"}
+    check_all(world.desk)
+    made = select(decisions).where(decisions.c.case_id == world.case("case-3").id)
+    chain = world.rows(made.order_by(decisions.c.version))
+    assert [(d.kind, d.label) for d in chain] == [("auto", "cat"), ("correction", "dog")]
+
+
+def test_what_was_audited_is_not_read_again(world):
+    world.with_rules(quality_rate=1.0)
+    number = world.activate()
+    world.send(sent("a"), sent("b"))
+    world.answer(world.claim(), "cat")
+    world.desk.write(withdraw, number, reason="test")
+    assert world.desk.write(look_back, number) == 1
+    assert len(world.rows(select(readings))) == 2, "the reading that waits serves for it"
+    check_all(world.desk)
+
+
+def test_a_void_case_is_read_by_nobody(world):
+    world.send(sent("a"), sent("b"))
+    world.claim()
+    world.desk.write(void_case, "a", reason="sent twice")
+    assert world.case("a").state == "void"
+    assert world.claim("bob").key == "b"
+    check_all(world.desk)
+    with pytest.raises(DeskRefusedError, match="is void"):
+        world.desk.write(void_case, "a", reason="again")
+    with pytest.raises(DeskRefusedError, match="no case"):
+        world.desk.write(void_case, "z", reason="?")
+
+
+# ------------------------------------------------------------------ certifying anew
+
+
+def stream(world, n, rng, prefix="case", wrong_below=0.8, **more):
+    """Cases of a model that is good above 0.8; returns what is true."""
+    truth, batch = {}, []
+    for i in range(n):
+        p = float(rng.uniform(0.5, 1))
+        wrong = rng.random() < (0.4 if p < wrong_below else 0.002)
+        key = f"{prefix}-{i}"
+        truth[key] = "dog" if wrong else "cat"
+        batch.append(sent(key, p, **more))
+    world.send(*batch)
+    return truth
+
+
+def test_a_policy_is_certified_from_blind_labels(world):
+    truth = stream(world, 150, np.random.default_rng(0))
+    with pytest.raises(DeskRefusedError, match="wait for their reading"):
+        world.desk.write(recertify, target_accuracy=0.85)
+    read_all(world, truth.__getitem__)
+    with pytest.raises(DeskRefusedError, match="Nothing is certified"):
+        world.desk.write(recertify, target_accuracy=0.9999)
+    with pytest.raises(DeskRefusedError, match="Only 0 case"):
+        world.desk.write(recertify, target_accuracy=0.85, until=world.clock.now)
+    number = world.desk.write(recertify, target_accuracy=0.85)
+    (policy,) = world.rows(select(policies))
+    assert (policy.state, policy.source) == ("draft", "recertified")
+    world.desk.write(activate, number)
+    assert world.send_one("later", 0.999).status == "decided"
+
+
+def test_the_sample_is_fair_whatever_the_policy_delegated(world):
+    world.with_rules(quality_rate=0.4)
+    world.activate()
+    truth = stream(world, 150, np.random.default_rng(1))
+    read_all(world, truth.__getitem__)
+    sample = world.desk.read(blind_labels)
+    rows = world.rows(select(cases).order_by(cases.c.id))
+    assert sample.rate == 0.4
+    assert sample.keys == [row.key for row in rows if row.draw < 0.4]
+    assert sample.labels == [truth[key] for key in sample.keys]
+    confident = np.mean([row.confidence > 0.8 for row in rows])
+    chosen = np.mean([max(p.values()) > 0.8 for p in sample.probabilities])
+    assert abs(confident - chosen) < 0.15, "not only what was hard"
+
+
+def test_cases_that_raised_the_alarm_certify_nothing(world):
+    world.with_rules(quality_rate=1.0)
+    world.activate()
+    world.send(*(sent(f"bad-{i}") for i in range(30)))
+    read_all(world, lambda key: "dog")
+    assert world.desk.read(blind_labels).keys == []
+    truth = stream(world, 60, np.random.default_rng(2))
+    read_all(world, truth.__getitem__)
+    assert set(world.desk.read(blind_labels).keys) == truth.keys()
+
+
+def test_one_case_a_cluster(world):
+    world.send(*(sent(f"case-{i}", cluster=f"patient-{i % 7}") for i in range(40)))
+    read_all(world, lambda key: "cat")
+    sample = world.desk.read(blind_labels)
+    patients = [world.case(key).cluster for key in sample.keys]
+    assert sorted(patients) == [f"patient-{i}" for i in range(7)]
+
+
+def test_an_answer_outside_the_models_classes_is_an_error_of_the_model(world):
+    rng = np.random.default_rng(3)
+    truth = stream(world, 150, rng)
+    read_all(world, lambda key: "cow" if truth[key] == "dog" else "cat")
+    number = world.desk.write(recertify, target_accuracy=0.85)
+    assert number == 1
+
+
+# ------------------------------------------------------------------ capacity
+
+
+def slow_erlang_c(readers, load):
+    """The formula as books print it."""
+    top = load**readers / math.factorial(readers) * readers / (readers - load)
+    below = sum(load**k / math.factorial(k) for k in range(readers))
+    return top / (below + top)
+
+
+@pytest.mark.parametrize(("readers", "load"), [(1, 0.5), (2, 1.5), (5, 4.9), (10, 3.0), (30, 25.0)])
+def test_erlang_c(readers, load):
+    assert waiting_probability(readers, load) == pytest.approx(slow_erlang_c(readers, load))
+
+
+def test_a_queue_with_too_few_readers_grows():
+    assert waiting_probability(3, 3.0) == 1
+    assert waiting_probability(1000, 990.0) < 1
+
+
+def test_readers_needed_by_simulation():
+    """Nine readings an hour of five minutes: the waits of a simulated queue are as promised."""
+    arrivals, seconds = 30.0, 300.0
+    readers = readers_needed(arrivals, seconds)
+    rng = np.random.default_rng(0)
+
+    def share_waiting(n):
+        free, now, waits = [0.0] * n, 0.0, 0
+        for _ in range(40_000):
+            now += rng.exponential(3600 / arrivals)
+            first = min(range(n), key=free.__getitem__)
+            start = max(now, free[first])
+            waits += start - now > 60
+            free[first] = start + rng.exponential(seconds)
+        return waits / 40_000
+
+    assert share_waiting(readers) <= 0.21
+    assert share_waiting(readers - 1) > 0.2
+    assert readers_needed(0, 60) == 0
+
+
+def test_what_the_last_hours_need(world):
+    assert world.desk.read(capacity_of).readers_needed is None
+    world.send(*(sent(f"case-{i}") for i in range(10)))
+    for _ in range(10):
+        held = world.claim()
+        world.clock.turn(30)
+        world.answer(held, "cat")
+    capacity = world.desk.read(capacity_of)
+    assert capacity.seconds_a_reading == pytest.approx(30)
+    assert capacity.readings_an_hour == pytest.approx(10, rel=0.2)
+    assert capacity.readers_needed == 1
+    assert world.desk.read(state_of)["capacity"]["readers_needed"] == 1
+
+
+# ------------------------------------------------------------------ shift
+
+
+def test_a_shifted_load_warns_and_does_no_more(world):
+    number = world.activate()
+    rng = np.random.default_rng(0)
+    stream(world, 300, rng)
+    shift = world.desk.read(load_shift)
+    assert not shift.warns
+    assert shift.n_cases == 300
+    world.send(*(sent(f"strange-{i}", 0.55) for i in range(300)))
+    shift = world.desk.read(load_shift)
+    assert shift.warns
+    assert shift.observed > shift.expected
+    (policy,) = world.rows(select(policies))
+    assert (policy.id, policy.state) == (number, "active")
+
+
+def test_a_few_cases_say_nothing_of_the_load(world):
+    assert world.desk.read(load_shift) is None
+    world.activate()
+    world.send(*(sent(f"case-{i}", 0.55) for i in range(50)))
+    assert world.desk.read(load_shift) is None
