@@ -5,16 +5,49 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["replaced_whole", "write_atomically"]
+from expertload.exceptions import FileWriteError
+
+__all__ = ["check_replaceable", "replaced_whole", "write_atomically"]
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Refuse what is there and is no regular file: a rename would put one in its place.
+
+    Examples
+    --------
+    >>> from expertload._files import check_replaceable
+    >>> check_replaceable("/dev/null")
+    Traceback (most recent call last):
+    expertload.exceptions.FileWriteError: /dev/null could not be written: it is a device. ...
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # not there yet, or so that writing will say what is wrong
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "a device")
+        raise FileWriteError(
+            f"{os.fspath(path)} could not be written: it is {kind}. Hint: name a file, which may "
+            "be there or not."
+        )
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
     """Write beside the target, make it durable, then rename over it; a failure leaves no trace.
 
-    Raises what the system raises (`OSError`), the target being as it was.
+    Raises what the system raises (`OSError`), the target being as it was; also where something is
+    there that is no regular file.
     """
     with replaced_whole(path) as draft, draft.open("xb") as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
@@ -23,6 +56,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
 @contextlib.contextmanager
 def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a draft to write; on leaving without an error it becomes the target."""
+    check_replaceable(path)
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:

@@ -84,7 +84,7 @@ def test_a_confidence_of_its_own(tmp_path):
     path, stream = tmp_path / "new.csv", io.StringIO()
     path.write_text("confidence,note\n0.4,a\n0.5,b\n7,c\n")
     counts = decide_file(policy, path, out=stream)
-    assert stream.getvalue() == "row,accepted,confidence\n1,false,0.4\n2,true,0.5\n3,true,7.0\n"
+    assert stream.getvalue() == "row,accepted,confidence\n1,false,0.4\n2,true,0.5\n3,true,7\n"
     assert (counts.n_accepted, counts.n_delegated) == (2, 1)
     path.write_text("score\n0.4\n")
     with pytest.raises(FileFormatError, match="--confidence"):

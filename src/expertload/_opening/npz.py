@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,13 +49,17 @@ class NpzSource:
 
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
-    ) -> Iterator[Batch]:
-        """Return some columns as Arrow's arrays, so many rows at a time."""
+    ) -> Iterator[tuple[Batch, Batch]]:
+        """Return Arrow's arrays, so many rows at a time."""
         pa = require_extra("pyarrow", "frames", "Deciding files")
-        columns = self.read(names)
+        columns = self.read([*names, *numbers])
         n = len(next(iter(columns.values())))
         for start in range(0, n, size):
-            yield {name: pa.array(array[start : start + size]) for name, array in columns.items()}
+            part = {name: pa.array(a[start : start + size]) for name, a in columns.items()}
+            yield {name: part[name] for name in names}, {name: part[name] for name in numbers}
+
+    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
+        """Do nothing: arrays of numbers hold numbers."""
 
     def _load(self) -> Table:
         try:

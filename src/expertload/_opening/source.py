@@ -45,11 +45,15 @@ class Source(Protocol):
 
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
-    ) -> Iterator[Batch]:
-        """Return some columns as Arrow's arrays, so many rows at a time.
+    ) -> Iterator[tuple[Batch, Batch]]:
+        """Return Arrow's arrays, so many rows at a time: some columns as they are, some as numbers.
 
         Text in the columns of numbers is turned into numbers, and missing where it is none.
         """
+        ...
+
+    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
+        """Refuse text that spells no number, where it was turned into `numbers`."""
         ...
 
 

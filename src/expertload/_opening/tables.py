@@ -53,7 +53,8 @@ class DuckDBSource:
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
-        parts = list(self.batches(names, numbers, size=BATCH))
+        plain = [name for name in names if name not in numbers]
+        parts = [{**a, **b} for a, b in self.batches(plain, numbers, size=BATCH)]
         table = {name: _joined([part[name] for part in parts]) for name in names}
         for name in (name for name in names if name in numbers):
             if self.types[name] == "VARCHAR" and table[name].null_count:
@@ -62,13 +63,18 @@ class DuckDBSource:
 
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
-    ) -> Iterator[Batch]:
-        """Return some columns as Arrow's arrays; that no row was lost is known at the end."""
-        wanted = [self._expression(name, name in numbers) for name in names]
+    ) -> Iterator[tuple[Batch, Batch]]:
+        """Return Arrow's arrays; that no row was lost is known at the end."""
+        plain = [self._expression(name, False) for name in names]
+        wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
         for batch in self._select(wanted, size):
             n_rows += len(batch)
-            yield dict(zip(names, batch.columns, strict=True))
+            columns = batch.columns
+            yield (
+                dict(zip(names, columns[: len(plain)], strict=True)),
+                dict(zip(numbers, columns[len(plain) :], strict=True)),
+            )
         self._check_rows(n_rows)
 
     def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:

@@ -30,4 +30,13 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("Stopped before anything was done.\n")
         sys.exit(130)
-    app(prog_name="expertload")
+    try:
+        try:
+            app(prog_name="expertload")
+        finally:
+            sys.stdout.flush()  # a full disk is noticed here, and not after the end
+    except OSError as error:
+        from expertload.cli.outputs import give_up_standard_output
+
+        sys.stderr.write(give_up_standard_output(error) + "\n")
+        sys.exit(1)

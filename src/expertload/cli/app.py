@@ -27,6 +27,7 @@ from expertload.cli import (
     monitor,
     plot,
 )
+from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
 
@@ -47,6 +48,11 @@ class _SayingErrors(TyperGroup):
             if ctx.params.get("debug"):
                 raise
             complain(str(error))
+            raise typer.Exit(1) from error
+        except OSError as error:
+            if ctx.params.get("debug") or error.filename is not None:
+                raise
+            complain(give_up_standard_output(error))
             raise typer.Exit(1) from error
 
 

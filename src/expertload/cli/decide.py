@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +12,11 @@ from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Qu
 from expertload.cli.outputs import check_output
 from expertload.cli.policies import load_policy
 from expertload.cli.predictions_options import Confidence, Group, Probabilities
+from expertload.cli.progress import rows_done
 from expertload.cli.screen import console, one_line
+
+if TYPE_CHECKING:
+    from expertload.predictions import DecisionCounts
 
 __all__ = ["decide"]
 
@@ -21,7 +25,10 @@ def decide(
     policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
     file: Annotated[
         Path,
-        typer.Argument(help="New predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database."),
+        typer.Argument(
+            help="New predictions: .csv, .parquet, .jsonl, .npz, a folder of Parquet, a DuckDB "
+            "database, or - for standard input."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -38,6 +45,14 @@ def decide(
             show_default=False,
         ),
     ] = None,
+    invalid: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|delegate",
+            help="What becomes of a case that cannot be decided: it stops everything, or goes to "
+            "experts and a column 'why' says the reason.",
+        ),
+    ] = "refuse",
     probabilities: Probabilities = None,
     confidence: Confidence = None,
     group: Group = None,
@@ -54,18 +69,38 @@ def decide(
     from expertload.predictions import ColumnNames, FileOptions, decide_file
 
     policy_point = load_policy(policy)
-    if out is not None:
+    to_screen = out is None or str(out) == "-"
+    if out is not None and not to_screen:
         check_output(out, others=[policy, file])
-    counts = decide_file(
-        policy_point,
-        file,
-        out=sys.stdout if out is None else out,
-        names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
-        keep=tuple(keep or ()),
-        options=FileOptions(
-            query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
-        ),
-    )
+    with rows_done(file.name) as progress:
+        counts = decide_file(
+            policy_point,
+            file,
+            out=sys.stdout if out is None or to_screen else out,
+            names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
+            keep=tuple(keep or ()),
+            options=FileOptions(
+                query=query,
+                format=file_format,
+                delimiter=delimiter,
+                decimal=decimal,
+                encoding=encoding,
+            ),
+            invalid=_one_of(invalid),
+            progress=None if to_screen and sys.stdout.isatty() else progress,
+        )
+    _say(file, counts)
+
+
+def _one_of(invalid: str) -> Literal["refuse", "delegate"]:
+    if invalid == "refuse":
+        return "refuse"
+    if invalid == "delegate":
+        return "delegate"
+    raise typer.BadParameter("--invalid is 'refuse' or 'delegate'.")
+
+
+def _say(file: Path, counts: DecisionCounts) -> None:
     said = console(stderr=True)  # standard output may be the decisions
     said.print(
         one_line(f"{file.name}: {counts.columns}"), style="dim", markup=False, soft_wrap=True
@@ -75,3 +110,10 @@ def decide(
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )
+    if counts.n_invalid:
+        said.print(
+            f"{counts.n_invalid} of those to experts could not be decided; the column 'why' says "
+            "the reason.",
+            style="yellow",
+            soft_wrap=True,
+        )

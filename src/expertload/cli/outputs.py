@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["check_output"]
+__all__ = ["check_output", "give_up_standard_output"]
 
 
 def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
@@ -17,18 +20,38 @@ def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
     >>> from expertload.cli.outputs import check_output
     >>> check_output(Path("report.html"), others=[Path("predictions.csv")])
     """
+    from expertload._files import check_replaceable
     from expertload.exceptions import FileWriteError
 
-    if target.is_dir():
-        raise FileWriteError(f"{target} could not be written: it is a folder.")
-    if not target.absolute().parent.is_dir():
-        raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
     for other in others:
         if _is_same(target, other):
             raise FileWriteError(
                 f"{target} would be written over {other}, which this command needs. Hint: name "
                 "another file."
             )
+    check_replaceable(target)
+    if not target.absolute().parent.is_dir():
+        raise FileWriteError(f"There is no folder {target.parent} to write {target.name} into.")
+
+
+def give_up_standard_output(error: OSError) -> str:
+    """Return a sentence on why standard output failed, and let what is left of it go nowhere.
+
+    Python writes what it still holds when it ends, and would fail once more.
+
+    Examples
+    --------
+    >>> from expertload.cli.outputs import give_up_standard_output
+    >>> give_up_standard_output(OSError(28, "No space left on device"))
+    'Standard output could not be written to its end: No space left on device.'
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.__stdout__.fileno())
+            os.close(nowhere)
+    why = (error.strerror or str(error)).rstrip(".")
+    return f"Standard output could not be written to its end: {why}."
 
 
 def _is_same(target: Path, other: Path) -> bool:

@@ -37,6 +37,7 @@ from expertload.columns._values import (
     numbers_from,
     probabilities_from,
     same_class,
+    sums_missed,
 )
 
 __all__ = [
@@ -72,4 +73,5 @@ __all__ = [
     "said_of_file",
     "same_class",
     "sort_probabilities",
+    "sums_missed",
 ]

@@ -31,6 +31,7 @@ __all__ = [
     "numbers_from",
     "probabilities_from",
     "same_class",
+    "sums_missed",
 ]
 
 NOT_ONE = "if a column is no probability, say which are (--probabilities)"
@@ -198,20 +199,31 @@ def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int
     )
 
 
-def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
-    """Return probabilities if rows sum to one, or divided by their sums if that was asked for."""
+def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
+    """Return the rows whose probabilities do not sum to one, as nearly as was asked for."""
+    tolerance, rounded = _tolerances(proba)
+    miss = np.abs(proba.sum(axis=1, dtype=np.float64) - 1)
+    return np.asarray(~(miss <= (rounded if columns.is_normalized else tolerance)))
+
+
+def _tolerances(proba: FloatArray) -> tuple[float, float]:
+    """Return what arithmetic may do to the sum of a row, and what rounding may."""
     half = proba.dtype == np.float16
     tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
-    rounded = max(tolerance, min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST))
+    return tolerance, max(tolerance, min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST))
+
+
+def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
+    """Return probabilities if rows sum to one, or divided by their sums if that was asked for."""
     total = proba.sum(axis=1, dtype=np.float64)
-    miss = np.abs(total - 1)
-    missed: BoolArray = miss > (rounded if columns.is_normalized else tolerance)
+    missed = sums_missed(columns, proba)
     if not missed.any():
         return proba / total[:, None] if columns.is_normalized else proba
     first = int(missed.argmax())
+    _, rounded = _tolerances(proba)
     hint = (
         f"--normalize forgives {rounded:g}, what rounding to two digits can do"
-        if columns.is_normalized or (miss > rounded).any()
+        if columns.is_normalized or (np.abs(total - 1) > rounded).any()
         else "for rounded values, divide each row by its sum with --normalize"
     )
     raise ProbabilityError(

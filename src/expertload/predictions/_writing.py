@@ -1,14 +1,17 @@
-"""Decisions as CSV, JSON Lines or Parquet, written as they come and shown when they are whole."""
+"""Decisions as CSV, JSON Lines or Parquet, written as they come and shown when they are whole.
+
+Whole columns are turned into text at once, by Arrow; no row ever becomes a Python object.
+"""
 
 from __future__ import annotations
 
-import csv
+import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from expertload._files import replaced_whole
 from expertload._validation import require_extra
@@ -16,55 +19,35 @@ from expertload.exceptions import FileFormatError, FileWriteError
 
 __all__ = ["open_writer", "saying_write_errors"]
 
-Write = Callable[[list[list[Any]]], None]
-TYPES = {"row": "BIGINT", "accepted": "BOOLEAN", "confidence": "DOUBLE"}
+Write = Callable[[Mapping[str, Any]], None]
+KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
+NEED_QUOTES = '",\r\n'
 
 
 @contextmanager
-def open_writer(out: str | os.PathLike[str] | TextIO, header: list[str]) -> Iterator[Write]:
+def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
     """Open a file or a stream; call what is returned with the columns of some rows."""
     if not isinstance(out, str | os.PathLike):
-        yield _csv_writer(out, header)
+        yield _text_writer(out, _csv_lines, _csv_header)
         return
     kind = Path(out).suffix.lower()
-    if kind not in (".csv", ".jsonl", ".ndjson", ".parquet"):
+    if kind not in KINDS:
         raise FileFormatError(
             f"Decisions cannot be written to {Path(out).name}. Hint: name a .csv, .jsonl or "
             ".parquet file."
         )
     with saying_write_errors(out), replaced_whole(out) as draft:
-        with draft.open("x", encoding="utf-8", newline="") as stream:
-            yield _json_writer(stream, header) if "json" in kind else _csv_writer(stream, header)
         if kind == ".parquet":
-            _to_parquet(draft, header)
-
-
-def _csv_writer(stream: TextIO, header: list[str]) -> Write:
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-
-    def write(columns: list[list[Any]]) -> None:
-        writer.writerows(zip(*map(_as_text, columns), strict=True))
-
-    return write
-
-
-def _json_writer(stream: TextIO, header: list[str]) -> Write:
-    def write(columns: list[list[Any]]) -> None:
-        rows = zip(*columns, strict=True)
-        stream.writelines(
-            json.dumps(dict(zip(header, row, strict=True)), ensure_ascii=False) + "\n"
-            for row in rows
-        )
-
-    return write
-
-
-def _as_text(column: list[Any]) -> list[Any]:
-    """Truth values in the spelling that other programs read."""
-    if column and isinstance(column[0], bool):
-        return ["true" if value else "false" for value in column]
-    return column
+            with _parquet_writer(draft) as write:
+                yield write
+        else:
+            with draft.open("xb") as stream:
+                is_csv = kind == ".csv"
+                yield (
+                    _text_writer(stream, _csv_lines, _csv_header)
+                    if is_csv
+                    else _text_writer(stream, _json_lines)
+                )
 
 
 @contextmanager
@@ -72,20 +55,130 @@ def saying_write_errors(out: str | os.PathLike[str]) -> Iterator[None]:
     """Turn what the system says into a sentence that names the file."""
     try:
         yield
+    except FileWriteError:
+        raise
     except OSError as error:
-        raise FileWriteError(f"{out} could not be written: {error.strerror or error}.") from error
+        why = (error.strerror or str(error).splitlines()[0]).rstrip(".")
+        raise FileWriteError(f"{out} could not be written: {why}.") from error
 
 
-def _to_parquet(draft: Path, header: list[str]) -> None:
-    """Turn a draft in CSV into Parquet; DuckDB streams, so no table is ever in memory."""
-    duckdb = require_extra("duckdb", "frames", "Writing Parquet")
-    types = {name: TYPES.get(name, "VARCHAR") for name in header}
-    turned = draft.with_name(draft.name + ".parquet")
+def _text_writer(
+    stream: IO[Any],
+    lines_of: Callable[[Mapping[str, Any]], Any],
+    header_of: Callable[[Mapping[str, Any]], str] | None = None,
+) -> Write:
+    """Write lines in UTF-8, whatever the system's own encoding is."""
+    is_text = isinstance(stream, io.TextIOBase)
+    binary = getattr(stream, "buffer", None) if is_text else stream
+    begun = False
+
+    def put(content: bytes | memoryview) -> None:
+        if binary is None:
+            stream.write(bytes(content).decode())
+        else:
+            stream.flush()  # what was said before as text comes first
+            binary.write(content)
+
+    def write(columns: Mapping[str, Any]) -> None:
+        nonlocal begun
+        if not begun and header_of is not None:
+            put(header_of(columns).encode())
+        begun = True
+        put(_bytes_of(lines_of(columns)))
+
+    return write
+
+
+def _bytes_of(lines: Any) -> memoryview | bytes:
+    """Return the text of an Arrow array, end to end; its letters lie there already."""
+    _, _, letters = lines.buffers()
+    return b"" if letters is None else memoryview(letters)[: _length(lines)]
+
+
+def _length(lines: Any) -> int:
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
+    return int(compute.sum(compute.binary_length(lines)).as_py() or 0)
+
+
+# --------------------------------------------------------------------------------- CSV
+
+
+def _csv_header(columns: Mapping[str, Any]) -> str:
+    return (
+        ",".join(_quoted(name) if set(NEED_QUOTES) & set(name) else name for name in columns) + "\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _csv_lines(columns: Mapping[str, Any]) -> Any:
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
+    texts = [_csv_values(values) for values in columns.values()]
+    rows = compute.binary_join_element_wise(
+        *texts, ",", null_handling="replace", null_replacement=""
+    )
+    return compute.binary_join_element_wise(rows, "", "\n")
+
+
+def _csv_values(values: Any) -> Any:
+    """Return values as text, in quotes where a letter in them would end them too early."""
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
+    is_text = str(values.type) in ("string", "large_string")
+    text = values if is_text else values.cast("string")
+    letters = memoryview(text.buffers()[2] or b"")
+    if not is_text or not any(each in bytes(letters) for each in NEED_QUOTES.encode()):
+        return text
+    doubled = compute.replace_substring(text, '"', '""')
+    quoted = compute.binary_join_element_wise('"', doubled, '"', "")
+    return compute.if_else(compute.match_substring_regex(text, f"[{NEED_QUOTES}]"), quoted, text)
+
+
+# --------------------------------------------------------------------------------- JSON Lines
+
+
+def _json_lines(columns: Mapping[str, Any]) -> Any:
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
+    parts: list[Any] = []
+    for i, (name, values) in enumerate(columns.items()):
+        parts += [("{" if i == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "]
+        parts += [_json_values(values)]
+    return compute.binary_join_element_wise(*parts, "}\n", "")
+
+
+def _json_values(values: Any) -> Any:
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    kind = str(values.type)
+    if kind in ("bool", "double", "float") or "int" in kind:
+        return values.cast("string").fill_null("null")
+    texts = values.to_pylist() if kind == "string" else values.cast("string").to_pylist()
+    return pa.array([json.dumps(text, ensure_ascii=False) for text in texts], pa.string())
+
+
+# --------------------------------------------------------------------------------- Parquet
+
+
+@contextmanager
+def _parquet_writer(draft: Path) -> Iterator[Write]:
+    """Write the columns in the types they have, a group of rows at a time."""
+    pa = require_extra("pyarrow", "frames", "Writing Parquet")
+    parquet = require_extra("pyarrow.parquet", "frames", "Writing Parquet")
+    writer: Any = None
+
+    def write(columns: Mapping[str, Any]) -> None:
+        nonlocal writer
+        table = pa.table(dict(columns))
+        if writer is None:
+            # To look for repeats in numbers costs more than all the rest.
+            text = [field.name for field in table.schema if str(field.type) == "string"]
+            writer = parquet.ParquetWriter(
+                draft, table.schema, compression="zstd", use_dictionary=text
+            )
+        writer.write_table(table)
+
     try:
-        with duckdb.connect() as connection:
-            connection.execute("SET enable_progress_bar = false")
-            relation = connection.read_csv(str(draft), header=True, dtype=types, delimiter=",")
-            relation.write_parquet(str(turned), compression="zstd")
-        turned.replace(draft)
+        yield write
     finally:
-        turned.unlink(missing_ok=True)
+        if writer is not None:
+            writer.close()

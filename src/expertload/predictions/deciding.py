@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from expertload._opening import FileOptions, Source, Table, open_source, to_numpy
+from expertload._opening import Batch, FileOptions, Source, Table, open_source, to_numpy
 from expertload._typing import AnyArray
+from expertload._validation import check_option, require_extra
 from expertload.columns import (
     ColumnNames,
     Columns,
     find_named,
     known_groups,
-    names_from,
     numbers_from,
     policy_columns,
     probabilities_from,
 )
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
+from expertload.predictions._invalid import sound_rows
 from expertload.predictions._writing import open_writer
 
 __all__ = ["DecisionCounts", "decide_file"]
 
 Policy = OperatingPoint | CertifiedGroups
 
-CHUNK = 20_000
-ADDED = ("row", "accepted", "label", "confidence")
+CHUNK = 100_000
+ADDED = ("row", "accepted", "label", "confidence", "why")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +42,15 @@ class DecisionCounts:
     ----------
     n_accepted, n_delegated : int
         Cases decided automatically, and left to experts.
+    n_invalid : int
+        How many of those left to experts could not be decided.
     columns : Columns
         Which columns were taken for what.
     """
 
     n_accepted: int
     n_delegated: int
+    n_invalid: int = 0
     columns: Columns
 
     @property
@@ -59,10 +63,12 @@ def decide_file(
     policy: Policy,
     path: str | os.PathLike[str],
     *,
-    out: str | os.PathLike[str] | TextIO,
+    out: str | os.PathLike[str] | IO[Any],
     names: ColumnNames | None = None,
     keep: tuple[str, ...] = (),
     options: FileOptions | None = None,
+    invalid: Literal["refuse", "delegate"] = "refuse",
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> DecisionCounts:
     r"""Decide every case of a file.
 
@@ -73,12 +79,18 @@ def decide_file(
     path, names, options
         As in `read_predictions`; labels are not needed. What was not named is found by the names
         that the policy was made with, and probabilities are matched to its classes by name.
-    out : str, path-like or text stream
+    out : str, path-like or stream
         A .csv, .jsonl or .parquet file, which appears whole or not at all; CSV to a stream.
         Its columns are the row, those kept, and accepted, label (where probabilities are known)
         and confidence.
     keep : tuple of str
         Columns of the file to copy, an identifier for instance.
+    invalid : {"refuse", "delegate"}, default="refuse"
+        What becomes of a case that cannot be decided, because a number is missing or is none, or
+        its probabilities are none. It stops everything, or it goes to experts, without a label,
+        and a column ``why`` says the reason.
+    progress : callable, optional
+        Called with the number of rows decided so far, and of all rows where that is known.
 
     Returns
     -------
@@ -102,45 +114,106 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
+    check_option(invalid, ("refuse", "delegate"), "invalid", "decide_file")
     source = open_source(path, options)
     by_group = isinstance(policy, CertifiedGroups)
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )
-    kept = tuple(_kept(source, name) for name in keep)
-    header = [
-        ADDED[0],
-        *kept,
-        *(name for name in ADDED[1:] if name != "label" or columns.probabilities),
-    ]
-    accepted = total = 0
-    with open_writer(out, header) as write:
-        for decided, n_accepted in _decided(source, policy, columns, kept):
-            write(decided)
-            accepted, total = accepted + n_accepted, total + len(decided[0])
+    kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
+    accepted = unsound = total = 0
+    with open_writer(out) as write:
+        for part in _decided(source, policy, columns, kept, delegate=invalid == "delegate"):
+            write(part.columns)
+            accepted, unsound = accepted + part.n_accepted, unsound + part.n_invalid
+            total += part.n_rows
+            if progress is not None:
+                progress(total, source.n_rows)
         if total == 0:
             raise FileFormatError(f"{source.where} holds no cases.")
-    return DecisionCounts(n_accepted=accepted, n_delegated=total - accepted, columns=columns)
+    return DecisionCounts(
+        n_accepted=accepted, n_delegated=total - accepted, n_invalid=unsound, columns=columns
+    )
+
+
+class _Part(NamedTuple):
+    """Some rows, decided: Arrow's columns by name, and counts."""
+
+    columns: Batch
+    n_rows: int
+    n_accepted: int
+    n_invalid: int
 
 
 def _decided(
-    source: Source, policy: Policy, columns: Columns, kept: tuple[str, ...]
-) -> Iterator[tuple[list[list[Any]], int]]:
-    """Return the columns of decided rows, and how many of them were accepted."""
+    source: Source, policy: Policy, columns: Columns, kept: tuple[str, ...], *, delegate: bool
+) -> Iterator[_Part]:
+    """Decide a file some rows at a time."""
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    groups = tuple(name for name in columns.all if name not in columns.numbers)
     row = 1
-    wanted = tuple(dict.fromkeys([*columns.all, *kept]))
-    for batch in source.batches(wanted, size=CHUNK):
-        chunk = {name: to_numpy(values) for name, values in batch.items()}
-        accepted, labels, confidence = _decide(policy, columns, chunk, source.where, row)
-        n = len(accepted)
-        answers = [] if labels is None else [labels.tolist()]
-        copied = [names_from(chunk[name]).tolist() for name in kept]
-        numbers = list(range(row, row + n))
-        yield (
-            [numbers, *copied, accepted.tolist(), *answers, confidence.tolist()],
-            int(accepted.sum()),
-        )
+    for written, numbers in source.batches((*kept, *groups), columns.numbers, size=CHUNK):
+        n = len(next(iter(numbers.values())))
+        chunk = {name: to_numpy(written[name]) for name in groups}
+        if delegate:
+            why, sound = sound_rows(columns, numbers)
+            chunk |= sound
+            answers = _answers_where(policy, columns, chunk, source.where, row, why)
+        else:
+            _check_spelled(source, numbers, row)
+            chunk |= {name: to_numpy(values) for name, values in numbers.items()}
+            answers = _in_arrow(*_decide(policy, columns, chunk, source.where, row))
+        head = {"row": pa.array(np.arange(row, row + n)), **{name: written[name] for name in kept}}
+        n_accepted = answers["accepted"].true_count
+        n_invalid = n - answers["why"].null_count if delegate else 0
+        yield _Part({**head, **answers}, n, n_accepted, n_invalid)
         row += n
+
+
+def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
+    """Refuse text that spells no number, in the words of the file."""
+    for name, values in numbers.items():
+        if values.null_count and source.types[name] == "VARCHAR":
+            source.check_spelled(name, values, first_row)
+
+
+def _in_arrow(accepted: AnyArray, labels: AnyArray | None, confidence: AnyArray) -> Batch:
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    named = {} if labels is None else {"label": pa.array(labels)}
+    confidence = confidence.astype(np.float64, copy=False)
+    return {"accepted": pa.array(accepted), **named, "confidence": pa.array(confidence)}
+
+
+def _answers_where(
+    policy: Policy, columns: Columns, chunk: Table, where: str, first_row: int, why: AnyArray
+) -> Batch:
+    """Decide the rows that can be decided; the others go to experts, and it is said why."""
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    sound = np.flatnonzero(why == "")
+    # One sound case more, so that there is one, and the columns have the same types everywhere.
+    example = {name: _example(columns, name, values) for name, values in chunk.items()}
+    part = {name: np.append(values[sound], example[name]) for name, values in chunk.items()}
+    found = _in_arrow(*_decide(policy, columns, part, where, first_row))
+    place = np.full(len(why), len(sound))
+    place[sound] = np.arange(len(sound))
+    taken = {name: values.take(pa.array(place)) for name, values in found.items()}
+    unsound = pa.array(why != "")
+    nothing = pa.scalar(None)
+    for name in taken:
+        other = pa.scalar(False) if name == "accepted" else nothing.cast(taken[name].type)
+        taken[name] = _chosen(unsound, other, taken[name])
+    return {**taken, "why": pa.array(why, pa.string(), mask=why == "")}
+
+
+def _example(columns: Columns, name: str, values: AnyArray) -> Any:
+    if name in columns.probabilities:
+        return 1.0 if name == columns.probabilities[0] else 0.0
+    return 0.0 if name == columns.confidence else values[0]
+
+
+def _chosen(where: Any, this: Any, that: Any) -> Any:
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
+    return compute.if_else(where, this, that)
 
 
 def _decide(

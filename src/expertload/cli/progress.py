@@ -1,0 +1,38 @@
+"""Progress on a terminal, for what takes long; in files and pipes nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from expertload.cli.screen import console, one_line
+
+__all__ = ["rows_done"]
+
+
+@contextmanager
+def rows_done(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Give what is to be called with the rows done so far, and all where known.
+
+    Examples
+    --------
+    >>> from expertload.cli.progress import rows_done
+    >>> with rows_done("new.csv") as progress:
+    ...     print(progress)
+    None
+    """
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=screen, transient=True) as bar:
+        task = bar.add_task(one_line(what), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

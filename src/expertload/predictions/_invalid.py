@@ -1,0 +1,36 @@
+"""Rows that cannot be decided, each with its reason: found for all rows at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expertload._opening import Batch, Table
+from expertload._typing import AnyArray, BoolArray
+from expertload.columns import Columns, sums_missed
+
+__all__ = ["sound_rows"]
+
+
+def sound_rows(columns: Columns, numbers: Batch) -> tuple[AnyArray, Table]:
+    """Return why each row cannot be decided, empty where it can, and the numbers as arrays."""
+    n = len(next(iter(numbers.values())))
+    why = np.full(n, "", dtype=object)
+    arrays = {name: values.to_numpy(zero_copy_only=False) for name, values in numbers.items()}
+
+    def mark(bad: BoolArray, reason: str) -> None:
+        why[bad & (why == "")] = reason
+
+    for name, values in numbers.items():
+        missing = values.is_null().to_numpy(zero_copy_only=False)
+        mark(missing, f"{name} is missing or no number")
+        if arrays[name].dtype.kind == "f":
+            mark(~np.isfinite(arrays[name]), f"{name} is not finite")
+    given = [arrays[name] for name in columns.probabilities]
+    if not columns.is_logits and all(values.dtype.kind in "biuf" for values in given):
+        for name, values in zip(columns.probabilities, given, strict=True):
+            mark(~((values >= 0) & (values <= 1)), f"{name} is not in [0, 1]")
+        if len(given) > 1:
+            mark(
+                sums_missed(columns, np.column_stack(given)), "the probabilities do not sum to one"
+            )
+    return why, arrays

@@ -1,0 +1,142 @@
+"""Where commands write, and what becomes of them when that fails: a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
+from expertload.cli.outputs import check_output
+from expertload.exceptions import FileWriteError
+from expertload.operating_point import choose
+
+SRC = Path(__file__).resolve().parents[2] / "src"
+
+
+@pytest.fixture
+def files(tmp_path):
+    labels, proba = ["ä", "b"] * 40, [[0.9, 0.1], [0.2, 0.8]] * 40
+    choose(labels, proba, labels=["ä", "b"], target_accuracy=0.9).save(tmp_path / "policy.json")
+    rows = "".join(f"{name},{p},{q}\n" for name, (p, q) in zip(labels, proba, strict=True))
+    (tmp_path / "new.csv").write_text("label,p_ä,p_b\n" + rows, encoding="utf-8")
+    return tmp_path
+
+
+def expertload(*arguments, folder, stdin=b"", environment=None, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "expertload", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1", **(environment or {})},
+        input=stdin,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+        **({"stdout": subprocess.PIPE} | options),
+    )
+
+
+def make(kind, path):
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        (path.parent / "target").write_text("old")
+        path.symlink_to(path.parent / "target")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(os.path.relpath(path))
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "socket"])
+def test_what_is_no_regular_file_is_not_replaced(tmp_path, monkeypatch, kind, files):
+    monkeypatch.chdir(tmp_path)
+    make(kind, tmp_path / "x.html")
+    with pytest.raises(FileWriteError, match=f"could not be written: it is a {kind}"):
+        check_output(tmp_path / "x.html")
+    for option in ("--out", "--save-policy"):
+        done = CliRunner().invoke(app, ["evaluate", str(files / "new.csv"), option, "x.html"])
+        assert done.exit_code == 1
+        assert f"it is a {kind}" in done.stderr
+    assert not (tmp_path / "x.html").is_file() or (tmp_path / "x.html").is_symlink()
+
+
+def test_devices_are_not_replaced():
+    with pytest.raises(FileWriteError, match="it is a device"):
+        check_output(Path("/dev/null"))
+
+
+def test_a_page_is_not_called_a_picture(files):
+    run = ["evaluate", str(files / "new.csv"), "--out", str(files / "x.pdf")]
+    done = CliRunner().invoke(app, run)
+    assert done.exit_code == 1
+    assert ".html" in done.stderr
+    assert not (files / "x.pdf").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "command", [["decide", "policy.json"], ["evaluate"], ["evaluate", "--json"]]
+)
+def test_a_full_standard_output_is_a_sentence(files, command):
+    with Path("/dev/full").open("wb") as full:
+        done = expertload(*command, "new.csv", folder=files, stdout=full)
+    said = done.stderr.decode()
+    assert done.returncode == 1, said
+    assert "Standard output could not be written to its end: No space left on device." in said
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
+def test_a_closed_pipe_is_a_sentence(files):
+    (files / "many.csv").write_text("p_ä,p_b\n" + "0.9,0.1\n" * 300_000, encoding="utf-8")
+    command = f"{sys.executable} -m expertload decide policy.json many.csv | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        cwd=files,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "row,accepted,label,confidence\n"
+    assert done.returncode == 1
+    assert "Standard output could not be written to its end: Broken pipe." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_decisions_are_utf8_in_any_locale(files):
+    for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+        done = expertload("decide", "policy.json", "new.csv", folder=files, environment=environment)
+        assert done.returncode == 0, done.stderr
+        assert "1,true,ä,0.9\n" in done.stdout.decode("utf-8")
+        done = expertload("evaluate", "new.csv", folder=files, environment=environment)
+        assert done.returncode == 0, done.stderr
+
+
+def test_from_standard_input_to_standard_output(files):
+    content = (files / "new.csv").read_bytes()
+    done = expertload("decide", "policy.json", "-", "--out", "-", folder=files, stdin=content)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().startswith("row,accepted,label,confidence\n1,true,ä,0.9\n")
+    assert not (files / "-").exists()
+    done = expertload("evaluate", "-", folder=files, stdin=content)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_to_experts_say_why(files):
+    (files / "new.csv").write_text("p_ä,p_b\n0.9,0.1\n,0.5\n", encoding="utf-8")
+    run = ["decide", str(files / "policy.json"), str(files / "new.csv")]
+    done = CliRunner().invoke(app, [*run, "--invalid", "delegate"])
+    assert done.exit_code == 0
+    assert "2,false,,,p_ä is missing or no number" in done.stdout
+    assert "1 of those to experts could not be decided" in done.stderr
+    assert CliRunner().invoke(app, run).exit_code == 1
+    assert CliRunner().invoke(app, [*run, "--invalid", "accept"]).exit_code == 2
