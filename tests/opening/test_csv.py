@@ -124,7 +124,7 @@ def test_apostrophes_are_no_quotes(tmp_path):
 
 def test_rows_that_begin_with_a_hash_are_rows(tmp_path):
     path = tmp_path / "x.csv"
-    path.write_text("id,label,p_a,p_b\n" + "#7,a,0.9,0.1\n" * 3 + "8,b,0.2,0.8\n")
+    path.write_text("note,label,p_a,p_b\n" + "#7,a,0.9,0.1\n" * 3 + "8,b,0.2,0.8\n")
     assert read_predictions(path).n_cases == 4
 
 
