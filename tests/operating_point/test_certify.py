@@ -210,7 +210,7 @@ def test_too_few_cases():
     assert point.reason == "too_few_cases"
     assert point.sufficient_cases == 59
     assert "40 case(s) are too few" in point.guarantee
-    assert "About 59 cases" in point.guarantee
+    assert "it takes at least 59 cases" in point.guarantee
     reached = op.certify_from_correctness(
         np.ones(40), range(40), target_accuracy=point.target_within_reach
     )
@@ -421,7 +421,8 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
         testable = accepted >= math.log(0.05 / most_tests) / math.log(target)
         assert (wrong >= accepted * (1 - target) - 1e-9)[testable].all()
     if point.sufficient_cases is not None:
-        assert f"About {point.sufficient_cases} cases" in said
+        how = "at least" if point.reason == "too_few_cases" else "About"
+        assert f"{how} {point.sufficient_cases} cases" in said
         assert point.sufficient_cases > n
         assert any(
             op.certify_from_correctness(

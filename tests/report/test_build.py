@@ -134,6 +134,13 @@ def test_a_page_is_named_as_one(tmp_path, models, name):
     assert build_report(models["first"], path=tmp_path / "R.HTM").exists()
 
 
+def test_the_least_number_of_cases_is_said(tmp_path):
+    evaluation = evaluate_from_correctness(np.ones(50), np.linspace(0, 1, 50))
+    text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
+    assert "50 case(s) are too few, even if all were right" in text
+    assert "it takes at least 59 cases" in text
+
+
 def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     y_true, proba, _ = predictions(1200)
     evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)

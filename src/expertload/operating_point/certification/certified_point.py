@@ -290,9 +290,10 @@ class CertifiedPoint(OperatingPoint):
     def _more_cases(self) -> str:
         if self.sufficient_cases is None:
             return ""
-        return (
-            f"About {quantity(self.sufficient_cases)} cases would suffice at the accuracy observed."
-        )
+        needed = quantity(self.sufficient_cases)
+        if self.reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
+            return f"At the accuracy observed, it takes at least {needed} cases."
+        return f"About {needed} cases would suffice at the accuracy observed."
 
     @property
     def _lower_target(self) -> str:

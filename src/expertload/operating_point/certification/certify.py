@@ -139,7 +139,7 @@ def certify_from_correctness(
     >>> point = certify_from_correctness([1] * 50, range(50), target_accuracy=0.95)
     >>> print(point.guarantee)
     Nothing is certified at a target of 0.95: 50 case(s) are too few, even if all were right.
-    About 59 cases would suffice at the accuracy observed. A target of 0.941 is within reach of
+    At the accuracy observed, it takes at least 59 cases. A target of 0.941 is within reach of
     these data (having looked, certify it on fresh ones).
     """
     caller = "certify_from_correctness"
