@@ -11,11 +11,12 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntAr
 from expertload._validation.arrays import as_array, as_floats, check_same_length
 from expertload._validation.probabilities import check_probabilities
 from expertload._validation.wording import message, percent_hint
-from expertload.columns import ClassName, check_named_labels
+from expertload.columns import ClassName, check_named_labels, frame_columns
 from expertload.exceptions import (
     CorrectnessError,
     InsufficientDataError,
     LabelError,
+    ProbabilityError,
     ShapeError,
     WeightError,
 )
@@ -218,10 +219,44 @@ def check_named_predictions(
     caller: str,
 ) -> tuple[Predictions, tuple[ClassName, ...]]:
     """Validate labels and probabilities; return with them the name or number of each column."""
-    proba = check_probabilities(y_proba, "y_proba", caller)
+    proba = _one_class(check_probabilities(y_proba, "y_proba", caller), y_proba, labels, caller)
     target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels, caller)
     check_same_length(caller, y_true=target, y_proba=proba)
     return Predictions(target, proba, check_weight(sample_weight, len(target), caller)), names
+
+
+def _one_class(
+    proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None, caller: str
+) -> FloatArray:
+    """Tell a model that knows one class, and is always sure of it, from one column of two classes.
+
+    A classifier that was fitted on one class returns a matrix of one column, all ones.
+    """
+    if np.ndim(y_proba) != 2 or np.shape(y_proba)[1] != 1 or not (proba[:, 1] == 1).all():
+        return proba
+    if labels is not None and np.size(labels) == 1:
+        return proba[:, 1:]
+    if labels is None and frame_columns(y_proba) is None:
+        raise ProbabilityError(
+            message(
+                "y_proba",
+                caller,
+                "must tell whether its one column of ones is of the only class, or of the second",
+                f"shape {np.shape(y_proba)}",
+                "pass labels=classes_ of the classifier, or one dimension for the second class's",
+            )
+        )
+    return proba
+
+
+def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
+    """Return which cases are accepted: those whose confidence is at least the threshold.
+
+    Compared in double precision, wherever cases are accepted. A threshold has digits that a single
+    lacks; rounded to one, it would let in what lies just below it.
+    """
+    accepted: BoolArray = confidence.astype(np.float64, copy=False) >= threshold
+    return accepted
 
 
 def check_unweighted(sample_weight: Any, caller: str) -> None:

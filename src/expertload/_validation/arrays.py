@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation.wording import first_position, message, percent_hint
 from expertload.exceptions import (
     DataTypeError,
@@ -23,6 +23,8 @@ from expertload.exceptions import (
 
 def as_array(value: Any, name: str, caller: str) -> AnyArray:
     """Return `value` as a numpy array; lists, frames and tensors on any device are welcome."""
+    if isinstance(value, np.ma.MaskedArray):
+        _check_unmasked(np.ma.getmaskarray(value), name, caller)
     if hasattr(value, "detach"):  # a torch tensor, which may carry a graph or live elsewhere
         value = value.detach().cpu()
         if "bfloat16" in str(value.dtype):  # numpy has no such type
@@ -33,6 +35,14 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
         raise ShapeError(
             message(name, caller, "must be a rectangular array", "rows of unequal length")
         ) from error
+
+
+def _check_unmasked(mask: BoolArray, name: str, caller: str) -> None:
+    """Raise where values are masked: what lies beneath a mask is not there."""
+    if mask.any():
+        got = f"{int(mask.sum())} masked value(s), the first at {first_position(mask)}"
+        hint = "drop those cases, or fill them"
+        raise NonFiniteError(message(name, caller, "must have no masked values", got, hint))
 
 
 def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
@@ -73,6 +83,9 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
             return array.astype(np.float64)
         except (TypeError, ValueError):
             pass
+        except OverflowError:
+            got = "a whole number that no float can hold"
+            raise DataTypeError(message(name, caller, "must hold real numbers", got)) from None
     raise DataTypeError(
         message(name, caller, "must hold real numbers", f"an array of {array.dtype}")
     )

@@ -104,7 +104,11 @@ def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
 def as_real(value: Any, name: str, caller: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
         raise ParameterError(message(name, caller, "must be a number", f"{value!r}"))
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        got = "a whole number that no float can hold"
+        raise ParameterError(message(name, caller, "must be a number", got)) from error
 
 
 def random_generator(seed: Any, caller: str) -> np.random.Generator:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Cases
+from expertload._cases import Cases, reaches
 from expertload._typing import AnyArray, ArrayLike, IntArray
 from expertload.columns import name_groups
 from expertload.curve import area_of_cases
@@ -113,7 +113,7 @@ def take(cases: Cases, rows: AnyArray) -> Cases:
 
 
 def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEvaluation:
-    accepted = cases.confidence >= threshold
+    accepted = reaches(cases.confidence, threshold)
     return GroupEvaluation(
         name=name,
         n_cases=len(accepted),

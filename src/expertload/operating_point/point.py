@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._cases import reaches
 from expertload._html import small_table
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
@@ -151,7 +152,7 @@ class OperatingPoint:
         ([True, False], ['dog', 'dog'])
         """
         answers, scores = read_cases(self.origin, y_proba, confidence, "decide")
-        return Decisions(scores >= self.threshold, answers)
+        return Decisions(reaches(scores, self.threshold), answers)
 
     def accepts(self, confidence: ArrayLike) -> BoolArray:
         """Return which confidences are accepted, where labels do not matter.
@@ -163,8 +164,7 @@ class OperatingPoint:
         >>> point.accepts([0.65, 0.7]).tolist()
         [False, True]
         """
-        accepted: BoolArray = as_floats(confidence, "confidence", "accepts") >= self.threshold
-        return accepted
+        return reaches(as_floats(confidence, "confidence", "accepts"), self.threshold)
 
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
         """Write the point as JSON; an older file is replaced whole or not at all.
@@ -214,7 +214,7 @@ def read_cases(
 ) -> tuple[AnyArray, FloatArray]:
     """Return the model's answers and the confidences to compare with a threshold."""
     check_confidence_matches(origin.ranked_by == "given_confidence", confidence is not None, caller)
-    if origin.labels is not None:
+    if origin.labels is not None or confidence is None:
         y_proba = arrange_probabilities(y_proba, origin.labels, caller)
     proba = check_probabilities(y_proba, "y_proba", caller)
     column = proba.argmax(axis=1)

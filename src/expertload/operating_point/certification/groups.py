@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
+from expertload._cases import (
+    Cases,
+    check_correctness_cases,
+    check_named_cases,
+    check_unweighted,
+    reaches,
+)
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_same_length
 from expertload.columns import check_groups
@@ -125,8 +131,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         names, rows = np.unique(check_groups(groups, caller), return_inverse=True)
         check_same_length(caller, groups=rows, confidence=scores)
         threshold = np.array([self._threshold(name) for name in plain_labels(names)])
-        accepted: BoolArray = scores >= threshold[rows].astype(scores.dtype)
-        return accepted
+        return reaches(scores, threshold[rows])
 
     def _threshold(self, group: Label) -> float:
         return self.points[group].threshold if group in self.points else np.inf
