@@ -1,4 +1,4 @@
-"""`expertload evaluate` of millions of rows, against reading its columns and sorting one of them."""
+"""`expertload evaluate` of millions of rows, against reading its columns and one sort."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import expertload as el
 from expertload._area import CHUNK
-from expertload._cases import check_correctness_cases
+from expertload._cases import Cases, check_correctness_cases
 from expertload.exceptions import MissingExtraError, ParameterError, WeightError
 from expertload.tally import Tally
 from tests.reference import coc
@@ -253,6 +253,25 @@ def test_committed_values():
         for convention in ("exact", "thresholds", "authors"):
             area = el.aucoc_score_from_correctness(correct, confidence, convention=convention)
             assert area == pytest.approx(case[convention], abs=1e-9)
+
+
+@given(correctness_cases(graded=False), st.sampled_from([np.float32, np.float64]), st.booleans())
+def test_a_tally_is_what_counting_by_hand_gives(cases, dtype, shifted):
+    """Also of minus zero, which is zero, and of confidences below it, which are sorted apart."""
+    correct, confidence = cases[0] == 1, cases[1].astype(dtype)
+    confidence = confidence - dtype(0.5) if shifted else np.where(confidence == 0, -0.0, confidence)
+    confidence = confidence.astype(dtype)
+    table = Tally.from_cases(Cases(correct, confidence, None))
+    assert table.confidence.dtype == dtype
+    by_hand = {}
+    for is_right, at in zip(correct.tolist(), confidence.tolist(), strict=True):
+        weight, right = by_hand.get(at, (0, 0))
+        by_hand[at] = weight + 1, right + is_right
+    rows = zip(
+        table.confidence.tolist(), table.weight.tolist(), table.correct.tolist(), strict=True
+    )
+    assert {at: (weight, right) for at, weight, right in rows} == by_hand
+    assert (np.diff(table.confidence) > 0).all()
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

@@ -221,12 +221,35 @@ def cumulative_from_top(values: FloatArray) -> FloatArray:
 
 # ------------------------------------------------------------------ adding up
 
+# The whole numbers that have as many bits as a float.
+BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
+
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
-    """Unweighted right-or-wrong cases: two plain sorts beat one argsort several times over."""
-    distinct, end = _run_ends(np.sort(confidence))
-    right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
-    return Tally(distinct, _steps(end), _steps(right))
+    """Unweighted right-or-wrong cases: a plain sort beats an argsort several times over."""
+    if confidence.min() < 0 or confidence.dtype not in BITS:
+        distinct, end = _run_ends(np.sort(confidence))
+        right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
+        return Tally(distinct, _steps(end), _steps(right))
+    keys, is_right = _sorted_together(correct, confidence)
+    distinct, end = _run_ends(keys)
+    right = np.cumsum(is_right, dtype=np.int64)[end - 1]
+    return Tally(distinct.view(confidence.dtype), _steps(end), _steps(right))
+
+
+def _sorted_together(correct: AnyArray, confidence: FloatArray) -> tuple[AnyArray, AnyArray]:
+    """Sort confidences from zero on, and with each of them whether it is right.
+
+    The bits of such a number, read as a whole number, are in the same order, and the first of them,
+    the sign, is always zero. That leaves room for one bit at the other end.
+    """
+    keys = (confidence + 0).view(BITS[confidence.dtype])  # + 0 makes zero of minus zero
+    keys <<= 1
+    keys |= correct
+    keys.sort()
+    is_right = (keys & 1).astype(np.bool_)
+    keys >>= 1
+    return keys, is_right
 
 
 def _add_up(cases: Cases) -> Tally:
