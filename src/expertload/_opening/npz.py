@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expertload._opening.files import OpenedFile
-from expertload._opening.source import Batch, Table
+from expertload._opening.source import Batch, Coded, Table
 from expertload._typing import AnyArray
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
@@ -46,6 +46,14 @@ class NpzSource:
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole, as they are."""
         return self._same_rows({name: self._arrays[name] for name in names})
+
+    def read_coded(
+        self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
+    ) -> tuple[Table, dict[str, Coded]]:
+        """Return some columns whole, and those of few distinct values coded."""
+        whole = self.read(tuple(dict.fromkeys((*names, *coded))), numbers)
+        codes = {name: Coded(*np.unique(whole[name], return_inverse=True)) for name in coded}
+        return {name: whole[name] for name in names}, codes
 
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int

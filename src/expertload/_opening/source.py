@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from expertload._opening.files import OpenedFile, resolve_file
 from expertload._opening.options import FileOptions
-from expertload._typing import AnyArray
+from expertload._typing import AnyArray, IntArray
+from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
-__all__ = ["Batch", "Source", "Table", "open_source", "to_numpy"]
+__all__ = ["Batch", "Coded", "Source", "Table", "open_source", "to_codes", "to_numpy"]
 
 Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
+
+
+class Coded(NamedTuple):
+    """A column of few distinct values: each of them once, and which of them each row holds."""
+
+    values: AnyArray
+    codes: IntArray
 
 
 class Source(Protocol):
@@ -41,6 +49,12 @@ class Source(Protocol):
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
+        ...
+
+    def read_coded(
+        self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
+    ) -> tuple[Table, dict[str, Coded]]:
+        """Return some columns whole, and those of few distinct values coded."""
         ...
 
     def batches(
@@ -83,6 +97,17 @@ def _duckdb(file: OpenedFile, options: FileOptions) -> Source:
     from expertload._opening.tables import DuckDBSource
 
     return DuckDBSource(file, options)
+
+
+def to_codes(values: Any) -> Coded:
+    """Return Arrow's values coded, a missing one being a value of its own."""
+    compute = require_extra("pyarrow.compute", "frames", "Reading files of predictions")
+    encoded = compute.dictionary_encode(values, null_encoding="encode")
+    if not hasattr(encoded, "dictionary"):  # chunks, of which each has a dictionary of its own
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    distinct = to_numpy(encoded.dictionary)
+    return Coded(distinct, codes.astype(np.min_scalar_type(len(distinct))))
 
 
 def to_numpy(values: Any) -> AnyArray:

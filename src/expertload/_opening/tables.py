@@ -16,7 +16,7 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, reader_of
-from expertload._opening.source import Batch, Table, to_numpy
+from expertload._opening.source import Batch, Coded, Table, to_codes, to_numpy
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
@@ -53,13 +53,24 @@ class DuckDBSource:
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
+        return self.read_coded(names, numbers, ())[0]
+
+    def read_coded(
+        self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
+    ) -> tuple[Table, dict[str, Coded]]:
+        """Return some columns whole, and those of few distinct values coded."""
+        whole = self._whole(tuple(dict.fromkeys((*names, *coded))), numbers)
+        codes = {name: to_codes(whole[name]) for name in coded}
+        return {name: to_numpy(whole[name]) for name in names}, codes
+
+    def _whole(self, names: Sequence[str], numbers: Sequence[str]) -> dict[str, Any]:
         plain = [name for name in names if name not in numbers]
         parts = [{**a, **b} for a, b in self.batches(plain, numbers, size=BATCH)]
         table = {name: _joined([part[name] for part in parts]) for name in names}
         for name in (name for name in names if name in numbers):
             if self.types[name] == "VARCHAR" and table[name].null_count:
                 self.check_spelled(name, table[name])
-        return {name: to_numpy(values) for name, values in table.items()}
+        return table
 
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int

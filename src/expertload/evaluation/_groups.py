@@ -70,11 +70,17 @@ class Members(NamedTuple):
     names: tuple[str, ...]
     of_case: IntArray
 
+    @classmethod
+    def from_codes(cls, values: AnyArray, codes: IntArray, caller: str) -> Members:
+        """Return the parts where their names are known once each, and cases are coded."""
+        names, place = np.unique(name_groups(values, len(values), caller), return_inverse=True)
+        return cls(tuple(names.tolist()), place.astype(np.min_scalar_type(len(names)))[codes])
 
-def name_members(groups: ArrayLike | None, n: int, caller: str) -> Members | None:
+
+def name_members(groups: ArrayLike | Members | None, n: int, caller: str) -> Members | None:
     """Return the groups by name, and the number of that of each case."""
-    if groups is None:
-        return None
+    if groups is None or isinstance(groups, Members):
+        return groups
     names, member = np.unique(name_groups(groups, n, caller), return_inverse=True)
     return Members(tuple(names.tolist()), member.astype(np.min_scalar_type(len(names))))
 

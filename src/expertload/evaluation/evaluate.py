@@ -22,9 +22,9 @@ from expertload._validation import (
     check_targets,
     parameter_error,
 )
-from expertload.columns import check_groups
+from expertload.columns import ClassName, check_groups
 from expertload.evaluation._classes import ClassAnswers, answers_by_class
-from expertload.evaluation._groups import evaluate_members, name_members
+from expertload.evaluation._groups import Members, evaluate_members, name_members
 from expertload.evaluation._parts import Calibration, histogram, rate_interval
 from expertload.evaluation._point import settle_point
 from expertload.evaluation.evaluation import Evaluation
@@ -99,8 +99,36 @@ def evaluate_predictions(
         target_accuracy, confidence_level, method, groups, certify_groups, caller
     )
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
-    top, cases = with_confidence(predictions, confidence, caller)
-    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    return _evaluate_predictions(predictions, names, confidence, request)
+
+
+def evaluate_matched(
+    predictions: Predictions,
+    names: tuple[ClassName, ...],
+    *,
+    confidence: ArrayLike | None,
+    groups: ArrayLike | Members | None,
+    target_accuracy: float | Sequence[float] = 0.95,
+    confidence_level: float = 0.95,
+    method: Method = "spending",
+    certify_groups: bool = False,
+) -> Evaluation:
+    """Evaluate predictions whose labels and probabilities were validated where they were read."""
+    caller = "evaluate_predictions"
+    request = _read_request(
+        target_accuracy, confidence_level, method, groups, certify_groups, caller
+    )
+    return _evaluate_predictions(predictions, names, confidence, request)
+
+
+def _evaluate_predictions(
+    predictions: Predictions,
+    names: tuple[ClassName, ...],
+    confidence: ArrayLike | None,
+    request: _Request,
+) -> Evaluation:
+    top, cases = with_confidence(predictions, confidence, request.caller)
+    check_enough_cases(cases.weight, len(cases.correct), 2, request.caller)
     table = Tally.from_cases(cases)
     by_probability = table if top is cases else Tally.from_cases(top)
     subject = _Subject(
@@ -173,7 +201,7 @@ class _Request(NamedTuple):
     targets: Sequence[float]
     level: float
     method: Method
-    groups: ArrayLike | None
+    groups: ArrayLike | Members | None
     certify_groups: bool
     caller: str
 
@@ -193,7 +221,7 @@ def _read_request(
     target_accuracy: float | Sequence[float],
     confidence_level: float,
     method: Method,
-    groups: ArrayLike | None,
+    groups: ArrayLike | Members | None,
     certify_groups: bool,
     caller: str,
 ) -> _Request:
@@ -242,6 +270,8 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
 def _certify_groups(cases: Cases, origin: Origin, request: _Request) -> CertifiedGroups | None:
     if not request.certify_groups or request.groups is None:
         return None
+    if isinstance(request.groups, Members):
+        raise TypeError("groups to be certified are given by name")
     caller = request.caller
     check_unweighted(cases.weight, caller)
     wanted = read_promise(

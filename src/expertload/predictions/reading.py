@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._opening import FileOptions, Source, Table, open_source
+from expertload._cases import Predictions, check_weight
+from expertload._opening import Coded, FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.columns import (
     ColumnNames,
@@ -26,7 +27,8 @@ from expertload.columns import (
     said_of_file,
     same_class,
 )
-from expertload.evaluation import Evaluation, evaluate_from_correctness, evaluate_predictions
+from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
+from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
 from expertload.predictions._identity import (
     Identity,
@@ -42,12 +44,11 @@ __all__ = ["PredictionsTable", "match_cases", "read_predictions"]
 
 # What a table has one value a case of.
 ROW_WISE = (
-    "y_true",
+    "place",
     "y_proba",
     "target",
     "correct",
     "confidence",
-    "groups",
     "weight",
     "identifiers",
     "models",
@@ -66,16 +67,20 @@ class PredictionsTable:
         Which columns were taken for what.
     n_cases : int
         How many rows there are.
-    y_true, y_proba, labels : ndarray or None
-        Labels and probabilities, and the label of each column where it is known.
+    y_proba, labels : ndarray or None
+        Probabilities, and the label of each column where it is known.
+    place : ndarray or None
+        The column number of the true class of each case.
     target : ndarray or None
         Labels as numbers, in the order of their names: the same in every file of the same cases.
     class_columns : tuple of str or None, optional
         The column of each class; None for one of two classes that has none.
     correct, confidence : ndarray or None
         Correctness, and what to rank by.
-    groups, weight : ndarray or None
-        The group and the weight of each case.
+    weight : ndarray or None
+        The weight of each case.
+    group_codes : Coded or None
+        The groups, each of them once, and which of them each case belongs to.
     identity : Identity
         The columns that say which case a row is, and of which model.
     identifiers, models : ndarray or None
@@ -85,24 +90,40 @@ class PredictionsTable:
     where: str
     columns: Columns
     n_cases: int
-    y_true: AnyArray | None = None
     y_proba: FloatArray | None = None
     labels: AnyArray | None = None
+    place: IntArray | None = None
     target: IntArray | None = None
     class_columns: tuple[str | None, ...] | None = None
     correct: FloatArray | None = None
     confidence: FloatArray | None = None
-    groups: AnyArray | None = None
+    group_codes: Coded | None = None
     weight: FloatArray | None = None
     identity: Identity = field(default_factory=Identity)
     identifiers: AnyArray | None = None
     models: AnyArray | None = None
 
+    @property
+    def y_true(self) -> AnyArray | None:
+        """The true label of each case; None where only correctness is known."""
+        return None if self.labels is None or self.place is None else self.labels[self.place]
+
+    @property
+    def groups(self) -> AnyArray | None:
+        """The group of each case as text, None where it is missing."""
+        return (
+            None
+            if self.group_codes is None
+            else names_from(self.group_codes.values)[self.group_codes.codes]
+        )
+
     def take(self, rows: IntArray) -> PredictionsTable:
         """Return some rows, in the order given."""
         arrays = {name: getattr(self, name) for name in ROW_WISE}
         taken = {name: each[rows] for name, each in arrays.items() if each is not None}
-        return replace(self, n_cases=len(rows), **taken)
+        groups = self.group_codes
+        own = groups and groups._replace(codes=groups.codes[rows])
+        return replace(self, n_cases=len(rows), group_codes=own, **taken)
 
     def by_model(self) -> dict[str, PredictionsTable]:
         """Return the rows of each model, where a column names several."""
@@ -131,14 +152,24 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method`` and ``certify_groups``, as in
             `expertload.evaluation.evaluate_predictions`.
         """
-        shared = {"groups": self.groups, "sample_weight": self.weight, **options}
-        if self.y_true is None or self.y_proba is None:
+        options["groups"] = self.groups if options.get("certify_groups") else self._members()
+        if self.place is None or self.y_proba is None or self.labels is None:
             correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
-            return self._named(evaluate_from_correctness(correct, confidence, **shared))
-        found = evaluate_predictions(
-            self.y_true, self.y_proba, confidence=self.confidence, labels=self.labels, **shared
-        )
+            found = evaluate_from_correctness(
+                correct, confidence, sample_weight=self.weight, **options
+            )
+            return self._named(found)
+        weight = check_weight(self.weight, self.n_cases, "evaluate_predictions")
+        names = tuple(self.labels.tolist())
+        predictions = Predictions(self.place, self.y_proba, weight)
+        found = evaluate_matched(predictions, names, confidence=self.confidence, **options)
         return self._named(replace(found, target=self.target))
+
+    def _members(self) -> Members | None:
+        groups = self.group_codes
+        return groups and Members.from_codes(
+            names_from(groups.values), groups.codes, "evaluate_predictions"
+        )
 
     def _named(self, found: Evaluation) -> Evaluation:
         """Write into the operating point which columns it is of, for files to come."""
@@ -206,15 +237,17 @@ def read_predictions(
     columns = find_columns(source.columns, names or ColumnNames(), source.where)
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
-    found = source.read(tuple(dict.fromkeys((*columns.all, *rows.columns))), columns.numbers)
-    n_cases = len(found[columns.all[0]])
+    few = tuple(name for name in (columns.label, columns.prediction, columns.group) if name)
+    many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
+    found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
+    n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
     return PredictionsTable(
         where=source.where,
         columns=columns,
         n_cases=n_cases,
-        **_arrays(source, columns, found),
+        **_arrays(source.where, columns, found, codes),
         **_identified(source.where, wanted, rows, found),
     )
 
@@ -283,52 +316,71 @@ def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTab
     return replace(found, identifiers=first.identifiers)
 
 
-def _arrays(source: Source, columns: Columns, found: Table) -> dict[str, Any]:
+def _arrays(
+    where: str, columns: Columns, found: Table, codes: Mapping[str, Coded]
+) -> dict[str, Any]:
     def numbers(name: str | None) -> FloatArray | None:
-        return None if name is None else numbers_from(found[name], name, source.where)
+        return None if name is None else numbers_from(found[name], name, where)
 
     arrays: dict[str, Any] = {
         "confidence": numbers(columns.confidence),
         "weight": numbers(columns.weight),
-        "groups": None if columns.group is None else names_from(found[columns.group]),
+        "group_codes": None if columns.group is None else codes[columns.group],
     }
     if columns.correct is not None:
-        correct = found[columns.correct]
-        arrays["correct"] = grades_from(correct, columns.correct, source.where)
+        arrays["correct"] = grades_from(found[columns.correct], columns.correct, where)
     if columns.label is not None:
-        given = labels_from(found[columns.label], columns.label, source.where)
+        labels = _Labels.from_codes(codes[columns.label], columns.label, where)
+        arrays["target"] = _by_name(labels)
         if columns.prediction is None:
-            return {**arrays, **_predictions(source, columns, found, given)}
-        guess = labels_from(found[columns.prediction], columns.prediction, source.where)
-        arrays["correct"] = same_class(given, guess, source.where)
-        arrays["target"] = _by_name(given)
+            return {**arrays, **_predictions(where, columns, found, labels)}
+        guesses = _Labels.from_codes(codes[columns.prediction], columns.prediction, where)
+        given = (labels.names[code] for code in labels.codes.tolist())
+        guessed = (guesses.names[code] for code in guesses.codes.tolist())
+        arrays["correct"] = same_class(list(given), list(guessed), where)
     return arrays
 
 
-def _predictions(
-    source: Source, columns: Columns, found: Table, given: list[str]
-) -> dict[str, Any]:
+class _Labels(NamedTuple):
+    """Labels as text, each of them once, and which of them each case has."""
+
+    names: list[str]
+    codes: IntArray
+
+    @classmethod
+    def from_codes(cls, coded: Coded, column: str, where: str) -> _Labels:
+        names = names_from(coded.values)
+        if any(name is None for name in names):
+            labels_from(names[coded.codes], column, where)  # says in which row one is missing
+        return cls(names.tolist(), coded.codes)
+
+    def first_rows(self) -> dict[str, int]:
+        """Return the row in which each label first stands, counted from 1."""
+        first = np.zeros(len(self.names), dtype=np.int64)
+        # Of several values for one place the last is kept, so that rows are gone through backwards.
+        first[self.codes[::-1]] = np.arange(len(self.codes), 0, -1)
+        return dict(zip(self.names, first.tolist(), strict=True))
+
+
+def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
-    first_rows = dict(zip(reversed(given), range(len(given), 0, -1), strict=True))
-    said = said_of_file(source.where, columns.label)
-    match = match_columns(first_rows, columns.probabilities, columns.classes, said)
-    labels = np.array(plain_classes(match.classes))
-    place = np.array([match.place[each] for each in given])
+    said = said_of_file(where, columns.label)
+    match = match_columns(given.first_rows(), columns.probabilities, columns.classes, said)
+    place = np.array([match.place[name] for name in given.names])
     lone: dict[int | None, tuple[str | None, ...]] = {
         None: columns.probabilities,
         0: (*columns.probabilities, None),
         1: (None, *columns.probabilities),
     }
     return {
-        "y_true": labels[place],
-        "labels": labels,
-        "target": _by_name(given),
+        "labels": np.array(plain_classes(match.classes)),
+        "place": place[given.codes],
         "class_columns": lone[match.lone],
-        "y_proba": probabilities_from(columns, found, source.where, lone=match.lone),
+        "y_proba": probabilities_from(columns, found, where, lone=match.lone),
     }
 
 
-def _by_name(labels: list[str]) -> IntArray:
-    keys = {label: class_key(label) for label in set(labels)}
-    number = {key: i for i, key in enumerate(sorted(set(keys.values())))}
-    return np.array([number[keys[label]] for label in labels])
+def _by_name(labels: _Labels) -> IntArray:
+    keys = [class_key(name) for name in labels.names]
+    number = {key: i for i, key in enumerate(sorted(set(keys)))}
+    return np.array([number[key] for key in keys])[labels.codes]
