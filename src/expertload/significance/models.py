@@ -137,6 +137,8 @@ def compare_cases(
     check_option(pairs, PAIRS, "pairs", caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     first, *others = models.values()
+    if not others:
+        return {}
     for other in others:
         check_same_cases(first, other, None, None, caller)
     check_enough_cases(first.weight, len(first.correct), 2, caller)
