@@ -20,7 +20,9 @@ from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.runs.recipe import TrainingConfig
+from expertload.lab.training._average import make_average
 from expertload.lab.training._parts import launch_fabric, prepare
+from expertload.lab.training._step import Step
 from expertload.lab.training.loop import _train_epoch
 from expertload.lab.training.progress import SilentReporter
 from expertload.losses.build import LOSS_NAMES, build_loss
@@ -50,14 +52,17 @@ class Cost(NamedTuple):
     loss_adds: float
 
 
-def epoch(loss: nn.Module, loader: BatchLoader, network: str) -> Callable[[], object]:
+def epoch(
+    loss: nn.Module, loader: BatchLoader, network: str, training: TrainingConfig = TRAINING
+) -> Callable[[], object]:
     """One epoch of the lab's loop on a network of its own."""
     torch.manual_seed(0)
     fabric = launch_fabric("32-true", "cpu", 1, 1)
-    model, optimiser = prepare(build_model(network, num_classes=N_CLASSES), TRAINING, fabric)
-    return partial(
-        _train_epoch, model, loss, optimiser, loader, 0, TRAINING, fabric, SilentReporter()
-    )
+    built = build_model(network, num_classes=N_CLASSES)
+    model, optimiser = prepare(built, training, fabric)
+    average = make_average(built, training, N_BATCHES)
+    step = Step(model, built, loss, optimiser, training, fabric, average)
+    return partial(_train_epoch, step, loader, 0, SilentReporter())
 
 
 def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:

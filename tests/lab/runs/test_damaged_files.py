@@ -95,7 +95,7 @@ def test_outliers_and_choices_that_are_damaged(run, tmp_path):
     "content", [b"", b"\x00" * 20, b"\xff" * 8 + b"{}", b"not a tensor at all"]
 )
 def test_weights_that_are_damaged(content, run):
-    FinishedRun(run).folder.best.write_bytes(content)
+    FinishedRun(run).folder.best_of("raw").write_bytes(content)
     with pytest.raises(FileFormatError, match=r"best\.safetensors is damaged"):
         load_weights(run / "best.safetensors")
 

@@ -22,6 +22,9 @@ CONFIG = tiny(
     epochs=2,
     batch_size=128,
     precision="64-true",
+    augment={"padding": 1, "symmetries": True, "crop": 0.8, "colour": 0.2},
+    ema_epochs=1.0,
+    sam_rho=0.05,
 )
 
 
@@ -34,9 +37,10 @@ def in_one_process(tmp_path_factory):
 
 
 def assert_equal_runs(path, expected):
-    weights, _ = load_weights(path / "best.safetensors")
-    for name, tensor in load_weights(expected / "best.safetensors")[0].items():
-        assert torch.allclose(weights[name], tensor, rtol=0, atol=1e-10), name
+    for kind in ("raw", "averaged"):
+        weights, theirs = (load_weights(RunFolder(p).best_of(kind))[0] for p in (path, expected))
+        for name, tensor in theirs.items():
+            assert torch.allclose(weights[name], tensor, rtol=0, atol=1e-10), name
     for split in ("validation", "test"):
         (ours, labels), (theirs, same) = (RunFolder(p).read_logits(split) for p in (path, expected))
         assert (labels == same).all()

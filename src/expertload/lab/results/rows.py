@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.lab.results.ood import describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.folder import RunFolder, write_whole
+from expertload.lab.runs.folder import KINDS, RunFolder, write_whole
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
 __all__ = ["Experiment", "ResultRow", "collect", "read_rows", "write_rows"]
@@ -49,7 +49,8 @@ class ResultRow:
     seed : int
     split : str
         ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name
-        and, in brackets, settings that are not the usual ones; or ``training``.
+        and, in brackets, settings that are not the usual ones; ``training``; or, where weights
+        were averaged, ``raw:SPLIT`` and ``averaged:SPLIT`` for each kind beside the chosen one.
     metric : str
         A name of `expertload.lab.results.measures`; for outliers ``SCORE/NUMBER``, as
         ``msp/auroc``; of the training, ``seconds``, ``best_epoch`` and ``clipped``, the share of
@@ -162,6 +163,10 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
     for split in SPLITS:
         for metric, value in results.get(split, {}).items():
             yield split, metric, float(value)
+    for kind in KINDS:  # both beside each other, where weights were averaged
+        for split in SPLITS:
+            for metric, value in results.get(kind, {}).get(split, {}).items():
+                yield f"{kind}:{split}", metric, float(value)
     for evaluation in read_outliers(run.folder):
         settings = describe_settings(evaluation.get("settings", {}))
         for name, scores in evaluation["results"].items():

@@ -5,7 +5,9 @@
 ``environment.json``  machine, versions and data, for the record; those of earlier epochs too
 ``metrics.jsonl``     one line an epoch
 ``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
-``best.safetensors``  the weights of the epoch selected on validation data
+``best.safetensors``  the weights of the epoch selected on validation data; where weights are
+                      averaged, ``best-averaged.safetensors`` has those, and ``results.json`` says
+                      which are better
 ``validation.npz``    logits and labels of the selected weights on the validation split
 ``test.npz``          the same on the test split
 ``results.json``      the numbers; its presence means that the run is done
@@ -20,7 +22,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -33,6 +35,8 @@ from expertload.lab.runs.recipe import RunConfig
 
 __all__ = ["RunFolder"]
 
+Weights = Literal["raw", "averaged"]
+KINDS: tuple[Weights, ...] = ("raw", "averaged")
 PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
 
 
@@ -74,8 +78,12 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        """The selected weights."""
-        return self.path / "best.safetensors"
+        """The selected weights of a run that is done."""
+        return self.best_of(self.read_json("results.json").get("weights", "raw"))
+
+    def best_of(self, kind: Weights) -> Path:
+        """The weights of a kind, the network's own or their average, at their best epoch."""
+        return self.path / ("best.safetensors" if kind == "raw" else "best-averaged.safetensors")
 
     @property
     def is_done(self) -> bool:

@@ -87,6 +87,10 @@ class TrainingConfig(_Section):
 
     Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
     `drop_last` leaves out the last batch of an epoch where it is smaller than the others.
+    `ema_epochs` keeps an exponential mean of the weights over about so many epochs, `swa_start`
+    the plain mean of the ends of epochs from that one on; raw and averaged weights are both
+    evaluated, and the better on validation data are kept. `sam_rho` is the step of sharpness-aware
+    minimisation.
     """
 
     epochs: Count
@@ -102,6 +106,9 @@ class TrainingConfig(_Section):
     warm_up: Annotated[int, Field(ge=0)] = 0
     accumulate: Count = 1
     drop_last: bool = False
+    ema_epochs: Positive | None = None
+    swa_start: Count | None = None
+    sam_rho: Positive | None = None
     select_by: Literal["aucoc", "accuracy", "ece"] = "aucoc"
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "64-true"] = "32-true"
     compile: bool = False
@@ -111,6 +118,22 @@ class TrainingConfig(_Section):
     def _warm_up_ends(self) -> TrainingConfig:
         if self.warm_up > self.epochs:
             raise ValueError(f"warm_up must not exceed epochs, got {self.warm_up} of {self.epochs}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_average(self) -> TrainingConfig:
+        if self.ema_epochs is not None and self.swa_start is not None:
+            raise ValueError("ema_epochs and swa_start are two averages of one network, choose one")
+        if self.swa_start is not None and self.swa_start > self.epochs:
+            raise ValueError(
+                f"swa_start must not exceed epochs, got {self.swa_start} of {self.epochs}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sam_in_whole_steps(self) -> TrainingConfig:
+        if self.sam_rho is not None and (self.accumulate > 1 or self.precision == "16-mixed"):
+            raise ValueError("sam_rho needs accumulate = 1 and another precision than 16-mixed")
         return self
 
     @model_validator(mode="after")

@@ -30,6 +30,7 @@ class Checkpoint(NamedTuple):
     """The state of a run; generators by process."""
 
     model: dict[str, Tensor]
+    averaged: dict[str, Tensor]
     loss: dict[str, Tensor]
     optimiser: dict[str, Any]
     generators: dict[int, Tensor]
@@ -40,6 +41,7 @@ def save_checkpoint(
     path: Path,
     *,
     model: Mapping[str, Tensor],
+    averaged: Mapping[str, Tensor],
     loss: Mapping[str, Tensor],
     optimiser: Mapping[str, Any],
     generators: Sequence[Tensor],
@@ -47,11 +49,12 @@ def save_checkpoint(
 ) -> None:
     """Write the state of a run.
 
-    `loss` is what a loss remembers, mostly nothing. `optimiser` is what an optimiser's
-    ``state_dict`` returns, `generators` holds one state a process, `progress` anything that fits
-    in JSON.
+    `averaged` is the mean of the weights, or nothing. `loss` is what a loss remembers, mostly
+    nothing. `optimiser` is what an optimiser's ``state_dict`` returns, `generators` holds one state
+    a process, `progress` anything that fits in JSON.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.items()}
+    tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}
     tensors |= {f"loss/{name}": tensor for name, tensor in loss.items()}
     tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
     scalars: dict[str, Any] = {}
@@ -82,6 +85,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
     """Put tensors and facts back where they came from."""
     model: dict[str, Tensor] = {}
+    averaged: dict[str, Tensor] = {}
     loss: dict[str, Tensor] = {}
     generators: dict[int, Tensor] = {}
     state: dict[int, dict[str, Any]] = {}
@@ -89,6 +93,8 @@ def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Chec
         kind, _, rest = name.partition("/")
         if kind == "model":
             model[rest] = tensor
+        elif kind == "averaged":
+            averaged[rest] = tensor
         elif kind == "loss":
             loss[rest] = tensor
         elif kind == "generator":
@@ -101,7 +107,12 @@ def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Chec
         state.setdefault(int(index), {})[key] = value
     groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
     return Checkpoint(
-        model, loss, {"state": state, "param_groups": groups}, generators, facts["progress"]
+        model,
+        averaged,
+        loss,
+        {"state": state, "param_groups": groups},
+        generators,
+        facts["progress"],
     )
 
 

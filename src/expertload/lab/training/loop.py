@@ -29,19 +29,20 @@ from expertload.lab.models import build_model
 from expertload.lab.results.evaluate import evaluate_logits
 from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.data import load_run_data
-from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.folder import RunFolder, Weights
 from expertload.lab.runs.origin import refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
-from expertload.lab.training._global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab.training._average import WeightAverage, make_average
+from expertload.lab.training._global_batch import gather_rows
 from expertload.lab.training._parts import (
     describe_environment,
-    explaining_lone_images,
     launch_fabric,
     make_loaders,
     prepare,
     refuse_no_batches,
 )
-from expertload.lab.training._state import TrainingState
+from expertload.lab.training._state import TrainingState, key_of
+from expertload.lab.training._step import Step
 from expertload.lab.training.progress import Reporter, SilentReporter
 from expertload.losses import CombinedLoss, build_loss
 from expertload.metrics import expected_calibration_error
@@ -168,27 +169,27 @@ def _train(
     # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
     # what is saved and restored is the network itself, whose weights they share.
     model, optimiser = prepare(network, config.training, fabric)
-    on_all_rows = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
     torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
-    state = TrainingState(run, network, loss, optimiser, fabric)
-    state.resume()
     loaders = make_loaders(config, dataset, fabric)
+    average = make_average(network, config.training, _steps(loaders["train"], config.training))
+    state = TrainingState(
+        run,
+        network,
+        loss,
+        optimiser,
+        fabric,
+        select_by=config.training.select_by,
+        average=average,
+    )
+    state.resume()
+    step = Step(model, network, loss, optimiser, config.training, fabric, average)
 
     reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
     while state.epoch < config.training.epochs:
         started = time.perf_counter()
         _set_learning_rate(optimiser, config.training, state.epoch)
         set_weight(loss, config, state.epoch)
-        train_loss, clipped = _train_epoch(
-            model,
-            on_all_rows,
-            optimiser,
-            loaders["train"],
-            state.epoch,
-            config.training,
-            fabric,
-            reporter,
-        )
+        train_loss, clipped = _train_epoch(step, loaders["train"], state.epoch, reporter)
         logits, labels = predict(model, loaders["validation"], fabric)
         _refuse_divergence(train_loss, logits, state.epoch)
         record = {
@@ -197,10 +198,11 @@ def _train(
             "train_loss": train_loss,
             "clipped": clipped,
             **_validation_metrics(logits, labels),
+            **_averaged_metrics(model, average, loaders, state.epoch, config.training, fabric),
             "seconds": round(time.perf_counter() - started, 3),
         }
-        state.advance(record, config.training.select_by)
-        reporter.epoch(record, best_epoch=state.best_epoch + 1)
+        state.advance(record)
+        reporter.epoch(record, best_epoch=state.best_epoch(state.best_kind()) + 1)
     results = _finish(config, run, model, loaders, state, fabric)
     reporter.done(results)
     return results
@@ -209,43 +211,45 @@ def _train(
 # ------------------------------------------------------------------ one epoch
 
 
+def _steps(loader: BatchLoader, training: TrainingConfig) -> int:
+    """Steps of the optimiser in an epoch."""
+    return math.ceil(len(loader) / training.accumulate)
+
+
 def _train_epoch(
+    step: Step, loader: BatchLoader, epoch: int, reporter: Reporter
+) -> tuple[float, float]:
+    """Go once through the training data; return mean loss, and share of steps that were clipped."""
+    step.begin()
+    accumulate = step.training.accumulate
+    for number, batch in enumerate(loader.epoch(epoch)):
+        group_start = number - number % accumulate
+        group = min(accumulate, len(loader) - group_start)
+        step.take(batch, group, is_last=number == group_start + group - 1)
+        reporter.step(epoch, number)
+    return float(step.total) / len(loader), float(step.clipped) / _steps(loader, step.training)
+
+
+def _averaged_metrics(
     model: nn.Module,
-    loss: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    loader: BatchLoader,
+    average: WeightAverage | None,
+    loaders: dict[str, BatchLoader],
     epoch: int,
     training: TrainingConfig,
     fabric: Fabric,
-    reporter: Reporter,
-) -> tuple[float, float]:
-    """Go once through the training data; return mean loss, and share of steps that were clipped."""
-    model.train()
-    total = torch.zeros((), device=fabric.device)
-    clipped = torch.zeros((), device=fabric.device)
-    steps = 0
-    for number, batch in enumerate(loader.epoch(epoch)):
-        group_start = number - number % training.accumulate
-        group = min(training.accumulate, len(loader) - group_start)
-        is_last = number == group_start + group - 1
-        with fabric.no_backward_sync(model, enabled=not is_last):  # type: ignore[arg-type]
-            with explaining_lone_images(len(batch.labels)):
-                logits = model(batch.images)  # (n, classes)
-            value = loss(logits, batch.labels)
-            fabric.backward(value / group)
-        total += value.detach()
-        if is_last:
-            steps += 1
-            if training.clip_norm is not None:
-                norm = fabric.clip_gradients(
-                    model, optimiser, max_norm=training.clip_norm, error_if_nonfinite=False
-                )
-                if norm is not None:
-                    clipped += norm > training.clip_norm
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-        reporter.step(epoch, number)
-    return float(total) / len(loader), float(clipped) / steps
+) -> dict[str, float]:
+    """What averaged weights are worth on validation data; nothing where there are none yet."""
+    if average is None:
+        return {}
+    if training.swa_start is not None and epoch + 1 >= training.swa_start:
+        average.update()
+    if not average.count:
+        return {}
+    batches = (batch.images for batch in loaders["train"].epoch(epoch))
+    with average.applied(batches, model):
+        logits, labels = predict(model, loaders["validation"], fabric)
+    metrics = _validation_metrics(logits, labels)
+    return {key_of(name, "averaged"): value for name, value in metrics.items()}
 
 
 @torch.no_grad()
@@ -312,25 +316,47 @@ def _finish(
     fabric: Fabric,
 ) -> dict[str, Any]:
     """Write the selected weights' logits and results."""
-    best, facts = load_weights(run.best)
-    if facts.get("epoch") != state.best_epoch:
-        raise FileFormatError(
-            f"{run.best} does not hold the weights of epoch {state.best_epoch + 1}, which was "
-            "selected. Hint: was it copied from another run? Remove the folder to start over."
-        )
-    state.network.load_state_dict(best)
-    validation = predict(model, loaders["validation"], fabric)
-    test = predict(model, loaders["test"], fabric)
-    results = {
-        "best_epoch": state.best_epoch + 1,
+    predicted = {
+        kind: _predict_best(kind, run, model, loaders, state, fabric) for kind in state.kinds
+    }
+    targets = config.evaluation.target_accuracies
+    found = {
+        kind: {"best_epoch": state.best_epoch(kind) + 1, **evaluate_logits(*splits, targets)}
+        for kind, splits in predicted.items()
+    }
+    chosen = state.best_kind()
+    results: dict[str, Any] = {
         "seconds": round(sum(record["seconds"] for record in state.history), 1),
         "clipped": fmean(record["clipped"] for record in state.history),
-        **evaluate_logits(validation, test, config.evaluation.target_accuracies),
+        **found[chosen],
     }
+    if state.average is not None:  # both beside each other
+        results |= {"weights": chosen, **{str(kind): own for kind, own in found.items()}}
     if fabric.is_global_zero:
-        run.write_logits("validation", *validation)
-        run.write_logits("test", *test)
+        run.write_logits("validation", *predicted[chosen][0])
+        run.write_logits("test", *predicted[chosen][1])
         run.write_json("results.json", results)
         run.last.unlink(missing_ok=True)
     fabric.barrier()
     return results
+
+
+def _predict_best(
+    kind: Weights,
+    run: RunFolder,
+    model: nn.Module,
+    loaders: dict[str, BatchLoader],
+    state: TrainingState,
+    fabric: Fabric,
+) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
+    """Logits and labels of the validation and the test split, by the best weights of a kind."""
+    best, facts = load_weights(run.best_of(kind))
+    if facts.get("epoch") != state.best_epoch(kind):
+        raise FileFormatError(
+            f"{run.best_of(kind)} does not hold the weights of epoch {state.best_epoch(kind) + 1}, "
+            "which was selected. Hint: was it copied from another run? Remove the folder to start "
+            "over."
+        )
+    state.network.load_state_dict(best)
+    validation = predict(model, loaders["validation"], fabric)
+    return validation, predict(model, loaders["test"], fabric)

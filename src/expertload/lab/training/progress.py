@@ -119,9 +119,11 @@ class ConsoleReporter:
     def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
         """Print the numbers of an epoch, marked if it is the best so far."""
         mark = " *" if best_epoch == record["epoch"] else ""
+        averaged = record.get("averaged_aucoc")
+        beside = "" if averaged is None else f" (averaged {averaged:.4f})"
         self.console.print(
             f"epoch {record['epoch']:>3}/{self._epochs}  loss {record['train_loss']:.4f}  "
-            f"AUCOC {record['aucoc']:.4f}  accuracy {record['accuracy']:.4f}  "
+            f"AUCOC {record['aucoc']:.4f}{beside}  accuracy {record['accuracy']:.4f}  "
             f"ECE {record['ece']:.4f}  {record['seconds']:.1f} s{mark}",
             highlight=False,
         )
@@ -137,9 +139,10 @@ class ConsoleReporter:
         """Take the bar away and print the test results."""
         self.close()
         test = results["test"]
+        averaged = "averaged " if results.get("weights") == "averaged" else ""
         self.console.print(
             f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}  "
-            f"(weights of epoch {results['best_epoch']})",
+            f"({averaged}weights of epoch {results['best_epoch']})",
             highlight=False,
         )
         if self.folder is not None:

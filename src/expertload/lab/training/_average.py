@@ -1,0 +1,143 @@
+"""Averages of the weights along training, which often predict better than the last weights.
+
+An exponential moving average (EMA) is taken after every step. With decay d, the weights after step
+t count ``d ** (T - t)`` at step T, divided by the sum of all counts: so the random weights at the
+start never count, and after one step the average is the weights themselves. Stochastic weight
+averaging (SWA) counts the ends of epochs equally, from a given epoch on.
+
+Batch normalisation has statistics of what its layer sees, and averaged weights make it see
+something else. So these are not averaged but measured: training batches go through the averaged
+network before it is evaluated.
+
+References
+----------
+Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992.
+Izmailov et al., "Averaging weights leads to wider optima and better generalization", UAI 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from expertload.lab.runs.recipe import TrainingConfig
+
+__all__ = ["WeightAverage", "make_average"]
+
+MOST_BATCHES = 50  # to measure statistics on; more change them by less than a batch of training
+
+
+class WeightAverage:
+    """The mean of a network's weights along its training.
+
+    Parameters
+    ----------
+    network : Module
+        Whose parameters are averaged. Buffers are those of the network, but for the statistics of
+        batch normalisation.
+    decay : float or None
+        Of the exponential mean; None for the plain mean.
+    """
+
+    def __init__(self, network: nn.Module, decay: float | None) -> None:
+        self.network, self.decay = network, decay
+        self.count = 0
+        self.state = _copy(network.state_dict())
+
+    def _parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """All by all of their names: a weight that is used twice has two."""
+        return self.network.named_parameters(remove_duplicate=False)
+
+    def update(self) -> None:
+        """Count the weights as they are."""
+        self.count += 1
+        # In double precision: the share is near the rounding of single precision after long runs.
+        share = (
+            1 / self.count
+            if self.decay is None
+            else (1 - self.decay) / (1 - self.decay**self.count)
+        )
+        with torch.no_grad():
+            for name, parameter in self._parameters():
+                self.state[name].lerp_(parameter.detach(), share)
+
+    @contextmanager
+    def applied(
+        self, batches: Iterable[Tensor], forward: Callable[[Tensor], object]
+    ) -> Iterator[None]:
+        """Put the averaged weights into the network, measure its statistics, and put all back.
+
+        Parameters
+        ----------
+        batches : iterable of Tensor
+            Images as in training.
+        forward : callable
+            What to do with them: the network in whatever wraps it.
+        """
+        own = _copy(self.network.state_dict())
+        averaged = {name for name, _ in self._parameters()}
+        mixed = {name: self.state[name] if name in averaged else own[name] for name in own}
+        was_training = self.network.training
+        try:
+            self.network.load_state_dict(mixed)
+            _measure_statistics(self.network, batches, forward)
+            self.state = _copy(self.network.state_dict())
+            self.network.eval()
+            yield
+        finally:
+            self.network.load_state_dict(own)
+            self.network.train(was_training)
+
+    def resume(self, state: Mapping[str, Tensor], count: int) -> None:
+        """Go on from what `state` and `count` were."""
+        device = next(iter(self.state.values())).device
+        self.state = {
+            name: torch.empty_like(own).copy_(state[name].to(device))
+            for name, own in self.state.items()
+        }
+        self.count = count
+
+
+def make_average(
+    network: nn.Module, training: TrainingConfig, steps_per_epoch: int
+) -> WeightAverage | None:
+    """Make the average that the settings ask for, if they do."""
+    if training.ema_epochs is not None:
+        # The mean age of the weights that count is then as many epochs as asked for.
+        return WeightAverage(network, max(0.0, 1 - 1 / (training.ema_epochs * steps_per_epoch)))
+    return WeightAverage(network, None) if training.swa_start is not None else None
+
+
+def _copy(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+@torch.no_grad()
+def _measure_statistics(
+    network: nn.Module, batches: Iterable[Tensor], forward: Callable[[Tensor], object]
+) -> None:
+    """Set the statistics of batch normalisation to their mean over some batches."""
+    layers = [
+        layer
+        for layer in network.modules()
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats
+    ]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    network.eval()  # dropout and the like do as they do when predicting
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # the mean of all batches
+        layer.train()
+    try:
+        for images in islice(batches, MOST_BATCHES):
+            forward(images)
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
