@@ -21,14 +21,14 @@ LAYERS = [
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},
     {"evaluation", "report", "predictions"},
-    {"losses", "torch_metrics"},
+    {"losses", "torch_metrics", "ensembling"},
     {"lab", "desk"},
     {"cli", "__main__"},
 ]
 # Neighbours in one layer that must not know each other.
 STRANGERS = [("lab", "desk"), ("metrics", "calibrators"), ("scores", "metrics")]
 HEAVY_ALLOWED = {
-    "torch": {"losses", "torch_metrics", "lab"},
+    "torch": {"losses", "torch_metrics", "ensembling", "lab"},
     "torchmetrics": {"torch_metrics", "lab"},
     "narwhals": {"frames"},
     "duckdb": {"frames"},

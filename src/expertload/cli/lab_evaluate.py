@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from expertload.lab.results.evaluate import RunEvaluation
+    from expertload.lab.runs.finished import FinishedRun
 
 __all__ = ["AsJson", "evaluate"]
 
@@ -33,6 +35,14 @@ def evaluate(
             metavar="ACCURACIES",
             help="Where to read the expert load: 0.9,0.95.",
             show_default="the recipe's",
+        ),
+    ] = None,
+    views: Annotated[
+        str | None,
+        typer.Option(
+            help="Test-time augmentation: auto (chosen on validation data), none, flip, shift or "
+            "symmetries.",
+            show_default="none",
         ),
     ] = None,
     out: Annotated[
@@ -66,8 +76,11 @@ def evaluate(
 
     from expertload.lab.results.evaluate import evaluate_runs
 
+    models: Sequence[Path | FinishedRun] = runs
+    if views is not None:
+        models = _with_views(runs, views, data_dir, allow_import or [], console(stderr=as_json))
     evaluation = evaluate_runs(
-        runs,
+        models,
         calibrator=calibrator,
         target_accuracies=targets,
         data_dir=data_dir,
@@ -78,11 +91,23 @@ def evaluate(
     else:
         console().print(_table(evaluation))
     if out is not None or save_policy is not None:
-        _hand_over(runs, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+        _hand_over(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+
+
+def _with_views(
+    runs: list[Path], views: str, data_dir: Path | None, allow: list[str], said: Console
+) -> Sequence[FinishedRun]:
+    """Ask the networks again, about several views of each image, and say what that costs."""
+    from expertload.lab.results.views import with_views
+
+    viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
+    for run in viewed:
+        said.print(f"{run.name}: {run.choice}", markup=False, soft_wrap=True)
+    return viewed
 
 
 def _hand_over(
-    runs: list[Path],
+    runs: Sequence[Path | FinishedRun],
     targets: list[float] | None,
     data: str,
     out: Path | None,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import t as student
@@ -22,7 +21,7 @@ from expertload._validation import check_count, check_fraction
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import Measure, Metric, find_measure
-from expertload.lab.runs.finished import FinishedRun, check_same_cases, read_runs
+from expertload.lab.runs.finished import FinishedRun, Runs, check_same_cases, read_runs
 from expertload.significance import (
     Comparison,
     PermutationResult,
@@ -100,8 +99,8 @@ class RunComparison:
 
 
 def compare_runs(
-    first: str | Path | Sequence[str | Path],
-    second: str | Path | Sequence[str | Path],
+    first: Runs,
+    second: Runs,
     *,
     number: str = "aucoc",
     confidence_level: float = 0.95,
@@ -112,7 +111,7 @@ def compare_runs(
 
     Parameters
     ----------
-    first, second : path or sequence of paths
+    first, second : path, FinishedRun, or sequence of these
         Folders of runs that are done, all of the same data.
     number : str, default="aucoc"
         A name of `expertload.lab.results.measures`, ``"load@95"`` and ``"ece"`` among them.

@@ -19,7 +19,7 @@ from expertload._validation import check_fraction
 from expertload.calibrators import make_calibrator
 from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
-from expertload.lab.runs.finished import FinishedRun, read_runs
+from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
 from expertload.significance import aucoc_interval
 
 __all__ = ["RunEvaluation", "evaluate_logits", "evaluate_probabilities", "evaluate_runs"]
@@ -61,7 +61,7 @@ class RunEvaluation:
 
 
 def evaluate_runs(
-    folders: str | Path | Sequence[str | Path],
+    folders: Runs,
     *,
     calibrator: str = "temperature",
     target_accuracies: Sequence[float] | None = None,
@@ -72,7 +72,7 @@ def evaluate_runs(
 
     Parameters
     ----------
-    folders : path or sequence of paths
+    folders : path, FinishedRun, or sequence of these
         Folders of runs that are done. Runs of different data are refused.
     calibrator : str, default="temperature"
         Any of `expertload.calibrators` by name. ``"kcal"`` works on features, which are computed

@@ -15,7 +15,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.evaluation import Evaluation, evaluate_predictions
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.results.evaluate import names_of, targets_of
-from expertload.lab.runs.finished import read_runs
+from expertload.lab.runs.finished import Runs, read_runs
 from expertload.predictions._writing import saying_write_errors
 from expertload.report import build_report
 
@@ -28,7 +28,7 @@ NOTE = (
 
 
 def evaluate_test_cases(
-    folders: str | Path | Sequence[str | Path],
+    folders: Runs,
     *,
     target_accuracies: Sequence[float] | None = None,
     confidence_level: float = 0.95,
@@ -37,7 +37,7 @@ def evaluate_test_cases(
 
     Parameters
     ----------
-    folders : path or sequence of paths
+    folders : path, FinishedRun, or sequence of these
         Folders of runs that are done, of the same data. Several are also evaluated together: the
         last entry, ``"ensemble"``, answers with the mean of their probabilities.
     target_accuracies : sequence of float, optional

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishedRun", "describe_loss", "describe_options"]
 
-Folders = str | Path | Sequence[str | Path]
-
 
 class FinishedRun:
     """Reads what a run left behind.
@@ -109,12 +107,15 @@ class FinishedRun:
         return build_trained_network(self.config, self.folder.best, data)
 
 
-def read_runs(folders: Folders, caller: str) -> list[FinishedRun]:
+Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
+
+
+def read_runs(folders: Runs, caller: str) -> list[FinishedRun]:
     """Read runs, all different and all of the same cases."""
-    paths = [folders] if isinstance(folders, str | Path) else list(folders)
-    if not paths:
+    several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
+    if not several:
         raise ParameterError(f"{caller} needs the folder of at least one run. Got none.")
-    runs = [FinishedRun(path) for path in paths]
+    runs = [each if isinstance(each, FinishedRun) else FinishedRun(each) for each in several]
     check_same_cases(runs, caller)
     _check_distinct(runs, caller)
     return runs

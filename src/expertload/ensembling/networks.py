@@ -1,0 +1,76 @@
+"""The mean probability of several networks, as a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from expertload.exceptions import ParameterError
+
+__all__ = ["Ensemble", "log_mean_probability"]
+
+
+def log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
+    """Return the logarithm of the mean of softmax probabilities.
+
+    These are logits: their softmax is the mean probability itself. Nothing is lost where
+    probabilities are as small as exp(-1000).
+
+    Parameters
+    ----------
+    logits : iterable of Tensor of shape (n, classes)
+        At least one.
+
+    Returns
+    -------
+    Tensor of shape (n, classes)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling.networks import log_mean_probability
+    >>> sure, unsure = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.5, 0.5]]).log()
+    >>> log_mean_probability([sure, unsure]).exp()
+    tensor([[0.7000, 0.3000]])
+    """
+    log_proba = torch.stack([torch.log_softmax(each, dim=1) for each in logits])
+    count = torch.tensor(float(len(log_proba)), dtype=log_proba.dtype, device=log_proba.device)
+    return torch.logsumexp(log_proba, dim=0) - torch.log(count)
+
+
+class Ensemble(nn.Module):
+    """A network that answers with the mean probability of several.
+
+    Parameters
+    ----------
+    networks : iterable of Module
+        Each maps the same input to logits of shape (n, classes).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling import Ensemble
+    >>> torch.manual_seed(0) and None
+    >>> networks = [torch.nn.Linear(4, 3) for _ in range(2)]
+    >>> images = torch.randn(5, 4)
+    >>> mean = (networks[0](images).softmax(1) + networks[1](images).softmax(1)) / 2
+    >>> torch.allclose(Ensemble(networks)(images).softmax(1), mean)
+    True
+    """
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        if not len(self.networks):
+            raise ParameterError("The 'networks' parameter of Ensemble must not be empty.")
+
+    @property
+    def passes(self) -> int:
+        """What it costs: passes through a network for each image."""
+        return len(self.networks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits whose softmax is the mean probability, (n, classes)."""
+        return log_mean_probability(network(images) for network in self.networks)

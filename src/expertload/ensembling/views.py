@@ -1,0 +1,237 @@
+"""Test-time augmentation: the mean probability of one network over several views of an image.
+
+A view is a change that leaves the class as it is: a mirror image, a quarter turn, a small shift.
+Which views help, and whether any do, is for validation data to say; "none" is among the choices,
+and of equals the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the customary name
+
+from expertload._typing import FloatArray, IntArray
+from expertload._validation import check_count, check_option
+from expertload.curve import aucoc_score
+from expertload.ensembling.networks import log_mean_probability
+from expertload.exceptions import ParameterError
+
+__all__ = ["ViewChoice", "ViewEnsemble", "choose_views", "make_views", "view_names"]
+
+View = Callable[[Tensor], Tensor]
+Score = Callable[[IntArray, FloatArray], float]
+
+
+def _turned(images: Tensor, *, turns: int, mirrored: bool) -> Tensor:
+    turned = torch.rot90(images, turns, dims=(-2, -1)) if turns else images
+    return turned.flip(-1) if mirrored else turned
+
+
+def _shifted(images: Tensor, *, down: int, across: int) -> Tensor:
+    """Move images by a sixteenth of their side, a pixel at least; the edge fills the gap."""
+    height, width = images.shape[-2:]
+    rows, columns = down * max(1, height // 16), across * max(1, width // 16)
+    reach = max(abs(rows), abs(columns))
+    framed = F.pad(images, (reach,) * 4, mode="replicate")
+    top, left = reach - rows, reach - columns
+    return framed[..., top : top + height, left : left + width]
+
+
+_SAME: View = partial(_turned, turns=0, mirrored=False)
+_MIRRORED: View = partial(_turned, turns=0, mirrored=True)
+_STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+_SHIFTS: tuple[View, ...] = tuple(partial(_shifted, down=d, across=a) for d, a in _STEPS)
+_VIEWS: Mapping[str, tuple[View, ...]] = {
+    "none": (_SAME,),
+    "flip": (_SAME, _MIRRORED),
+    "shift": (_SAME, *_SHIFTS),
+    "symmetries": tuple(
+        partial(_turned, turns=turns, mirrored=mirrored)
+        for turns in range(4)
+        for mirrored in (False, True)
+    ),
+}
+
+
+def view_names() -> tuple[str, ...]:
+    """Return the names that `make_views` knows, cheapest first.
+
+    Examples
+    --------
+    >>> from expertload.ensembling import view_names
+    >>> view_names()
+    ('none', 'flip', 'shift', 'symmetries')
+    """
+    return tuple(_VIEWS)
+
+
+def make_views(name: str) -> tuple[View, ...]:
+    """Return the views of a name, each a function from images to images.
+
+    Parameters
+    ----------
+    name : {"none", "flip", "shift", "symmetries"}
+        The image alone; with its mirror image; with four small shifts; in all eight symmetries of
+        a square.
+
+    Returns
+    -------
+    tuple of callable
+        On tensors of shape (n, channels, height, width).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling import make_views
+    >>> image = torch.arange(4.0).view(1, 1, 2, 2)
+    >>> [view(image).flatten().tolist() for view in make_views("flip")]
+    [[0.0, 1.0, 2.0, 3.0], [1.0, 0.0, 3.0, 2.0]]
+    """
+    return _VIEWS[check_option(name, view_names(), "name", "make_views")]
+
+
+class ViewEnsemble(nn.Module):
+    """A network that answers with its mean probability over several views of each image.
+
+    Parameters
+    ----------
+    network : Module
+        Maps images (n, channels, height, width) to logits (n, classes).
+    views : str or sequence of callables, default="flip"
+        A name of `make_views`, or views of your own.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling import ViewEnsemble
+    >>> torch.manual_seed(0) and None
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    >>> images = torch.randn(5, 3, 2, 2)
+    >>> both = ViewEnsemble(network, "flip")
+    >>> torch.allclose(both(images), both(images.flip(-1))), both.passes
+    (True, 2)
+    """
+
+    def __init__(self, network: nn.Module, views: str | Sequence[View] = "flip") -> None:
+        super().__init__()
+        self.network = network
+        self.views = make_views(views) if isinstance(views, str) else tuple(views)
+        if not self.views:
+            raise ParameterError("The 'views' parameter of ViewEnsemble must not be empty.")
+
+    @property
+    def passes(self) -> int:
+        """What it costs: passes through the network for each image."""
+        return len(self.views)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits whose softmax is the mean probability, (n, classes)."""
+        if self.passes == 1:
+            logits: Tensor = self.network(self.views[0](images))
+            return logits
+        return log_mean_probability(self.network(view(images)) for view in self.views)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewChoice:
+    """Which views do best on validation data.
+
+    Attributes
+    ----------
+    views : str
+        The chosen ones.
+    scores : dict
+        By name of views, on validation data.
+    passes : int
+        What the chosen ones cost: passes through the network for each image.
+    """
+
+    views: str
+    scores: dict[str, float]
+    passes: int
+
+    def __str__(self) -> str:
+        if self.views == "none":
+            return "views: none, one pass for each image; no others do better on validation data"
+        gain = self.scores[self.views] - self.scores["none"]
+        return (
+            f"views: {self.views}, {self.passes} passes for each image; {gain:+.4f} on validation "
+            "data"
+        )
+
+
+def choose_views(
+    network: nn.Module,
+    images: Tensor,
+    labels: ArrayLike,
+    *,
+    candidates: Sequence[str] | None = None,
+    score: Score = aucoc_score,
+    batch_size: int = 256,
+) -> ViewChoice:
+    """Choose the views of test-time augmentation on validation data.
+
+    Parameters
+    ----------
+    network : Module
+        Maps images to logits. It is put into evaluation mode, and asked without gradients.
+    images : Tensor of shape (n, channels, height, width)
+        Validation images, as the network wants them; not those that a threshold is certified on.
+    labels : array-like of shape (n,)
+        Class numbers.
+    candidates : sequence of str, optional
+        Names of `make_views`, all by default; ``"none"`` is always among them. The eight symmetries
+        are left out where images are not square.
+    score : callable, default=expertload.aucoc_score
+        From labels and probabilities to a number; more is better.
+    batch_size : int, default=256
+
+    Returns
+    -------
+    ViewChoice
+        Of equals, the cheapest.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling import choose_views
+    >>> torch.manual_seed(0) and None
+    >>> images = torch.randn(200, 1, 4, 4)
+    >>> labels = (images[:, 0, 0, 0] + images[:, 0, 0, 3] > 0).long()  # a mirror image is the same
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    >>> with torch.no_grad():
+    ...     _ = network[1].weight.zero_()[1, 0].fill_(1.0)  # which looks at one corner alone
+    >>> choose_views(network, images, labels, candidates=["flip"]).views
+    'flip'
+    """
+    check_count(batch_size, "batch_size", "choose_views")
+    truth = np.asarray(labels)
+    square = images.shape[-1] == images.shape[-2]
+    wanted = {"none", *_known(view_names() if candidates is None else candidates)}
+    scores = {
+        name: score(truth, _probabilities(ViewEnsemble(network, name), images, batch_size))
+        for name in view_names()
+        if name in wanted and (square or name != "symmetries")
+    }
+    best = max(scores, key=lambda name: scores[name])  # of equals the first, which is cheapest
+    return ViewChoice(views=best, scores=scores, passes=len(_VIEWS[best]))
+
+
+def _known(candidates: Sequence[str]) -> list[str]:
+    return [check_option(name, view_names(), "candidates", "choose_views") for name in candidates]
+
+
+@torch.no_grad()
+def _probabilities(network: nn.Module, images: Tensor, batch_size: int) -> FloatArray:
+    network.eval()
+    parts = [
+        network(batch).double().softmax(dim=1).cpu() for batch in torch.split(images, batch_size)
+    ]
+    return torch.cat(parts).numpy()
