@@ -106,3 +106,10 @@ def test_pages_sweep_with_the_same_command():
     ]
     assert commands[0]
     assert commands[0] == commands[1]
+
+
+def test_the_code_about_ensembles_runs():
+    names = {}
+    exec(block("python", "expertload.ensembling"), names)
+    assert names["probabilities"].shape == (64, 2)
+    assert names["model"].passes == 2

@@ -18,6 +18,7 @@ from expertload.cli import (
     desk,
     evaluate,
     lab_data,
+    lab_ensemble,
     lab_evaluate,
     lab_ood,
     lab_recipes,
@@ -84,6 +85,7 @@ lab.command("recipes")(lab_recipes.recipes)
 lab.command("train")(lab_train.train)
 lab.command("sweep")(lab_sweep.sweep)
 lab.command("evaluate")(lab_evaluate.evaluate)
+lab.command("ensemble")(lab_ensemble.ensemble)
 lab.command("ood")(lab_ood.ood)
 lab.command("table")(lab_table.table)
 lab.command("compare")(lab_table.compare)

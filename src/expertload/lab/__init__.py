@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         compare_runs,
         evaluate_outliers,
         evaluate_runs,
+        make_ensemble,
         make_table,
     )
     from expertload.lab.runs import FinishedRun, Recipe, RunConfig, RunFolder, load_recipe
@@ -46,6 +47,7 @@ __all__ = [
     "evaluate_runs",
     "load_dataset",
     "load_recipe",
+    "make_ensemble",
     "make_table",
     "train",
 ]
@@ -54,7 +56,14 @@ __all__ = [
 _ROOMS = {
     "data": ("load_dataset",),
     "models": ("build_model",),
-    "results": ("collect", "compare_runs", "evaluate_outliers", "evaluate_runs", "make_table"),
+    "results": (
+        "collect",
+        "compare_runs",
+        "evaluate_outliers",
+        "evaluate_runs",
+        "make_ensemble",
+        "make_table",
+    ),
     "runs": ("FinishedRun", "Recipe", "RunConfig", "RunFolder", "load_recipe"),
     "sweeps": ("ProcessLauncher", "Sweep"),
     "training": ("train",),

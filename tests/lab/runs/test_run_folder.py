@@ -34,6 +34,7 @@ def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
     save_checkpoint(
         tmp_path / "state",
         model=model.state_dict(),
+        averaged={},
         loss={"past": torch.ones(2, 3)},
         optimiser=optimiser.state_dict(),
         generators=states,

@@ -4,7 +4,7 @@ Reading results loads no torch; only what asks a network again does.
 """
 
 from expertload.lab.results.compare import RunComparison, compare_runs
-from expertload.lab.results.ensembles import collect_ensembles
+from expertload.lab.results.ensembles import collect_ensembles, make_ensemble
 from expertload.lab.results.evaluate import RunEvaluation, evaluate_runs
 from expertload.lab.results.ood import OutlierEvaluation, evaluate_outliers
 from expertload.lab.results.rows import ResultRow, collect, read_rows, write_rows
@@ -20,6 +20,7 @@ __all__ = [
     "compare_runs",
     "evaluate_outliers",
     "evaluate_runs",
+    "make_ensemble",
     "make_table",
     "read_rows",
     "write_rows",

@@ -1,23 +1,143 @@
-"""What a user could do instead of changing the loss: average the seeds of one loss.
+"""What a user could do instead of changing the loss: ask several networks, and take the mean.
 
-The runs of a loss with different seeds, asked together, answer with the mean of their
-probabilities. Rows of such ensembles go into the same tables as those of single runs.
+Runs that are asked together answer with the mean of their probabilities. `make_ensemble` gives them
+a folder of their own, which is a run like any other: it is evaluated, compared, reported and
+certified, and stands in tables. `collect_ensembles` makes rows of the seeds of every loss at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from expertload.lab.results.evaluate import evaluate_runs
+import numpy as np
+from scipy.special import log_softmax, logsumexp
+
+from expertload._typing import FloatArray, IntArray
+from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
 from expertload.lab.results.rows import Experiment, ResultRow, finished_runs, rows_of
 from expertload.lab.results.selection import choose_candidates
+from expertload.lab.results.views import ViewedRun, with_views
+from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
+from expertload.lab.runs.folder import ENSEMBLE_FILE, RunFolder
 
-__all__ = ["collect_ensembles"]
+__all__ = ["collect_ensembles", "make_ensemble"]
 
 Member = tuple[Path, ResultRow]
+
+
+def make_ensemble(
+    folders: Runs,
+    *,
+    out: str | Path | None = None,
+    views: str | None = None,
+    data_dir: str | Path | None = None,
+    allow: Collection[str] = (),
+) -> FinishedRun:
+    """Make a run of several that answers with the mean of their probabilities.
+
+    Parameters
+    ----------
+    folders : sequence of paths or FinishedRun
+        Two runs or more that are done, of the same data.
+    out : path, optional
+        The folder of the ensemble; by default one beside the first run, named after its members.
+    views : str, optional
+        Ask each network about several views of an image, as in
+        `expertload.lab.results.views.with_views`.
+    data_dir, allow
+        As there; only `views` needs data and networks.
+
+    Returns
+    -------
+    FinishedRun
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab import RunConfig, RunFolder
+    >>> from expertload.lab.results.ensembles import make_ensemble
+    >>> labels, folders = np.array([0, 1, 1]), []
+    >>> with TemporaryDirectory() as place:
+    ...     for seed, logit in ((0, 1.0), (1, 3.0)):
+    ...         run = RunFolder(Path(place) / f"seed{seed}")
+    ...         run.create(RunConfig.model_validate({
+    ...             "data": {"name": "digits"}, "model": {"name": "small-cnn"},
+    ...             "loss": {"name": "ce"}, "seed": seed,
+    ...             "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}}))
+    ...         for split in ("validation", "test"):
+    ...             run.write_logits(split, logit * np.eye(2)[[0, 1, 0]], labels)
+    ...         run.write_json("results.json", {})
+    ...         folders.append(run.path)
+    ...     ensemble = make_ensemble(folders)
+    ...     print(ensemble.test_proba[0].round(3))
+    [0.842 0.158]
+    """
+    runs = read_runs(folders, "make_ensemble")
+    if len(runs) < 2:
+        raise ParameterError("make_ensemble needs two runs or more. Got one.")
+    if any(run.folder.is_ensemble for run in runs):
+        raise ParameterError("make_ensemble takes single runs. Hint: name the members themselves.")
+    if views is not None:
+        runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
+    members = [_member(run) for run in runs]
+    folder = RunFolder(_default_folder(runs, members) if out is None else out)
+    if folder.is_done:
+        _refuse_other_members(folder, members)
+        return FinishedRun(folder.path)
+    folder.create(runs[0].config)
+    folder.write_json("environment.json", runs[0].folder.environment())
+    relative = [
+        {**member, "folder": os.path.relpath(member["folder"], folder.path)} for member in members
+    ]
+    folder.write_json(ENSEMBLE_FILE, {"members": relative})
+    splits = {split: _mean(runs, split) for split in ("validation", "test")}
+    for split, (logits, labels) in splits.items():
+        folder.write_logits(split, logits, labels)
+    targets = targets_of(runs, None, "make_ensemble")
+    numbers = evaluate_logits(splits["validation"], splits["test"], targets)
+    folder.write_json("results.json", numbers)
+    return FinishedRun(folder.path)
+
+
+def _member(run: FinishedRun) -> dict[str, Any]:
+    seen = run.choice.views if isinstance(run, ViewedRun) else "none"
+    views = {} if seen == "none" else {"views": seen}
+    return {"folder": str(run.folder.path.resolve()), "run": run.config.fingerprint, **views}
+
+
+def _default_folder(runs: Sequence[FinishedRun], members: Sequence[dict[str, Any]]) -> Path:
+    told = json.dumps([{k: v for k, v in m.items() if k != "folder"} for m in members])
+    digest = hashlib.sha256(told.encode()).hexdigest()[:10]
+    return runs[0].folder.path.parent / f"ensemble-of-{len(runs)}-{digest}"
+
+
+def _refuse_other_members(folder: RunFolder, members: Sequence[dict[str, Any]]) -> None:
+    def told(member: dict[str, Any]) -> tuple[Any, Any]:
+        return member.get("run"), member.get("views")
+
+    found = folder.read_json(ENSEMBLE_FILE).get("members", []) if folder.is_ensemble else []
+    if sorted(map(told, found), key=str) != sorted(map(told, members), key=str):
+        raise FileFormatError(
+            f"{folder.path} holds another run or ensemble. Hint: choose another folder, or remove "
+            "this one if it is not needed."
+        )
+
+
+def _mean(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
+    """Logits whose softmax is the mean probability, and the labels."""
+    log_proba = [log_softmax(getattr(run, split)[0].astype(np.float64), axis=1) for run in runs]
+    mean: FloatArray = logsumexp(log_proba, axis=0) - np.log(len(runs))
+    return mean, getattr(runs[0], split)[1]
 
 
 def collect_ensembles(folder: str | Path) -> list[ResultRow]:
@@ -42,7 +162,8 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     ...     collect_ensembles(folder)
     []
     """
-    found = [(run.folder.path, list(rows_of(run))) for run in finished_runs(folder)]
+    runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
+    found = [(run.folder.path, list(rows_of(run))) for run in runs]
     chosen = {
         _candidate(row) for row in choose_candidates(row for _, rows in found for row in rows)
     }

@@ -160,6 +160,11 @@ def evaluate_outliers(
     if not names:
         raise ParameterError(f"{caller} needs at least one data set to compare with. Got none.")
     run = FinishedRun(folder)
+    if run.folder.is_ensemble:
+        raise ParameterError(
+            f"{caller} looks at the logits of one network, and {run.folder.path} is an ensemble, "
+            "which has probabilities alone. Hint: evaluate its members."
+        )
     temperature = TemperatureScaling(objective=objective).fit(*run.validation).temperature_
     data, network = run.load_data_and_network(data_dir, allow=allow)
     examiner = _Examiner(

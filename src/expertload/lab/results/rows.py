@@ -138,7 +138,7 @@ def finished_runs(folder: str | Path) -> list[FinishedRun]:
 def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
     """Read the rows of one run."""
     facts = {
-        **facts_of(run.config),
+        **_shared_facts(run),
         "versions": _versions(run.folder),
         "changed": "; ".join(run.folder.environment().get("set", [])),
     }
@@ -153,6 +153,22 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
         ) from error
     for split, metric, value in numbers:
         yield ResultRow(**facts, split=split, metric=metric, value=value)
+
+
+def _shared_facts(run: FinishedRun) -> dict[str, Any]:
+    """The facts of a run; of an ensemble, those of its members, side by side where they differ."""
+    if not run.members:
+        return facts_of(run.config)
+    every = [facts_of(member.config) for member in run.members]
+    shared: dict[str, Any] = {"n_runs": len(every)}
+    for name, first in every[0].items():
+        values = list(dict.fromkeys(facts[name] for facts in every))
+        differ = len(values) > 1 and isinstance(first, str)
+        shared[name] = " and ".join(values) if differ else first
+    for name in ("options", "settings"):  # which are JSON
+        if any(facts[name] != every[0][name] for facts in every):
+            shared[name] = "{}"
+    return shared
 
 
 def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:

@@ -91,8 +91,10 @@ def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
     >>> choose_candidates([])
     []
     """
-    kept = []
-    for (_, loss), own in grouped(rows, lambda r: (r.experiment, r.loss)).items():
+    rows = list(rows)
+    kept = [row for row in rows if row.n_runs > 1]  # whoever made an ensemble has chosen
+    single = [row for row in rows if row.n_runs == 1]
+    for (_, loss), own in grouped(single, lambda r: (r.experiment, r.loss)).items():
         candidates = grouped(own, lambda r: r.options)
         best = next(iter(candidates))
         if len(candidates) > 1:
@@ -148,7 +150,8 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     ...     [path.name for path in runs_of_loss(place, "ce")]
     ['ce-seed0']
     """
-    rows = {run.folder.path: list(rows_of(run)) for run in finished_runs(folder)}
+    found_runs = [run for run in finished_runs(folder) if not run.folder.is_ensemble]
+    rows = {run.folder.path: list(rows_of(run)) for run in found_runs}
     own = {path: found for path, found in rows.items() if found and found[0].loss == loss}
     if not own:
         losses = sorted({found[0].loss for found in rows.values() if found})

@@ -214,13 +214,13 @@ def _ensemble_lines(
     by_loss = grouped(rows, lambda r: r.loss)
     return [
         Line(
-            f"ensemble of {_label(loss, by_loss[loss])}",
-            by_loss[loss][0].n_runs,
-            tuple(_cell(by_loss[loss], column, None) for column in columns),
+            f"ensemble of {_label(loss, own)}",
+            n_runs,
+            tuple(_cell(own, column, None) for column in columns),
             is_ensemble=True,
         )
         for loss in losses or _order(by_loss)
-        if loss in by_loss
+        for n_runs, own in sorted(grouped(by_loss.get(loss, []), lambda r: r.n_runs).items())
     ]
 
 

@@ -130,7 +130,9 @@ def _choose(
         proba = softmax(found.astype(np.float64), axis=1)
         scores[name] = metric(data.validation.labels, proba) if metric is not None else 0.0
     best = max(names, key=lambda name: sign * scores[name])  # of equals the first, the cheapest
-    return ViewChoice(views=best, scores=scores, passes=len(make_views(best)))
+    return ViewChoice(
+        views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))
+    )
 
 
 def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:

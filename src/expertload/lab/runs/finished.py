@@ -7,6 +7,7 @@ imported only then.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -54,8 +55,26 @@ class FinishedRun:
 
     @property
     def label(self) -> str:
-        """Its loss with options, as people write it."""
-        return describe_loss(self.config.loss)
+        """Its loss with options, as people write it; of an ensemble, those of its members."""
+        return " and ".join(
+            dict.fromkeys(describe_loss(member.config.loss) for member in self.members or [self])
+        )
+
+    @cached_property
+    def members(self) -> list[FinishedRun]:
+        """The runs that an ensemble is made of; none of a single run."""
+        if not self.folder.is_ensemble:
+            return []
+        return [FinishedRun(path) for path, _ in self.folder.members()]
+
+    @property
+    def identity(self) -> str:
+        """The same for equal runs, and for ensembles of equal runs."""
+        if not self.folder.is_ensemble:
+            return self.config.fingerprint
+        views = [f"{views}" for _, views in self.folder.members()]
+        each = [m.config.fingerprint + v for m, v in zip(self.members, views, strict=True)]
+        return hashlib.sha256("".join(sorted(each)).encode()).hexdigest()[:10]
 
     @cached_property
     def validation(self) -> tuple[FloatArray, IntArray]:
@@ -104,7 +123,16 @@ class FinishedRun:
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         from expertload.lab.runs.network import build_trained_network  # torch takes seconds
 
-        return build_trained_network(self.config, self.folder.best, data)
+        if not self.folder.is_ensemble:
+            return build_trained_network(self.config, self.folder.best, data)
+        from expertload.ensembling import Ensemble, ViewEnsemble
+
+        networks = (member.load_network(data, allow=allow) for member in self.members)
+        views = (views for _, views in self.folder.members())
+        return Ensemble(
+            network if seen is None else ViewEnsemble(network, seen)
+            for network, seen in zip(networks, views, strict=True)
+        )
 
 
 Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
@@ -143,7 +171,7 @@ def check_same_cases(runs: Iterable[FinishedRun], caller: str) -> None:
 def _check_distinct(runs: Sequence[FinishedRun], caller: str) -> None:
     seen: dict[str, FinishedRun] = {}
     for run in runs:
-        twin = seen.setdefault(run.config.fingerprint, run)
+        twin = seen.setdefault(run.identity, run)
         if twin is not run:
             raise ParameterError(
                 f"{caller} counts every run once. {twin.folder.path} and {run.folder.path} are "

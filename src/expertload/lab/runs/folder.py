@@ -11,6 +11,7 @@
 ``validation.npz``    logits and labels of the selected weights on the validation split
 ``test.npz``          the same on the test split
 ``results.json``      the numbers; its presence means that the run is done
+``ensemble.json``     of an ensemble alone: the runs that it is made of
 ====================  ==========================================================================
 """
 
@@ -37,6 +38,7 @@ __all__ = ["RunFolder"]
 
 Weights = Literal["raw", "averaged"]
 KINDS: tuple[Weights, ...] = ("raw", "averaged")
+ENSEMBLE_FILE = "ensemble.json"
 PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
 
 
@@ -94,6 +96,22 @@ class RunFolder:
     def finished(self) -> datetime:
         """When the run was done."""
         return datetime.fromtimestamp((self.path / "results.json").stat().st_mtime)
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether it stands for several runs that answer together."""
+        return (self.path / ENSEMBLE_FILE).exists()
+
+    def members(self) -> list[tuple[Path, str | None]]:
+        """The folders of an ensemble's runs, and the views each is asked about, if several."""
+        content = self.read_json(ENSEMBLE_FILE)
+        try:
+            found = [(str(m["folder"]), m.get("views")) for m in content["members"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FileFormatError(
+                f"{self.path / ENSEMBLE_FILE} is damaged: it does not name its members."
+            ) from error
+        return [((self.path / folder).resolve(), views) for folder, views in found]
 
     def create(self, config: RunConfig) -> None:
         """Make the folder, or make sure that it belongs to this configuration."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from expertload._typing import FloatArray, IntArray
 from expertload.curve import aucoc_score
-from expertload.exceptions import FileFormatError, TrainingDivergedError
+from expertload.exceptions import FileFormatError, ParameterError, TrainingDivergedError
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
@@ -107,6 +107,11 @@ def train(
     True
     """
     run = RunFolder(folder)
+    if run.is_ensemble:
+        raise ParameterError(
+            f"{run.path} is an ensemble of runs, and there is nothing to train in it. Hint: choose "
+            "another folder."
+        )
     # All that can be wrong with a configuration shows here, before other processes are started.
     if run.is_done:
         run.create(config)  # refuses the folder of another configuration

@@ -1,0 +1,63 @@
+"""`expertload lab ensemble RUN…`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.lab_data import AllowImport, DataDir
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.lab.runs.finished import FinishedRun
+
+__all__ = ["ensemble"]
+
+
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two runs or more that are done.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the ensemble.", show_default="one beside the first run"),
+    ] = None,
+    views: Annotated[
+        str | None,
+        typer.Option(
+            help="Test-time augmentation of each: auto (chosen on validation data), none, flip, "
+            "shift or symmetries.",
+            show_default="none",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    allow_import: AllowImport = None,
+) -> None:
+    """Make one model of several runs: it answers with the mean of their probabilities.
+
+    Its folder is that of a run like any other. 'expertload lab evaluate' writes its report and its
+    policy, 'lab compare' compares it, and 'lab table' has a line for it.
+    """
+    from expertload.lab.results.ensembles import make_ensemble
+
+    made = make_ensemble(runs, out=out, views=views, data_dir=data_dir, allow=allow_import or ())
+    test = made.folder.read_json("results.json")["test"]
+    said = console()
+    said.print(
+        f"ensemble of {len(made.members)}: {made.label}\n"
+        f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
+        markup=False,
+        soft_wrap=True,
+    )
+    said.print(f"cost: {_passes(made)} passes for each image", markup=False)
+    said.print(f"all of it: {made.folder.path}", markup=False, soft_wrap=True)
+
+
+def _passes(run: FinishedRun) -> int:
+    """How often a network is asked for each image."""
+    views = [views for _, views in run.folder.members() if views is not None]
+    if not views:
+        return len(run.members)
+    from expertload.ensembling import make_views
+
+    return len(run.members) - len(views) + sum(len(make_views(name)) for name in views)
