@@ -102,6 +102,15 @@ def measure(
     return costs, loading / loops[0]
 
 
+def measure_options(network: str = "resnet20") -> dict[str, float]:
+    """What averaging weights and sharpness-aware steps add to an epoch of cross-entropy."""
+    options = {"average": {"ema_epochs": 5.0}, "sharpness": {"sam_rho": 0.05}}
+    settings = [TRAINING, *(TRAINING.model_copy(update=each) for each in options.values())]
+    loader, loss = make_loader(), build_loss("ce")
+    plain, *others = best_times(*(epoch(loss, loader, network, s) for s in settings), repeats=3)
+    return {name: other / plain - 1 for name, other in zip(options, others, strict=True)}
+
+
 def main() -> None:
     """Print the table."""
     costs, loading = measure()
@@ -112,6 +121,9 @@ def main() -> None:
     added = 100 * costs["ce+aucoc"].loss_adds
     row("ce+aucoc adds to a step of ce, ResNet-20", added, unit="%", at_most=3)
     row("the loader's share of a step", 100 * loading, unit="%", at_most=10)
+    options = measure_options()
+    row("averaging weights adds to a step", 100 * options["average"], unit="%", at_most=5)
+    row("sharpness-aware steps add", 100 * options["sharpness"], unit="%", at_most=130)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from expertload.calibrators._registry import CALIBRATORS
 from expertload.cli.app import app
+from expertload.ensembling import view_names
 from expertload.evaluation import evaluate_predictions
 from expertload.lab.results.evaluate import evaluate_runs
 from expertload.lab.results.rows import collect, read_rows
@@ -165,3 +166,9 @@ def test_the_help_names_the_calibrators_that_there_are():
     for name in CALIBRATORS:
         assert name in words
     assert not {"vector", "matrix"} & set(words)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "ensemble"])
+def test_the_help_names_the_views_that_there_are(command):
+    words = re.findall(r"[a-z]+", run(command, "--help").output)
+    assert set(view_names()) <= set(words)

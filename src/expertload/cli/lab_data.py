@@ -32,19 +32,19 @@ DataDir = Annotated[
 
 
 def list_data(data_dir: DataDir = None) -> None:
-    """List the data sets, and which of them are at hand."""
+    """List the data sets, and which of them are on this machine."""
     from rich.table import Table
 
     from expertload.lab.data import describe_datasets
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "at hand", "what it is"):
+    for heading in ("name", "here", "what it is"):
         table.add_column(heading, no_wrap=heading == "name")
     for info in describe_datasets(data_dir=data_dir):
         table.add_row(info.usage, "[green]yes[/green]" if info.present else "no", info.summary)
     out = console()
     out.print(table)
-    out.print("\n[dim]Those not at hand: expertload lab data fetch NAME[/dim]")
+    out.print("\n[dim]To get one: expertload lab data fetch NAME[/dim]")
 
 
 def fetch_data(

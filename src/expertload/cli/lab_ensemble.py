@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.lab_data import AllowImport, DataDir
+from expertload.cli.lab_evaluate import Views
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -22,14 +23,7 @@ def ensemble(
         Path | None,
         typer.Option(help="Folder of the ensemble.", show_default="one beside the first run"),
     ] = None,
-    views: Annotated[
-        str | None,
-        typer.Option(
-            help="Test-time augmentation of each: auto (chosen on validation data), none, flip, "
-            "shift or symmetries.",
-            show_default="none",
-        ),
-    ] = None,
+    views: Views = None,
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
 ) -> None:

@@ -21,8 +21,16 @@ if TYPE_CHECKING:
     from expertload.lab.results.evaluate import RunEvaluation
     from expertload.lab.runs.finished import FinishedRun
 
-__all__ = ["AsJson", "evaluate"]
+__all__ = ["AsJson", "Views", "evaluate"]
 
+Views = Annotated[
+    str | None,
+    typer.Option(
+        help="Test-time augmentation: auto (chosen on validation data), none, flip, shift or "
+        "symmetries.",
+        show_default="none",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
@@ -37,14 +45,7 @@ def evaluate(
             show_default="the recipe's",
         ),
     ] = None,
-    views: Annotated[
-        str | None,
-        typer.Option(
-            help="Test-time augmentation: auto (chosen on validation data), none, flip, shift or "
-            "symmetries.",
-            show_default="none",
-        ),
-    ] = None,
+    views: Views = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),

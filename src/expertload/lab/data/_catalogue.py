@@ -69,7 +69,7 @@ class DataRequest:
     name: str
     argument: str | None
     folder: Path
-    at_hand: bool
+    is_given: bool
     seed: int
     image_size: int | None = None
 
@@ -87,14 +87,14 @@ class DataRequest:
         raise DataNotFoundError(
             f"The data set '{self.base_name}' is not in {self.folder} (looked for "
             f"{' and '.join(candidates)}). Hint: run '{self.fetch_command}'"
-            f"{'' if self.at_hand else ', or name the folder that has it with --data-dir'}."
+            f"{'' if self.is_given else ', or name the folder that has it with --data-dir'}."
         )
 
     @property
     def fetch_command(self) -> str:
         """The command that would download the data."""
         command = f"expertload lab data fetch {self.base_name}"
-        return f"{command} --data-dir {self.folder}" if self.at_hand else command
+        return f"{command} --data-dir {self.folder}" if self.is_given else command
 
 
 @dataclass(frozen=True)

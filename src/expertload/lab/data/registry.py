@@ -50,7 +50,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def describe_datasets(*, data_dir: str | os.PathLike[str] | None = None) -> tuple[DatasetInfo, ...]:
-    """Return one line about each data set, and whether it is at hand.
+    """Return one line about each data set, and whether it is on this machine.
 
     Examples
     --------

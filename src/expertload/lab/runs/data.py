@@ -18,7 +18,7 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
     ----------
     config : DataConfig
     data_dir : path, optional
-        Where data files are at hand; the cache by default.
+        The folder with the data files; the cache by default.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def train(
         that is done the results are read, and nothing is trained. A folder whose data, or whose
         imported network or loss, have changed since is refused.
     data_dir : path, optional
-        Where data files are at hand; the cache by default.
+        The folder with the data files; the cache by default.
     accelerator, devices, nodes
         Where to run, as Lightning Fabric has them. The batch size is that of all processes
         together, and so is the loss. Under ``torchrun`` or Slurm their counts are taken over.
@@ -275,7 +275,10 @@ def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[Floa
 
 
 def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> None:
-    """Raise if an epoch ended with numbers that are none; the last batch may be what did it."""
+    """Raise if the loss or the logits of an epoch are not finite.
+
+    Both are looked at, because the last batch can spoil the weights after the last loss.
+    """
     if not (math.isfinite(train_loss) and np.isfinite(logits).all()):
         raise TrainingDivergedError(
             f"Training diverged in epoch {epoch + 1}: the loss is {train_loss:g}, and the network "

@@ -1,4 +1,4 @@
-"""Telling people how a run is doing: a live bar on a terminal, a line an epoch in a log file.
+"""Telling people how a run is doing: a live bar on a terminal, one line for each epoch in a log.
 
 The numbers of every epoch can go to TensorBoard as well.
 """
@@ -77,7 +77,7 @@ class SilentReporter:
 
 
 class ConsoleReporter:
-    """One line an epoch, and on a terminal a bar that moves with every batch."""
+    """One line for each epoch, and on a terminal a bar that moves with every batch."""
 
     def __init__(self, console: Console | None = None, *, folder: Path | None = None) -> None:
         self.console = console or Console()

@@ -1,7 +1,7 @@
 """CIFAR-100-C: CIFAR-100's test images under fifteen corruptions at five severities.
 
 ``cifar100-c:fog`` is all five severities of one corruption, 50,000 images, mildest first;
-``cifar100-c:fog:3`` is one of them. The published files are used where they are at hand;
+``cifar100-c:fog:3`` is one of them. The published files are used if they are there;
 otherwise the images are made from CIFAR-100's test images by `corrupt`, and the data set's
 `source` says so.
 
