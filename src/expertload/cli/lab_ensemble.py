@@ -49,9 +49,6 @@ def ensemble(
 
 def _passes(run: FinishedRun) -> int:
     """How often a network is asked for each image."""
-    views = [views for _, views in run.folder.members() if views is not None]
-    if not views:
-        return len(run.members)
     from expertload.ensembling import make_views
 
-    return len(run.members) - len(views) + sum(len(make_views(name)) for name in views)
+    return sum(len(make_views(member.views)) for member in run.members)

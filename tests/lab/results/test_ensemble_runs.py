@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from expertload import aucoc_score
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab import train
+from expertload.lab import load_dataset, train
 from expertload.lab.results import (
     collect,
     collect_ensembles,
@@ -181,13 +181,24 @@ def test_its_network_gives_its_predictions(views, trained, tmp_path):
     assert viewed.choice.passes == 4
 
 
+def test_its_numbers_outlive_its_members(seeds, tmp_path):
+    made = make_ensemble(seeds, out=tmp_path / "elsewhere" / "ensemble")
+    for path in seeds:
+        shutil.rmtree(path)
+    assert "| ensemble of ce | 3 |" in make_table(collect(tmp_path / "elsewhere"))
+    assert evaluate_runs(made.folder.path).runs
+    with pytest.raises(FileFormatError, match=r"has no config\.json"):
+        FinishedRun(made.folder.path).load_network(load_dataset("digits"))
+
+
 def test_members_are_found_when_the_folder_moves_with_them(trained, tmp_path):
     for path in trained:
         shutil.copytree(path, tmp_path / "old" / path.name)
     made = make_ensemble([tmp_path / "old" / path.name for path in trained])
     (tmp_path / "old").rename(tmp_path / "new")
     moved = FinishedRun(tmp_path / "new" / made.name)
-    assert [member.name for member in moved.members] == ["seed0", "seed1"]
+    assert [member.path.name for member in moved.members] == ["seed0", "seed1"]
+    assert moved.load_network(moved.load_data()).passes == 2
     note = json.loads((moved.folder.path / "ensemble.json").read_text())
     assert note["members"][0]["folder"] == "../seed0"
 

@@ -8,13 +8,11 @@ certified, and stands in tables. `collect_ensembles` makes rows of the seeds of 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
@@ -89,17 +87,21 @@ def make_ensemble(
         raise ParameterError("make_ensemble takes single runs. Hint: name the members themselves.")
     if views is not None:
         runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
-    members = [_member(run) for run in runs]
-    folder = RunFolder(_default_folder(runs, members) if out is None else out)
+    folder = RunFolder(_default_folder(runs) if out is None else out)
     if folder.is_done:
-        _refuse_other_members(folder, members)
+        _refuse_other_members(folder, runs)
         return FinishedRun(folder.path)
     folder.create(runs[0].config)
     folder.write_json("environment.json", runs[0].folder.environment())
-    relative = [
-        {**member, "folder": os.path.relpath(member["folder"], folder.path)} for member in members
+    members = [
+        {
+            "folder": os.path.relpath(run.folder.path.resolve(), folder.path.resolve()),
+            "config": run.config.model_dump(mode="json"),
+            "views": _views(run),
+        }
+        for run in runs
     ]
-    folder.write_json(ENSEMBLE_FILE, {"members": relative})
+    folder.write_json(ENSEMBLE_FILE, {"members": members})
     splits = {split: _mean(runs, split) for split in ("validation", "test")}
     for split, (logits, labels) in splits.items():
         folder.write_logits(split, logits, labels)
@@ -109,24 +111,23 @@ def make_ensemble(
     return FinishedRun(folder.path)
 
 
-def _member(run: FinishedRun) -> dict[str, Any]:
-    seen = run.choice.views if isinstance(run, ViewedRun) else "none"
-    views = {} if seen == "none" else {"views": seen}
-    return {"folder": str(run.folder.path.resolve()), "run": run.config.fingerprint, **views}
+def _views(run: FinishedRun) -> str:
+    return run.choice.views if isinstance(run, ViewedRun) else "none"
 
 
-def _default_folder(runs: Sequence[FinishedRun], members: Sequence[dict[str, Any]]) -> Path:
-    told = json.dumps([{k: v for k, v in m.items() if k != "folder"} for m in members])
-    digest = hashlib.sha256(told.encode()).hexdigest()[:10]
+def _identity(runs: Sequence[FinishedRun]) -> list[str]:
+    """What an ensemble is told by, whatever the order of its members."""
+    return sorted(f"{run.config.fingerprint} {_views(run)}" for run in runs)
+
+
+def _default_folder(runs: Sequence[FinishedRun]) -> Path:
+    digest = hashlib.sha256("\n".join(_identity(runs)).encode()).hexdigest()[:10]
     return runs[0].folder.path.parent / f"ensemble-of-{len(runs)}-{digest}"
 
 
-def _refuse_other_members(folder: RunFolder, members: Sequence[dict[str, Any]]) -> None:
-    def told(member: dict[str, Any]) -> tuple[Any, Any]:
-        return member.get("run"), member.get("views")
-
-    found = folder.read_json(ENSEMBLE_FILE).get("members", []) if folder.is_ensemble else []
-    if sorted(map(told, found), key=str) != sorted(map(told, members), key=str):
+def _refuse_other_members(folder: RunFolder, runs: Sequence[FinishedRun]) -> None:
+    found = sorted(f"{member.config.fingerprint} {member.views}" for member in folder.members())
+    if found != _identity(runs):
         raise FileFormatError(
             f"{folder.path} holds another run or ensemble. Hint: choose another folder, or remove "
             "this one if it is not needed."

@@ -265,7 +265,7 @@ def _evaluate_ensemble(
 def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> _Pair:
     """What the last layer of a run's network sees of both splits; side by side of an ensemble."""
     if run.members:
-        each = [_features(member, data_dir, allow) for member in run.members]
+        each = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
         return _Pair(*(np.hstack(split) for split in zip(*each, strict=True)))
     import torch  # for this calibrator alone; tables do without
 

@@ -110,7 +110,7 @@ def collect(folder: str | Path) -> list[ResultRow]:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from expertload.lab.runs.recipe import LossConfig, RunConfig
+    >>> from expertload.lab.runs.recipe import RunConfig
     >>> from expertload.lab.results.rows import collect
     >>> from expertload.lab.runs.folder import RunFolder
     >>> config = RunConfig.model_validate({

@@ -185,7 +185,7 @@ def _table(
     losses: Sequence[str] | None,
 ) -> Table:
     rows, together = _apart(rows)
-    measured = {row.metric for row in rows}
+    measured = {row.metric for row in [*rows, *together]}
     columns = [column for column in columns if column.metric in measured]
     by_loss = grouped(rows, lambda r: r.loss)
     if not columns:

@@ -20,7 +20,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
 from expertload.lab.runs.data import load_run_data
-from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.folder import Member, RunFolder
 from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
@@ -56,25 +56,21 @@ class FinishedRun:
     @property
     def label(self) -> str:
         """Its loss with options, as people write it; of an ensemble, those of its members."""
-        return " and ".join(
-            dict.fromkeys(describe_loss(member.config.loss) for member in self.members or [self])
-        )
+        configs = [member.config for member in self.members] or [self.config]
+        return " and ".join(dict.fromkeys(describe_loss(config.loss) for config in configs))
 
     @cached_property
-    def members(self) -> list[FinishedRun]:
-        """The runs that an ensemble is made of; none of a single run."""
-        if not self.folder.is_ensemble:
-            return []
-        return [FinishedRun(path) for path, _ in self.folder.members()]
+    def members(self) -> list[Member]:
+        """What an ensemble is made of; nothing of a single run."""
+        return self.folder.members()
 
     @property
     def identity(self) -> str:
         """The same for equal runs, and for ensembles of equal runs."""
-        if not self.folder.is_ensemble:
+        if not self.members:
             return self.config.fingerprint
-        views = [f"{views}" for _, views in self.folder.members()]
-        each = [m.config.fingerprint + v for m, v in zip(self.members, views, strict=True)]
-        return hashlib.sha256("".join(sorted(each)).encode()).hexdigest()[:10]
+        each = sorted(f"{member.config.fingerprint} {member.views}" for member in self.members)
+        return hashlib.sha256("\n".join(each).encode()).hexdigest()[:10]
 
     @cached_property
     def validation(self) -> tuple[FloatArray, IntArray]:
@@ -123,15 +119,13 @@ class FinishedRun:
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         from expertload.lab.runs.network import build_trained_network  # torch takes seconds
 
-        if not self.folder.is_ensemble:
+        if not self.members:
             return build_trained_network(self.config, self.folder.best, data)
         from expertload.ensembling import Ensemble, ViewEnsemble
 
-        networks = (member.load_network(data, allow=allow) for member in self.members)
-        views = (views for _, views in self.folder.members())
         return Ensemble(
-            network if seen is None else ViewEnsemble(network, seen)
-            for network, seen in zip(networks, views, strict=True)
+            ViewEnsemble(FinishedRun(member.path).load_network(data, allow=allow), member.views)
+            for member in self.members
         )
 
 
@@ -184,11 +178,10 @@ def describe_loss(loss: LossConfig) -> str:
 
     Examples
     --------
-        >>> from expertload.lab.runs.finished import describe_loss
-        >>> from expertload.lab.runs.origin import refuse_imports
-    from expertload.lab.runs.recipe import LossConfig
-        >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
-        'ce+sece (weight 2, temperature 0.1)'
+    >>> from expertload.lab.runs.finished import describe_loss
+    >>> from expertload.lab.runs.recipe import LossConfig
+    >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
+    'ce+sece (weight 2, temperature 0.1)'
     """
     weight = {} if loss.weight is None else {"weight": loss.weight}
     return describe_options(loss.name, {**weight, **loss.options})

@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -40,6 +40,14 @@ Weights = Literal["raw", "averaged"]
 KINDS: tuple[Weights, ...] = ("raw", "averaged")
 ENSEMBLE_FILE = "ensemble.json"
 PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
+
+
+class Member(NamedTuple):
+    """A run of an ensemble: where it is, what it is, and the views that it is asked about."""
+
+    path: Path
+    config: RunConfig
+    views: str
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -102,16 +110,24 @@ class RunFolder:
         """Whether it stands for several runs that answer together."""
         return (self.path / ENSEMBLE_FILE).exists()
 
-    def members(self) -> list[tuple[Path, str | None]]:
-        """The folders of an ensemble's runs, and the views each is asked about, if several."""
+    def members(self) -> list[Member]:
+        """The runs that an ensemble is made of; none of a single run."""
+        if not self.is_ensemble:
+            return []
         content = self.read_json(ENSEMBLE_FILE)
         try:
-            found = [(str(m["folder"]), m.get("views")) for m in content["members"]]
-        except (KeyError, TypeError, AttributeError) as error:
+            return [
+                Member(
+                    (self.path / str(member["folder"])).resolve(),
+                    RunConfig.model_validate(member["config"]),
+                    member["views"],
+                )
+                for member in content["members"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(
                 f"{self.path / ENSEMBLE_FILE} is damaged: it does not name its members."
             ) from error
-        return [((self.path / folder).resolve(), views) for folder, views in found]
 
     def create(self, config: RunConfig) -> None:
         """Make the folder, or make sure that it belongs to this configuration."""
