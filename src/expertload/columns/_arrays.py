@@ -280,21 +280,21 @@ def sort_probabilities(y_true: ArrayLike, y_proba: Any, caller: str) -> AnyArray
 # ------------------------------------------------------------------ groups
 
 
-def check_groups(groups: ArrayLike, caller: str) -> AnyArray:
-    """Return the group of each case, as integers or strings."""
-    values = as_array(groups, "groups", caller)
+def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> AnyArray:
+    """Return the group (or cluster) of each case, as integers or strings."""
+    values = as_array(groups, name, caller)
     if values.ndim != 1:
         raise ShapeError(
-            message("groups", caller, "must have one name a case", f"shape {values.shape}")
+            message(name, caller, "must have one name a case", f"shape {values.shape}")
         )
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(np.str_)
     if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
-        values = label_array(values, "groups", caller)
+        values = label_array(values, name, caller)
     if values.dtype.kind not in "biuUT":
         raise DataTypeError(
             message(
-                "groups",
+                name,
                 caller,
                 "must hold only integers or only strings",
                 f"an array of {values.dtype}",

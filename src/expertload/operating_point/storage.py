@@ -20,6 +20,7 @@ import numpy as np
 
 from expertload._files import write_atomically
 from expertload.exceptions import FileFormatError
+from expertload.operating_point.certification.budget import ErrorBudget
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.certification.certified_thresholds import (
     CertifiedThresholds,
@@ -41,7 +42,11 @@ ORIGIN_SINCE = {
     "confidence_quantiles": 3,
 }
 CONTENT_SINCE = {"clusters": 3, "passed": 3}
-TYPES: dict[str, type[OperatingPoint]] = {"described": OperatingPoint, "certified": CertifiedPoint}
+TYPES: dict[str, type[OperatingPoint]] = {
+    "described": OperatingPoint,
+    "certified": CertifiedPoint,
+    "error_budget": ErrorBudget,
+}
 NOT_SAVED = {"origin", "ladder", "advice", "passed"}
 # Saved of a certified point beside its fields: computed when read, and thinned.
 ADVICE = ("sufficient_cases", "target_within_reach")
@@ -59,7 +64,10 @@ NUMBERS = {
     "confidence_level": (0.0, 1.0),
     "sufficient_cases": (1.0, math.inf),
     "target_within_reach": (0.0, 1.0),
+    "max_errors": (0.0, math.inf),
+    "next_cases": (1.0, math.inf),
 }
+WHOLE = {"sufficient_cases", "max_errors", "next_cases"}
 WORDS: dict[str, set[str]] = {
     "method": {*METHODS},
     "risk": {*RISKS},
@@ -102,9 +110,13 @@ def _plain(point: OperatingPoint) -> dict[str, Any]:
     if math.isinf(point.threshold):  # for which JSON has no number
         values["threshold"] = "infinity" if point.threshold > 0 else "-infinity"
     if not isinstance(point, CertifiedPoint):
-        return {"type": "described", **values}
+        return {"type": _type_of(point), **values}
     advice = {name: getattr(point, name) for name in ADVICE}
     return {"type": "certified", **values, **advice, "passed": _passed(point.passed)}
+
+
+def _type_of(point: OperatingPoint) -> str:
+    return next(name for name, kind in TYPES.items() if type(point) is kind)
 
 
 def _passed(passed: CertifiedThresholds) -> dict[str, Any]:
@@ -270,7 +282,7 @@ def _value(content: dict[str, Any], name: str, is_optional: bool) -> Any:
         return _load_passed(_object(content[name], name))
     if name in WORDS:
         return _word(content, name)
-    return int(_number(content, name)) if name == "sufficient_cases" else _number(content, name)
+    return int(_number(content, name)) if name in WHOLE else _number(content, name)
 
 
 def _load_passed(content: dict[str, Any]) -> CertifiedThresholds:

@@ -35,7 +35,7 @@ class FoundAdvice:
         # A handful of right answers at the top is luck more often than not: no advice rests on
         # fewer cases than a test needs, or than half of those there are.
         share = min(least / calibration.n_cases, 0.5)
-        self._solid = 0.0 if promise.risk == "joint" else share
+        self._solid = 0.0 if promise.counts_all_cases else share
 
     @cached_property
     def sufficient_cases(self) -> int | None:
@@ -81,7 +81,7 @@ class FoundAdvice:
         accepted, errors = np.rint(steps.n_accepted * times), steps.n_errors * times
         if self._calibration.grades is not None:
             capital = self._calibration.grades.log_capital(
-                self._promise.target, times=times, all_cases=self._promise.risk == "joint"
+                self._promise.target, times=times, all_cases=self._promise.counts_all_cases
             )
             return Steps(steps.threshold, accepted, errors, self._thin(capital))
         whole = np.ceil(errors - 1e-9 * np.maximum(errors, 1))

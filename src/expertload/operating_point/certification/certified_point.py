@@ -38,9 +38,10 @@ CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
         "data drift."
     ),
     "all_cases": (
-        "This is about all cases of new clusters (patients, say). It holds for independent "
-        "clusters, with as many cases each, drawn as those of the calibration were, and for a "
-        "model that was not fitted or tuned on them; it ends when the data drift."
+        "This is about all cases of new clusters (patients, say) together. It holds for "
+        "independent clusters, none with more cases than the largest of the calibration, drawn as "
+        "those were, and for a model that was not fitted or tuned on them; it ends when the data "
+        "drift."
     ),
 }
 
@@ -70,12 +71,13 @@ class CertifiedPoint(OperatingPoint):
         What is promised, and how surely.
     method : str
         How the thresholds were tested, one of `expertload.operating_point.METHODS`.
-    risk : {"selective", "joint"}
-        Whether the target is for the accepted cases, or for model and perfect experts together.
+    risk : {"selective", "joint", "cost"}
+        Whether the target is for the accepted cases, for model and perfect experts together, or
+        one minus the mean cost of wrong automatic decisions (`certify_mean_cost`).
     reason : str or None
         Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
         "not_enough_evidence" or "accuracy_too_low"; None where something was.
-    clusters : {"one_case_each", "all_cases"} or None
+    clusters : {"all_cases", "one_case_each"} or None
         What the promise is about where cases come in clusters; None where they are independent.
     passed : CertifiedThresholds
         All thresholds that were certified. They hold together: any of them may be used, see `at`.
@@ -158,7 +160,7 @@ class CertifiedPoint(OperatingPoint):
         >>> point = certify_from_correctness(correct, confidence, target_accuracy=0.9)
         >>> stricter = point.at(expert_load=0.5)
         >>> print(f"load {point.expert_load:.3f} or {stricter.expert_load:.3f}, both certified")
-        load 0.253 or 0.500, both certified
+        load 0.000 or 0.500, both certified
         """
         given = [value is not None for value in (threshold, expert_load, accuracy)]
         if sum(given) != 1:
@@ -241,6 +243,11 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _promise(self) -> str:
+        if self.risk == "cost":
+            return (
+                f"wrong decisions on cases accepted at confidence >= {digits(self.threshold)} cost "
+                f"at most {1 - self.target_accuracy:.6g} on average over all cases"
+            )
         if self.risk == "joint":
             return (
                 f"at most a share of {1 - self.target_accuracy:.6g} of all cases is accepted at "
@@ -297,6 +304,8 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _lower_target(self) -> str:
+        if self.advice is None:
+            return ""
         if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."
         return (

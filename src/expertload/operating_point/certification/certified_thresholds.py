@@ -60,7 +60,7 @@ class CertifiedThresholds:
     >>> from expertload.operating_point import certify_from_correctness
     >>> point = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
     >>> point.passed.ranges
-    ((0.0, 141.0),)
+    ((0.0, 107.0),)
     >>> 100.5 in point.passed, 199 in point.passed
     (True, False)
     """

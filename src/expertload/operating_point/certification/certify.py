@@ -8,34 +8,91 @@ calibration cases, the probability that the certified threshold misses the targe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import overload
+
+import numpy as np
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
+from expertload.exceptions import ParameterError
 from expertload.operating_point.certification._verdict import certify_calibration
-from expertload.operating_point.certification.certified_point import CertifiedPoint
+from expertload.operating_point.certification.certified_point import CertifiedPoint, ClusterPromise
+from expertload.operating_point.certification.clusters import (
+    Clustering,
+    certify_clusters,
+    read_clustering,
+)
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
+from expertload.operating_point.certification.targets import CertifiedTargets
 from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]
+
+
+@overload
+def certify(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    target_accuracy: float,
+    confidence_level: float = ...,
+    method: Method = ...,
+    risk: Risk = ...,
+    thresholds: ArrayLike | None = ...,
+    ladder_scores: ArrayLike | None = ...,
+    clusters: ArrayLike | None = ...,
+    cluster_promise: ClusterPromise = ...,
+    random_state: int = ...,
+    confidence: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    labels: ArrayLike | None = ...,
+    model_name: str | None = ...,
+) -> CertifiedPoint: ...
+
+
+@overload
+def certify(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    target_accuracy: Sequence[float],
+    confidence_level: float = ...,
+    method: Method = ...,
+    risk: Risk = ...,
+    thresholds: ArrayLike | None = ...,
+    ladder_scores: ArrayLike | None = ...,
+    clusters: ArrayLike | None = ...,
+    cluster_promise: ClusterPromise = ...,
+    random_state: int = ...,
+    confidence: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    labels: ArrayLike | None = ...,
+    model_name: str | None = ...,
+) -> CertifiedTargets: ...
 
 
 def certify(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
-    target_accuracy: float,
+    target_accuracy: float | Sequence[float],
     confidence_level: float = 0.95,
     method: Method = "spending",
     risk: Risk = "selective",
     thresholds: ArrayLike | None = None,
     ladder_scores: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    cluster_promise: ClusterPromise = "all_cases",
+    random_state: int = 0,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     model_name: str | None = None,
-) -> CertifiedPoint:
+) -> CertifiedPoint | CertifiedTargets:
     """Certify an operating point: a threshold that reaches a target accuracy on new cases.
 
     Parameters
@@ -43,8 +100,9 @@ def certify(
     y_true, y_proba, confidence, labels
         As in `expertload.coc_curve`: calibration cases, drawn as the new ones will be, on which
         the model was neither fitted nor tuned.
-    target_accuracy : float
-        The accuracy to promise, between 0 and 1. One that is fixed before the data are seen.
+    target_accuracy : float or sequence of float
+        The accuracy to promise, between 0 and 1, fixed before the data are seen. Of several, each
+        is tested at its share of the level, and all of their promises hold at once.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
     method : {"spending", "fixed_sequence", "bonferroni", "sgr"}, default="spending"
@@ -64,6 +122,15 @@ def certify(
         are, which loses nothing.
     ladder_scores : array-like, optional
         Confidences of other, unlabelled cases; their values become the thresholds.
+    clusters : array-like of shape (n_cases,), optional
+        What cases belong together, such as the patient of each: integers or strings. Without it
+        cases must be independent.
+    cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
+        What is promised of clusters: the accuracy over all their accepted cases, or that of a case
+        drawn at random from each, which is the easier to show where the cases of a cluster are
+        much alike.
+    random_state : int, default=0
+        Which clusters set the thresholds, or which case of each is drawn.
     sample_weight : None
         Refused in words: the tests count cases.
     model_name : str, optional
@@ -71,9 +138,10 @@ def certify(
 
     Returns
     -------
-    CertifiedPoint
+    CertifiedPoint or CertifiedTargets
         An `OperatingPoint` with its ``guarantee`` in words and the ``ladder`` of tests. Where
         nothing can be certified everything is delegated, and it says why and what would suffice.
+        For a sequence of targets, a mapping from each to its point.
 
     Notes
     -----
@@ -94,25 +162,67 @@ def certify(
     caller = "certify"
     check_unweighted(sample_weight, caller)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    promise = read_promise(
-        target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
-    )
-    return certify_cases(cases, promise, ranked_by(confidence), names, model_name)
+    options = confidence_level, method, risk, thresholds, ladder_scores, caller
+    promises = [read_promise(target, *options) for target in each_target(target_accuracy)]
+    clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
+    points = certify_cases(cases, promises, clustering, ranked_by(confidence), names, model_name)
+    return points if _is_many(target_accuracy) else points[promises[0].target]
+
+
+@overload
+def certify_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    target_accuracy: float,
+    confidence_level: float = ...,
+    method: Method = ...,
+    risk: Risk = ...,
+    thresholds: ArrayLike | None = ...,
+    ladder_scores: ArrayLike | None = ...,
+    clusters: ArrayLike | None = ...,
+    cluster_promise: ClusterPromise = ...,
+    random_state: int = ...,
+    sample_weight: ArrayLike | None = ...,
+    model_name: str | None = ...,
+) -> CertifiedPoint: ...
+
+
+@overload
+def certify_from_correctness(
+    correct: ArrayLike,
+    confidence: ArrayLike,
+    *,
+    target_accuracy: Sequence[float],
+    confidence_level: float = ...,
+    method: Method = ...,
+    risk: Risk = ...,
+    thresholds: ArrayLike | None = ...,
+    ladder_scores: ArrayLike | None = ...,
+    clusters: ArrayLike | None = ...,
+    cluster_promise: ClusterPromise = ...,
+    random_state: int = ...,
+    sample_weight: ArrayLike | None = ...,
+    model_name: str | None = ...,
+) -> CertifiedTargets: ...
 
 
 def certify_from_correctness(
     correct: ArrayLike,
     confidence: ArrayLike,
     *,
-    target_accuracy: float,
+    target_accuracy: float | Sequence[float],
     confidence_level: float = 0.95,
     method: Method = "spending",
     risk: Risk = "selective",
     thresholds: ArrayLike | None = None,
     ladder_scores: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    cluster_promise: ClusterPromise = "all_cases",
+    random_state: int = 0,
     sample_weight: ArrayLike | None = None,
     model_name: str | None = None,
-) -> CertifiedPoint:
+) -> CertifiedPoint | CertifiedTargets:
     """Certify an operating point from the correctness and the confidence of each case.
 
     Parameters
@@ -120,6 +230,8 @@ def certify_from_correctness(
     correct, confidence
         As in `expertload.coc_curve_from_correctness`.
     target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, sample_weight
+        As in `certify`.
+    clusters, cluster_promise, random_state
         As in `certify`.
     model_name : str, optional
         As in `certify`.
@@ -145,22 +257,51 @@ def certify_from_correctness(
     caller = "certify_from_correctness"
     check_unweighted(sample_weight, caller)
     cases = check_correctness_cases(correct, confidence, None, caller)
-    promise = read_promise(
-        target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, caller
-    )
-    return certify_cases(cases, promise, "given_confidence", None, model_name)
+    options = confidence_level, method, risk, thresholds, ladder_scores, caller
+    promises = [read_promise(target, *options) for target in each_target(target_accuracy)]
+    clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
+    points = certify_cases(cases, promises, clustering, "given_confidence", None, model_name)
+    return points if _is_many(target_accuracy) else points[promises[0].target]
 
 
 def certify_cases(
     cases: Cases,
-    promise: Promise,
+    promises: list[Promise],
+    clustering: Clustering | None,
     ranked: RankedBy,
     labels: tuple[Label, ...] | None,
     model_name: str | None,
-) -> CertifiedPoint:
-    """Certify validated cases."""
+) -> CertifiedTargets:
+    """Certify validated cases, for each promise at its share of the level."""
     calibration = Calibration.from_cases(cases)
     origin = origin_of(
         cases, calibration.table, ranked_by=ranked, labels=labels, model_name=model_name
     )
-    return replace(certify_calibration(calibration, promise), origin=origin)
+    points = {}
+    for promise in sorted(promises, key=attrgetter("target")):
+        shared = promise._replace(error_level=promise.error_level / len(promises))
+        if clustering is None:
+            point = certify_calibration(calibration, shared)
+        else:
+            point = certify_clusters(*clustering, shared)
+        points[promise.target] = replace(point, origin=origin)
+    return CertifiedTargets(
+        points=points, confidence_level=1 - promises[0].error_level, origin=origin
+    )
+
+
+def each_target(target_accuracy: float | Sequence[float]) -> list[float]:
+    """Return the targets asked for, one or several."""
+    if not _is_many(target_accuracy):
+        return [target_accuracy]  # type: ignore[list-item]
+    targets = list(target_accuracy)  # type: ignore[arg-type]
+    if not targets or len(set(targets)) < len(targets):
+        raise ParameterError(
+            f"The targets must be different, and at least one. Got {targets}. "
+            "Hint: target_accuracy=[0.9, 0.95], for instance."
+        )
+    return targets
+
+
+def _is_many(target_accuracy: float | Sequence[float]) -> bool:
+    return isinstance(target_accuracy, list | tuple | np.ndarray)

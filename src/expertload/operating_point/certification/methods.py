@@ -65,8 +65,8 @@ class Calibration:
         """Return what every distinct confidence accepts, with the evidence of grades."""
         if self.grades is None:
             return self.counts
-        joint = promise.risk == "joint"
-        capital = self.grades.log_capital(promise.target, all_cases=joint)
+        all_cases = promise.counts_all_cases
+        capital = self.grades.log_capital(promise.target, all_cases=all_cases)
         return self.counts._replace(log_capital=capital)
 
 
@@ -87,7 +87,7 @@ class Tests:
 
     def run(self) -> Ladder:
         """Test thresholds by the method asked for."""
-        if self.promise.risk == "joint":
+        if self.promise.counts_all_cases:
             return self._joint()
         return METHOD_OF[self.promise.method](self)
 
@@ -99,7 +99,7 @@ class Tests:
 
     def _largest_level(self) -> float:
         level, method = self.promise.error_level, self.promise.method
-        if self.promise.risk == "joint" or method == "fixed_sequence":
+        if self.promise.counts_all_cases or method == "fixed_sequence":
             return level
         if method == "spending":
             binary_ladder = not self.is_graded and not self._is_single

@@ -13,7 +13,7 @@ from expertload.exceptions import ParameterError
 __all__ = ["METHODS", "RISKS", "Method", "Promise", "Risk"]
 
 Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
-Risk = Literal["selective", "joint"]
+Risk = Literal["selective", "joint", "cost"]
 
 # Each method in a sentence, the default first; help texts and documents quote these.
 METHODS: dict[Method, str] = {
@@ -24,6 +24,8 @@ METHODS: dict[Method, str] = {
     "confidence",
 }
 RISKS: tuple[Risk, ...] = get_args(Risk)
+# "cost" is that of `certify_mean_cost`, which alone knows the costs.
+RISKS_OF_CERTIFY: tuple[Risk, ...] = ("selective", "joint")
 # Joint risk only grows down the ladder: these walk down it, in one sequence at the whole level.
 SEQUENTIAL: tuple[Method, ...] = ("spending", "fixed_sequence")
 
@@ -37,6 +39,11 @@ class Promise(NamedTuple):
     risk: Risk = "selective"
     thresholds: FloatArray | None = None
     ladder_scores: FloatArray | None = None
+
+    @property
+    def counts_all_cases(self) -> bool:
+        """Whether delegated cases count too, as cases without an error."""
+        return self.risk != "selective"
 
     @property
     def has_own_ladder(self) -> bool:
@@ -55,7 +62,7 @@ def read_promise(
 ) -> Promise:
     """Validate what is asked for."""
     check_option(method, tuple(METHODS), "method", caller)
-    check_option(risk, RISKS, "risk", caller)
+    check_option(risk, RISKS_OF_CERTIFY, "risk", caller)
     if risk == "joint" and method not in SEQUENTIAL:
         wanted = f"must be {' or '.join(map(repr, SEQUENTIAL))} for risk='joint'"
         hint = "joint risk only grows down the ladder, so no other method can do better"
