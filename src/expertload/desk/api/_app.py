@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from expertload.desk.api import _cases, _claims, _management, _policies, _state
 from expertload.desk.api._errors import install_errors
 from expertload.desk.desk import Desk
+from expertload.desk.pages import install_pages
 from expertload.desk.trail import deliver, seal_events
 from expertload.exceptions import DeskUnavailableError
 
@@ -48,6 +49,7 @@ def create_app(desk: Desk) -> FastAPI:
     install_errors(app)
     for part in (_cases, _claims, _policies, _management, _state):
         app.include_router(part.router)
+    install_pages(app)
     return app
 
 

@@ -1,13 +1,56 @@
-"""Who may do what: roles, and tokens for programs."""
+"""Who may do what: people and their roles, sessions, and tokens for programs."""
 
+from expertload.desk.people._accounts import (
+    PERSONAL,
+    Person,
+    add_user,
+    disable_user,
+    enable_user,
+    find_user,
+    people_of,
+    roles_of,
+    set_password,
+    set_roles,
+)
+from expertload.desk.people._passwords import check_password, hash_password
 from expertload.desk.people._roles import Principal, Role, require
+from expertload.desk.people._sessions import (
+    begin_session,
+    end_session,
+    end_sessions,
+    find_session,
+    make_link,
+    peek_link,
+    use_link,
+)
+from expertload.desk.people._throttle import Throttle
 from expertload.desk.people._tokens import add_token, find_token, revoke_token
 
 __all__ = [
+    "PERSONAL",
+    "Person",
     "Principal",
     "Role",
+    "Throttle",
     "add_token",
+    "add_user",
+    "begin_session",
+    "check_password",
+    "disable_user",
+    "enable_user",
+    "end_session",
+    "end_sessions",
+    "find_session",
     "find_token",
+    "find_user",
+    "hash_password",
+    "make_link",
+    "peek_link",
+    "people_of",
     "require",
     "revoke_token",
+    "roles_of",
+    "set_password",
+    "set_roles",
+    "use_link",
 ]

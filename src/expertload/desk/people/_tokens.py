@@ -16,7 +16,7 @@ from expertload.desk.store import Transaction
 from expertload.desk.store._tables import tokens, users
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["add_token", "find_token", "revoke_token"]
+__all__ = ["add_token", "digest_of", "find_token", "revoke_token"]
 
 PREFIX = "eld_"
 
@@ -41,7 +41,7 @@ def add_token(
         project_id=transaction.project.id,
         name=name,
         role=role,
-        digest=_digest(token),
+        digest=digest_of(token),
         created=transaction.now,
         expires=expires,
     )
@@ -54,7 +54,7 @@ def find_token(transaction: Transaction, token: str) -> Principal | None:
         select(users.c.id, users.c.name, tokens.c.role)
         .select_from(tokens.join(users, users.c.id == tokens.c.user_id))
         .where(
-            tokens.c.digest == _digest(token),
+            tokens.c.digest == digest_of(token),
             tokens.c.project_id == transaction.project.id,
             tokens.c.revoked.is_(None),
             or_(tokens.c.expires.is_(None), tokens.c.expires > transaction.now),
@@ -73,5 +73,6 @@ def revoke_token(transaction: Transaction, number: int) -> None:
     transaction.update(tokens, number, event, revoked=transaction.now)
 
 
-def _digest(token: str) -> str:
+def digest_of(token: str) -> str:
+    """Return what is stored of a secret that nobody can guess."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -17,7 +17,7 @@ from expertload.desk.queue._leases import new_lease
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store._tables import bodies, cases, readings
 
-__all__ = ["Claim", "ShownBody", "claim", "return_expired", "upcoming"]
+__all__ = ["Claim", "ShownBody", "claim", "holding", "return_expired", "upcoming"]
 
 SECOND = 1_000_000
 CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
@@ -44,6 +44,8 @@ class Claim:
         When the lease runs out, in microseconds since 1970.
     key : str
         The case.
+    case : int
+        Its number.
     body : ShownBody or None
         What to read.
     classes : tuple of str
@@ -53,6 +55,7 @@ class Claim:
     lease: str
     until: int
     key: str
+    case: int
     body: ShownBody | None
     classes: tuple[str, ...]
 
@@ -99,6 +102,14 @@ def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Cl
         return _shown(transaction, held)
     taken = _take(transaction, reader, arbiter)
     return None if taken is None else _shown(transaction, taken)
+
+
+def holding(transaction: Transaction, reader: int) -> Claim | None:
+    """Return the case that a reader holds, without taking one."""
+    held = _held(transaction, reader)
+    if held is None or held.until <= transaction.now:
+        return None
+    return _shown(transaction, held)
 
 
 def return_expired(transaction: Transaction) -> int:
@@ -184,6 +195,7 @@ def _shown(transaction: Transaction, held: AnyRow) -> Claim:
         lease=held.lease,
         until=held.until,
         key=row.key,
+        case=held.case_id,
         body=body,
         classes=classes_of(transaction),
     )

@@ -1,0 +1,205 @@
+"""Signing in and out: a password, or a one-time link; the session is a cookie of random bits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
+
+from expertload.desk.api._access import desk_of
+from expertload.desk.pages._render import go, render
+from expertload.desk.pages._route import PageRoute
+from expertload.desk.people import (
+    Principal,
+    Role,
+    Throttle,
+    begin_session,
+    check_password,
+    end_session,
+    end_sessions,
+    find_session,
+    find_user,
+    hash_password,
+    peek_link,
+    require,
+    set_password,
+    use_link,
+)
+from expertload.desk.people._sessions import SESSION_SECONDS
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["prepare", "router", "signed_in"]
+
+router = APIRouter(route_class=PageRoute)
+Text = Annotated[str, Form(max_length=1_000)]
+WRONG = "The name or the password is wrong."
+
+
+def prepare(app: FastAPI) -> None:
+    """Give an app its limits on guesses."""
+    app.state.guesses_a_name = Throttle(5)
+    app.state.guesses_an_address = Throttle(50)
+
+
+# ------------------------------------------------------------------ the cookie
+
+
+def _cookie(request: Request) -> str:
+    """Name the cookie: browsers keep __Host- ones to https and to this host alone.
+
+    Without https, on the loopback, ports share their cookies, so the port is in the name.
+    """
+    return "__Host-desk" if _is_secure(request) else f"desk-{request.url.port or 80}"
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def _welcome(request: Request, secret: str, there: str) -> Response:
+    answer = go(there)
+    answer.set_cookie(
+        _cookie(request),
+        secret,
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        secure=_is_secure(request),
+        samesite="lax",
+        path="/",
+    )
+    return answer
+
+
+def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
+    """Return a dependency: somebody signed in, with one of these roles if any are named."""
+
+    async def somebody(request: Request) -> Principal:
+        secret = request.cookies.get(_cookie(request))
+        who = await desk_of(request).aread(find_session, secret) if secret else None
+        if who is None:
+            raise DeskRefusedError("unauthorized", "Sign in first.")
+        return require(who, *roles) if roles else who
+
+    somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every page
+    return somebody
+
+
+Anybody = Annotated[Principal, Depends(signed_in())]
+
+
+# ------------------------------------------------------------------ in
+
+
+@router.get("/sign-in")
+async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 - a form's field
+    """Show the form."""
+    return render(request, "sign_in.html.j2", name="", problem="", there=_inside(next))
+
+
+@router.post("/sign-in")
+async def enter(
+    request: Request,
+    name: Text,
+    password: Text,
+    next: Text = "/",  # noqa: A002
+) -> Response:
+    """Check a name and a password."""
+    desk, app, now = desk_of(request), request.app.state, time.monotonic()
+    address = request.client.host if request.client else ""
+    app.guesses_a_name.check(name, now)
+    app.guesses_an_address.check(address, now)
+    row = await desk.aread(find_user, name)
+    stored = row.password if row is not None and row.disabled is None else None
+    if not await asyncio.to_thread(check_password, stored, password) or row is None:
+        app.guesses_a_name.fail(name, now)
+        app.guesses_an_address.fail(address, now)
+        return render(
+            request, "sign_in.html.j2", status=401, name=name, problem=WRONG, there=_inside(next)
+        )
+    app.guesses_a_name.forget(name)
+    secret = await desk.acting(row.id).awrite(begin_session, row.id)
+    return _welcome(request, secret, _inside(next))
+
+
+@router.get("/welcome/{secret}")
+async def show_link(secret: str, request: Request) -> Response:
+    """Show whose link it is; looking does not use it up, for mail programs look too."""
+    owner = await desk_of(request).aread(peek_link, secret)
+    return render(request, "welcome.html.j2", owner=owner, problem="")
+
+
+@router.post("/welcome/{secret}")
+async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
+    """Use a link up: sign in, and keep the password if one was chosen."""
+    desk = desk_of(request)
+    owner = await desk.aread(peek_link, secret)
+    acting = desk.acting(owner.user)
+    if password:
+        try:
+            stretched = await asyncio.to_thread(hash_password, password)
+        except DeskRefusedError as error:
+            return render(request, "welcome.html.j2", status=422, owner=owner, problem=error.said)
+        await acting.awrite(set_password, owner.user, stretched)
+    return _welcome(request, await acting.awrite(use_link, secret), "/")
+
+
+def _inside(there: str) -> str:
+    """Return a path of this desk, whatever was asked for."""
+    is_path = there.startswith("/") and not there.startswith(("//", "/\\"))
+    return there if is_path and there.isprintable() else "/"
+
+
+# ------------------------------------------------------------------ at home, and out
+
+
+@router.get("/")
+async def home(request: Request, who: Anybody) -> Response:
+    """Send everybody to their own page."""
+    if who.roles & {"reader", "arbiter"}:
+        return go("/review")
+    return go("/account")
+
+
+@router.get("/account")
+async def account(request: Request, who: Anybody) -> Response:
+    """Show one's own account."""
+    return render(request, "account.html.j2", who=who, problem="", said="")
+
+
+@router.post("/account/password")
+async def change_password(request: Request, who: Anybody, old: Text, new: Text) -> Response:
+    """Change one's own password; other sessions end."""
+    desk, now = desk_of(request), time.monotonic()
+    guesses: Throttle = request.app.state.guesses_a_name
+    guesses.check(who.name, now)
+    row = await desk.aread(find_user, who.name)
+    stored = None if row is None else row.password
+    if stored is not None and not await asyncio.to_thread(check_password, stored, old):
+        guesses.fail(who.name, now)
+        said = "The old password is wrong."
+        return render(request, "account.html.j2", status=422, who=who, problem=said, said="")
+    try:
+        stretched = await asyncio.to_thread(hash_password, new)
+    except DeskRefusedError as error:
+        return render(request, "account.html.j2", status=422, who=who, problem=error.said, said="")
+    acting = desk.acting(who.user)
+    await acting.awrite(set_password, who.user, stretched)
+    await acting.awrite(end_sessions, who.user)
+    return _welcome(request, await acting.awrite(begin_session, who.user), "/account")
+
+
+@router.post("/sign-out")
+async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Response:
+    """End this session, or all of one's own."""
+    desk = desk_of(request).acting(who.user)
+    if everywhere:
+        await desk.awrite(end_sessions, who.user)
+    else:
+        await desk.awrite(end_session, request.cookies[_cookie(request)])
+    answer = go("/sign-in")
+    answer.delete_cookie(_cookie(request), path="/", secure=_is_secure(request), httponly=True)
+    answer.headers["Clear-Site-Data"] = '"cache"'
+    return answer

@@ -1,0 +1,193 @@
+"""Passwords, roles, sessions, links, and the limit on guesses."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from sqlalchemy import select
+
+from expertload.desk.people import (
+    Throttle,
+    add_user,
+    begin_session,
+    check_password,
+    disable_user,
+    enable_user,
+    end_session,
+    end_sessions,
+    find_session,
+    find_token,
+    find_user,
+    hash_password,
+    make_link,
+    peek_link,
+    people_of,
+    roles_of,
+    set_password,
+    set_roles,
+    use_link,
+)
+from expertload.desk.people._sessions import LINK_SECONDS, SESSION_SECONDS
+from expertload.desk.store._tables import sessions, users
+from expertload.desk.trail import differences
+from expertload.exceptions import DeskRefusedError
+
+
+def test_a_password_is_stretched_as_the_standard_says():
+    stored = hash_password("correct horse battery")
+    name, n, r, p, salt, digest = stored.split("$")
+    import base64
+
+    expected = hashlib.scrypt(
+        b"correct horse battery",
+        salt=base64.b64decode(salt),
+        n=int(n),
+        r=int(r),
+        p=int(p),
+        maxmem=2**27,
+        dklen=32,
+    )
+    assert (name, base64.b64decode(digest)) == ("scrypt", expected)
+    assert int(n) * int(r) >= 2**17
+    assert stored != hash_password("correct horse battery")
+
+
+def test_only_the_same_password_is_the_same():
+    stored = hash_password("caf\u00e9 au lait!")
+    assert check_password(stored, "caf\u00e9 au lait!")
+    assert check_password(stored, "cafe\u0301 au lait!")
+    assert not check_password(stored, "cafe au lait!")
+    assert not check_password(stored, "")
+    assert not check_password(None, "caf\u00e9 au lait!")
+    assert not check_password(stored, "x" * 5_000)
+
+
+@pytest.mark.parametrize("password", ["", "short", "x" * 1_001])
+def test_passwords_have_a_length(password):
+    with pytest.raises(DeskRefusedError, match="10 to 1000 characters"):
+        hash_password(password)
+
+
+def test_people_have_roles(world):
+    desk = world.desk
+    ann = desk.write(add_user, "ann", ["reader"])
+    assert desk.read(roles_of, ann) == {"reader"}
+    desk.write(set_roles, ann, ["arbiter", "manager"])
+    assert desk.read(roles_of, ann) == {"arbiter", "manager"}
+    (person,) = desk.read(people_of)
+    assert (person.name, person.roles) == ("ann", {"arbiter", "manager"})
+    assert not list(desk.read(lambda t: list(differences(t))))
+
+
+@pytest.mark.parametrize(
+    ("name", "roles", "said"),
+    [
+        ("", ["reader"], "1 to 100"),
+        (" ann", ["reader"], "no space"),
+        ("a\nb", ["reader"], "printable"),
+        ("ann", [], "at least one role"),
+        ("ann", ["api"], "no role"),
+        ("ann", ["king"], "no role"),
+        ("taken", ["reader"], "already"),
+    ],
+)
+def test_who_cannot_be_added(world, name, roles, said):
+    world.desk.write(add_user, "taken", ["reader"])
+    with pytest.raises(DeskRefusedError, match=said):
+        world.desk.write(add_user, name, roles)
+    assert world.desk.read(find_user, "ann") is None
+
+
+def test_whoever_has_a_token_can_become_a_person(world):
+    world.token("ann", "api")
+    ann = world.desk.write(add_user, "ann", ["reader"])
+    assert ann == world.user("ann", "api")
+
+
+def test_a_session_ends(world):
+    desk = world.desk
+    ann = desk.write(add_user, "ann", ["reader"])
+    first, second = (desk.acting(ann).write(begin_session, ann) for _ in range(2))
+    assert desk.read(find_session, first).roles == {"reader"}
+    desk.write(end_session, first)
+    assert desk.read(find_session, first) is None
+    assert desk.read(find_session, second).user == ann
+    desk.write(end_sessions, ann)
+    assert desk.read(find_session, second) is None
+    third = desk.write(begin_session, ann)
+    world.clock.turn(SESSION_SECONDS - 1)
+    assert desk.read(find_session, third) is not None
+    world.clock.turn(2)
+    assert desk.read(find_session, third) is None
+    assert desk.read(find_session, "made up") is None
+
+
+def test_what_is_stored_is_no_secret(world):
+    desk = world.desk
+    ann = desk.write(add_user, "ann", ["reader"])
+    secret = desk.write(begin_session, ann)
+    link = desk.write(make_link, ann)
+    desk.write(set_password, ann, hash_password("correct horse battery"))
+    rows = str(world.rows(select(sessions))) + str(world.rows(select(users)))
+    assert secret not in rows
+    assert link not in rows
+    assert "correct horse" not in rows
+
+
+def test_a_disabled_person_is_out_at_once(world):
+    desk = world.desk
+    token = world.token("ann", "reader")
+    ann = desk.write(add_user, "ann", ["reader"])
+    secret, link = desk.write(begin_session, ann), desk.write(make_link, ann)
+    desk.write(disable_user, ann)
+    assert desk.read(find_session, secret) is None
+    assert desk.read(find_token, token) is None
+    with pytest.raises(DeskRefusedError):
+        desk.read(peek_link, link)
+    desk.write(enable_user, ann)
+    assert desk.read(find_session, secret) is not None
+
+
+def test_a_link_works_once(world):
+    desk = world.desk
+    ann = desk.write(add_user, "ann", ["reader"])
+    link = desk.write(make_link, ann)
+    assert desk.read(peek_link, link).name == "ann"
+    assert desk.read(find_session, link) is None, "a link is no session"
+    secret = desk.write(use_link, link)
+    assert desk.read(find_session, secret).user == ann
+    with pytest.raises(DeskRefusedError, match="used before"):
+        desk.write(use_link, link)
+
+
+def test_a_newer_link_ends_the_older_and_all_end_in_time(world):
+    desk = world.desk
+    ann = desk.write(add_user, "ann", ["reader"])
+    old, new = desk.write(make_link, ann), desk.write(make_link, ann)
+    with pytest.raises(DeskRefusedError):
+        desk.write(use_link, old)
+    world.clock.turn(LINK_SECONDS + 1)
+    with pytest.raises(DeskRefusedError):
+        desk.write(use_link, new)
+
+
+def test_guesses_are_limited_for_a_while():
+    throttle = Throttle(3, seconds=60)
+    for now in (0, 10, 20):
+        throttle.check("ann", now)
+        throttle.fail("ann", now)
+    with pytest.raises(DeskRefusedError, match="35 seconds"):
+        throttle.check("ann", 25)
+    throttle.check("ben", 25)
+    throttle.check("ann", 61)
+    throttle.fail("ann", 61)
+    throttle.forget("ann")
+    throttle.check("ann", 62)
+
+
+def test_made_up_names_do_not_fill_the_memory():
+    throttle = Throttle(3, kept=100)
+    for i in range(1_000):
+        throttle.fail(str(i), i)
+    assert len(throttle._failures) == 100
