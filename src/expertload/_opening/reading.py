@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,28 @@ from expertload.exceptions import FileFormatError
 __all__ = ["Reader", "reader_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A table function of DuckDB, and how many rows it must return where that is known."""
+    """What DuckDB is to be asked for the columns of some files.
 
-    sql: str
+    Attributes
+    ----------
+    sql : callable
+        Return the query for some columns, or for all of them.
+    columns : tuple of str or None
+        The names, where they are known without asking; such columns are all text.
+    n_rows : int or None
+        How many rows must come, where that is known.
+    """
+
+    sql: Callable[[Sequence[str] | None], str]
+    columns: tuple[str, ...] | None = None
     n_rows: int | None = None
+
+    @classmethod
+    def of(cls, table: str) -> Reader:
+        """Return what reads one table, of which DuckDB knows the columns."""
+        return cls(sql=lambda names: f"SELECT * FROM {table}")
 
 
 def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
@@ -31,7 +47,7 @@ def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions
     paths = literal_paths([path for file in files for path in file.paths])
     if kind == "parquet":
         _check_one_schema(connection, files)
-        return Reader(f"SELECT * FROM read_parquet({paths}, hive_partitioning = false)")
+        return Reader.of(f"read_parquet({paths}, hive_partitioning = false)")
     return _json(connection, files, paths)
 
 
@@ -46,17 +62,24 @@ def _csv(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
                 f"The header of {file.where} is not that of {files[0].where}. Hint: files that are "
                 "read together must have the same columns, in the same order."
             )
-    parts = [_csv_part(file, s) for file, s in zip(files, surveys, strict=True)]
-    return Reader(" UNION ALL ".join(parts), sum(survey.n_rows for survey in surveys))
+
+    def sql(names: Sequence[str] | None) -> str:
+        wanted = surveys[0].header if names is None else tuple(dict.fromkeys(names))
+        parts = (_csv_part(file, s, wanted) for file, s in zip(files, surveys, strict=True))
+        return " UNION ALL ".join(parts)
+
+    n_rows = sum(survey.n_rows for survey in surveys)
+    return Reader(sql=sql, columns=surveys[0].header, n_rows=n_rows)
 
 
-def _csv_part(file: OpenedFile, survey: Survey) -> str:
-    """Return the query for a file; its columns are numbered, because any name may be one."""
-    numbered = [f"c{i}" for i in range(len(survey.header))]
-    columns = ", ".join(f"{name}: 'VARCHAR'" for name in numbered)
-    named = ", ".join(
-        f"{number} AS {quoted(name)}" for number, name in zip(numbered, survey.header, strict=True)
-    )
+def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
+    """Return the query for a file; its columns are numbered, because any name may be one.
+
+    Only those that are wanted are named: to plan a query over thousands takes longer than to read.
+    """
+    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(survey.header)))
+    number = {name: f"c{i}" for i, name in enumerate(survey.header)}
+    named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
     return (
         f"SELECT {named} FROM read_csv({literal_paths(file.paths)}, columns = {{{columns}}}, "
         f"delim = {text_of(survey.delimiter)}, "
@@ -90,9 +113,7 @@ def _json(connection: Any, files: Sequence[OpenedFile], paths: str) -> Reader:
             rows = connection.execute(f"SELECT json FROM {objects} LIMIT 2").fetchall()
         _check_row_wise([row for (row,) in rows], where)
     columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
-    return Reader(
-        f"SELECT * FROM read_json({paths}, {fixed}, records = 'true', columns = {{{columns}}})"
-    )
+    return Reader.of(f"read_json({paths}, {fixed}, records = 'true', columns = {{{columns}}})")
 
 
 def _json_form(file: OpenedFile) -> str:

@@ -12,6 +12,7 @@ import contextlib
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -116,7 +117,7 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
     lowered = [name.strip().lower() for name in names]
     # A number twice is no name: then a row of values stands where the header should.
     numbers = all(re.match(r"[-+.\d]", name) for name in lowered)
-    repeated = [name for name in lowered if lowered.count(name) > 1] if not numbers else []
+    repeated = [name for name, n in Counter(lowered).items() if n > 1] if not numbers else []
     if repeated:
         raise FileFormatError(
             f"The header of {where} names more than one column '{repeated[0]}'. "
@@ -128,24 +129,26 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
 # --------------------------------------------------------------------------------- the walk
 
 
-def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[bytes]:
+def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[AnyArray]:
     """Return the content in blocks of whole lines, without a byte order mark."""
     rest, first = b"", True
     for piece in pieces:
-        block = rest + piece
-        if first:
+        block = rest + piece if rest else piece
+        if first and len(block) >= len(BYTE_ORDER_MARK):
             block, first = block.removeprefix(BYTE_ORDER_MARK), False
         cut = block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, len(block) - 1) + 1
-        if cut:
-            yield block[:cut]
-        rest = block[cut:]
+        if cut and not first:
+            yield np.frombuffer(block, dtype=np.uint8, count=cut)
+            rest = block[cut:]
+        else:
+            rest = block
         if len(rest) > LONGEST_LINE:
             raise FileFormatError(
                 f"{where} has a line of more than {LONGEST_LINE:,} bytes. Hint: is it a CSV? Look "
                 "for a quote that is not closed."
             )
     if rest:
-        yield rest
+        yield np.frombuffer(rest, dtype=np.uint8)
 
 
 @dataclass
@@ -167,13 +170,16 @@ class _Walk:
         self.beside_quotes = np.zeros(256, dtype=bool)
         self.beside_quotes[[self.delimiter, LINE_FEED, RETURN, QUOTE]] = True
 
-    def pass_over(self, block: bytes) -> None:
+    def pass_over(self, codes: AnyArray) -> None:
         """Take in some lines."""
-        _check_text(block, self.where, self.n_lines)
-        if self.inside or b'"' in block or _has_empty_lines(block):
-            self._look_closely(np.frombuffer(block, dtype=np.uint8))
+        if codes.max() > 127 or codes.min() == 0:
+            _check_text(codes.tobytes(), self.where, self.n_lines)
+        feeds = np.flatnonzero(codes == LINE_FEED)
+        is_plain = codes[0] != LINE_FEED and not (np.diff(feeds) == 1).any()
+        if is_plain and not self.inside and not ((codes == QUOTE) | (codes == RETURN)).any():
+            self._count_lines(codes, len(feeds))
         else:
-            self._count_lines(block)
+            self._look_closely(codes)
         if len(self.ends) > 1:
             raise FileFormatError(
                 f"The lines of {self.where} end in different ways (line feeds and carriage "
@@ -189,15 +195,11 @@ class _Walk:
                 "Hint: close it, or write a quote inside a value as two in quotes."
             )
 
-    def _count_lines(self, block: bytes) -> None:
+    def _count_lines(self, codes: AnyArray, n_feeds: int) -> None:
         """Count where there are no quotes and no empty lines: every line is a record."""
-        feeds, returns = block.count(b"\n"), block.count(b"\r") if b"\r" in block else 0
-        pairs = block.count(b"\r\n") if returns else 0
-        counts = {"LF": feeds - pairs, "CRLF": pairs, "CR": returns - pairs}
-        self.ends |= {kind for kind, count in counts.items() if count}
-        self.n_lines += sum(counts.values())
-        self.n_records += sum(counts.values()) + (block[-1] not in (LINE_FEED, RETURN))
-        codes = np.frombuffer(block, dtype=np.uint8)
+        self.ends |= {"LF"} if n_feeds else set()
+        self.n_lines += n_feeds
+        self.n_records += n_feeds + (codes[-1] != LINE_FEED)
         self.n_delimiters += int(np.count_nonzero(codes == self.delimiter))
 
     def _look_closely(self, codes: AnyArray) -> None:
@@ -277,12 +279,6 @@ class _Stream(io.RawIOBase):
         taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
-
-
-def _has_empty_lines(block: bytes) -> bool:
-    if block.startswith((b"\n", b"\r")) or b"\n\n" in block:
-        return True
-    return b"\r" in block and (b"\r\r" in block or b"\n\r" in block)
 
 
 def _line_ends(codes: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -37,15 +37,14 @@ class DuckDBSource:
         require_extra("pyarrow", "frames", "Reading files of predictions")
         with self._saying_errors():
             self._connection = connect_to(file.paths[0]) if self._is_database else connect()
-        reader = Reader("") if self._is_database else reader_of(self._connection, [file], options)
-        with self._saying_errors():
-            self._from = f"({reader.sql})"
-            if options.query is not None:
-                self._put(check_query(options.query, self.where), reader)
-            found = self._connection.sql(f"SELECT * FROM {self._from}")
-        self.columns = list(found.columns)
-        self.types = dict(zip(found.columns, map(str, found.types), strict=True))
-        self.n_rows = None if options.query is not None else self._count(reader)
+        if self._is_database:
+            self._reader = Reader.of("")
+        else:
+            self._reader = reader_of(self._connection, [file], options)
+        self.n_rows = self._count()
+        if options.query is not None:
+            self._put(check_query(options.query, self.where))
+        self.columns, self.types = self._described()
 
     @property
     def _is_database(self) -> bool:
@@ -79,7 +78,7 @@ class DuckDBSource:
         plain = [self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
-        for batch in self._select(wanted, size):
+        for batch in self._select(wanted, [*names, *numbers], size):
             n_rows += len(batch)
             columns = batch.columns
             yield (
@@ -94,7 +93,8 @@ class DuckDBSource:
         `numbers` are what was made of some rows of the column, from `first_row` on.
         """
         limit = f" LIMIT {len(numbers)} OFFSET {first_row - 1}"
-        text = _joined([b.column(0) for b in self._select([quoted(name)], BATCH, limit)])
+        written = self._select([quoted(name)], [name], BATCH, limit)
+        text = _joined([batch.column(0) for batch in written])
         spelled = zip(to_numpy(text), numbers.is_null().to_numpy(zero_copy_only=False), strict=True)
         for row, (written, is_none) in enumerate(spelled, first_row):
             if is_none and written is not None:
@@ -103,12 +103,15 @@ class DuckDBSource:
                     f"{shortened(written)} in row {row}."
                 )
 
-    def _select(self, wanted: Sequence[str], size: int, limit: str = "") -> Iterator[Any]:
+    def _select(
+        self, wanted: Sequence[str], names: Sequence[str], size: int, limit: str = ""
+    ) -> Iterator[Any]:
         # The results are numbered, because the same expression twice would be one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
         with self._saying_errors():
             cursor = self._connection.cursor()  # another query may be half read
-            reader = cursor.sql(f"SELECT {listed} FROM {self._from}{limit}").to_arrow_reader(size)
+            query = f"SELECT {listed} FROM ({self._reader.sql(names)}){limit}"
+            reader = cursor.sql(query).to_arrow_reader(size)
         while True:
             with self._saying_errors():
                 batch = next(reader, None)
@@ -126,23 +129,32 @@ class DuckDBSource:
             return f"CAST({column} AS DOUBLE)"
         return f"CAST({column} AS VARCHAR)"
 
-    def _put(self, query: str, reader: Reader) -> None:
+    def _put(self, query: str) -> None:
         """Put a query to the database, or to the file under that name."""
         if not self._is_database:
-            self._count(reader, by_reading=True)
-            self._connection.execute(f"CREATE VIEW file AS {reader.sql}")
-            lock(self._connection, self._file.paths)
-        self._from = f"({query}\n)"
+            if self._file.kind in ("csv", "tsv"):
+                self._check_rows(self._counted())  # nobody knows how many the query must return
+            with self._saying_errors():
+                self._connection.execute(f"CREATE VIEW file AS {self._reader.sql(None)}")
+                lock(self._connection, self._file.paths)
+        self.n_rows = None
+        self._reader = Reader.of(f"({query}\n)")
 
-    def _count(self, reader: Reader, *, by_reading: bool = False) -> int | None:
-        if reader.n_rows is not None and by_reading:
-            self.n_rows = reader.n_rows
-            self._check_rows(self._counted(reader))
-        return self._counted(reader) if self._file.kind == "parquet" else reader.n_rows
-
-    def _counted(self, reader: Reader) -> int:
+    def _described(self) -> tuple[list[str], dict[str, str]]:
+        """Return the columns, and what each holds."""
+        if self._reader.columns is not None:
+            return list(self._reader.columns), dict.fromkeys(self._reader.columns, "VARCHAR")
         with self._saying_errors():
-            rows = self._connection.execute(f"SELECT count(*) FROM ({reader.sql})").fetchall()
+            found = self._connection.sql(self._reader.sql(None))
+        return list(found.columns), dict(zip(found.columns, map(str, found.types), strict=True))
+
+    def _count(self) -> int | None:
+        return self._counted() if self._file.kind == "parquet" else self._reader.n_rows
+
+    def _counted(self) -> int:
+        with self._saying_errors():
+            query = f"SELECT count(*) FROM ({self._reader.sql(None)})"
+            rows = self._connection.execute(query).fetchall()
         return int(rows[0][0])
 
     def _check_rows(self, n_rows: int) -> None:
@@ -175,9 +187,9 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
     paths_of_all = [path for file in files for path in file.paths]
     with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
         if options.query is None:
-            return connection.sql(reader.sql)
+            return connection.sql(reader.sql(None))
         query = check_query(options.query, files[0].where)
-        connection.execute(f"CREATE VIEW file AS {reader.sql}")
+        connection.execute(f"CREATE VIEW file AS {reader.sql(None)}")
         lock(connection, paths_of_all)
         return connection.sql(query)
 
