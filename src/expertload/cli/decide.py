@@ -11,7 +11,14 @@ import typer
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.outputs import check_output
 from expertload.cli.policies import load_policy
-from expertload.cli.predictions_options import Confidence, Group, Probabilities
+from expertload.cli.predictions_options import (
+    Classes,
+    Confidence,
+    Group,
+    Logits,
+    Normalize,
+    Probabilities,
+)
 from expertload.cli.progress import rows_done
 from expertload.cli.screen import console, one_line
 
@@ -54,6 +61,9 @@ def decide(
         ),
     ] = "refuse",
     probabilities: Probabilities = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    normalize: Normalize = False,
     confidence: Confidence = None,
     group: Group = None,
     query: Query = None,
@@ -77,7 +87,14 @@ def decide(
             policy_point,
             file,
             out=sys.stdout if out is None or to_screen else out,
-            names=ColumnNames(probabilities=probabilities, confidence=confidence, group=group),
+            names=ColumnNames(
+                probabilities=probabilities,
+                logits=logits,
+                classes=classes,
+                normalize=normalize,
+                confidence=confidence,
+                group=group,
+            ),
             keep=tuple(keep or ()),
             options=FileOptions(
                 query=query,

@@ -14,11 +14,15 @@ from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
 from expertload.cli.predictions_options import (
     COLUMNS,
+    Classes,
     Confidence,
     Correct,
     Group,
     Label,
+    Logits,
     Names,
+    Normalize,
+    Prediction,
     Weight,
 )
 from expertload.cli.screen import console
@@ -94,8 +98,12 @@ def evaluate(
             show_default="by name",
         ),
     ] = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    normalize: Normalize = False,
     confidence: Confidence = None,
     correct: Correct = None,
+    prediction: Prediction = None,
     group: Group = None,
     weight: Weight = None,
     identifier: Annotated[
@@ -136,7 +144,8 @@ def evaluate(
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
 
     Columns are found by name: `y_true`, `label`, `target` or `class` with `p_*`, `prob_*` or
-    `proba_*`; or `confidence` with `correct`; `group`; `sample_weight`.
+    `proba_*` (or `logit_*`); or `confidence` with `correct`, or with a label and `y_pred`;
+    `group`; `sample_weight`.
     """
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
@@ -155,8 +164,12 @@ def evaluate(
     )
     names = ColumnNames(
         label=label,
+        logits=logits,
+        classes=classes,
+        normalize=normalize,
         confidence=confidence,
         correct=correct,
+        prediction=prediction,
         group=group,
         weight=weight,
     )

@@ -11,10 +11,14 @@ from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Qu
 from expertload.cli.model_names import name_models
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.predictions_options import (
+    Classes,
     Confidence,
     Correct,
     Label,
+    Logits,
     Names,
+    Normalize,
+    Prediction,
     Probabilities,
     Weight,
 )
@@ -53,8 +57,12 @@ def plot(
     name: Names = None,
     label: Label = None,
     probabilities: Probabilities = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    normalize: Normalize = False,
     confidence: Confidence = None,
     correct: Correct = None,
+    prediction: Prediction = None,
     weight: Weight = None,
     query: Query = None,
     file_format: Format = None,
@@ -77,8 +85,12 @@ def plot(
     names = ColumnNames(
         label=label,
         probabilities=probabilities,
+        logits=logits,
+        classes=classes,
+        normalize=normalize,
         confidence=confidence,
         correct=correct,
+        prediction=prediction,
         group="none",
         weight=weight,
     )

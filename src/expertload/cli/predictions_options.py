@@ -7,11 +7,15 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Classes",
     "Confidence",
     "Correct",
     "Group",
     "Label",
+    "Logits",
     "Names",
+    "Normalize",
+    "Prediction",
     "Probabilities",
     "Weight",
 ]
@@ -36,6 +40,42 @@ Probabilities = Annotated[
     typer.Option(
         metavar="PATTERN",
         help="The probabilities of the classes: 'p_*', or names with commas between them.",
+        rich_help_panel=COLUMNS,
+        show_default="by name",
+    ),
+]
+Logits = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="The logits of the classes, instead of probabilities: their softmax is taken.",
+        rich_help_panel=COLUMNS,
+        show_default="logit_*",
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="The class of each of these columns, in their order, with commas between them.",
+        rich_help_panel=COLUMNS,
+        show_default="the columns' names",
+    ),
+]
+Normalize = Annotated[
+    bool,
+    typer.Option(
+        "--normalize",
+        help="Divide probabilities by their sum in each row, where they were rounded.",
+        rich_help_panel=COLUMNS,
+        show_default=False,
+    ),
+]
+Prediction = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The predicted class, with a label and a confidence: right where it is the label.",
         rich_help_panel=COLUMNS,
         show_default="by name",
     ),

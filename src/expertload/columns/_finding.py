@@ -41,7 +41,10 @@ CONVENTIONS = {
 LOGITS = ("logit_", "logits_")
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
 NO_COLUMN = "none"
-HINT = "Hint: say which they are (--label, --probabilities, --confidence, --correct)."
+HINT = (
+    "Hint: say which they are (--label, --probabilities, --logits, --confidence, --correct, "
+    "--prediction)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +192,18 @@ def find_columns(available: Sequence[str], names: ColumnNames, where: str) -> Co
         return replace(found, label=label, confidence=confidence, prediction=prediction)
     raise FileFormatError(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
-        "class) with probabilities (p_*, prob_* or proba_*), or confidence with correct. It "
-        f"has the columns {_listed(available)}. {HINT}"
+        "class) with probabilities (p_*, prob_* or proba_*) or logits (logit_*), or confidence "
+        f"with correct or with a label and a prediction (y_pred). It has the "
+        f"columns {_listed(available)}. {HINT}"
     )
 
 
 def find_probabilities(available: Sequence[str], names: ColumnNames, where: str) -> Picked:
     """Return the columns of probabilities, or else of logits, and the class that each is of."""
+    if names.probabilities and names.logits:
+        raise FileFormatError(
+            f"Columns of {where} were named as probabilities and as logits. Hint: name either."
+        )
     wanted = names.probabilities or names.logits
     if wanted is None:
         picked = _conventional(available)

@@ -210,7 +210,8 @@ def _tolerances(proba: FloatArray) -> tuple[float, float]:
     """Return what arithmetic may do to the sum of a row, and what rounding may."""
     half = proba.dtype == np.float16
     tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
-    return tolerance, max(tolerance, min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST))
+    rounded = min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST)
+    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions are no binary ones
 
 
 def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
