@@ -49,6 +49,20 @@ class COCCurve(NamedTuple):
     accuracy: FloatArray
     thresholds: FloatArray
 
+    def load_at_accuracy(self, target: float) -> float:
+        """Return the smallest load whose accuracy reaches a target, 1 where none does.
+
+        Examples
+        --------
+        >>> from expertload import coc_curve_from_correctness
+        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> curve.load_at_accuracy(0.95)
+        0.25
+        """
+        reached = self.accuracy >= target - COMPARISON_SLACK
+        # argmax over an all-False mask is 0, which would read as "delegate nothing".
+        return float(self.expert_load[reached.argmax()]) if reached.any() else 1.0
+
     def row_at_load(self, expert_load: float) -> int:
         """Return the last point that delegates no more than a load.
 
@@ -171,8 +185,12 @@ class Tally(NamedTuple):
     def curve(self) -> COCCurve:
         """Return the curve through the rows."""
         accepted = self.accepted
-        delegated = np.cumsum(self.weight) - self.weight
-        return COCCurve(delegated / accepted[0], self.accepted_correct / accepted, self.confidence)
+        load = np.cumsum(self.weight)
+        load -= self.weight
+        load /= accepted[0]
+        accuracy = self.accepted_correct
+        accuracy /= accepted
+        return COCCurve(load, accuracy, self.confidence)
 
     def area(self, convention: Convention = "exact") -> float:
         """Return the area under the curve, as `expertload.aucoc_score` defines it."""
@@ -184,10 +202,7 @@ class Tally(NamedTuple):
 
     def load_at_accuracy(self, target: float) -> float:
         """Return the smallest load whose accuracy reaches a target, 1 where none does."""
-        curve = self.curve()
-        reached = curve.accuracy >= target - COMPARISON_SLACK
-        # argmax over an all-False mask is 0, which would read as "delegate nothing".
-        return float(curve.expert_load[reached.argmax()]) if reached.any() else 1.0
+        return self.curve().load_at_accuracy(target)
 
     def accuracy_at_load(self, expert_load: float) -> float:
         """Return the accuracy at the strictest threshold that delegates no more than a load."""

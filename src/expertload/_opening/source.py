@@ -11,10 +11,18 @@ import numpy as np
 from expertload._opening.files import OpenedFile, resolve_file
 from expertload._opening.options import FileOptions
 from expertload._typing import AnyArray, IntArray
-from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
-__all__ = ["Batch", "Coded", "Source", "Table", "open_source", "to_codes", "to_numpy"]
+__all__ = [
+    "Batch",
+    "Coded",
+    "Source",
+    "Table",
+    "encoded_values",
+    "open_source",
+    "to_codes",
+    "to_numpy",
+]
 
 Table = dict[str, AnyArray]
 Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
@@ -99,12 +107,14 @@ def _duckdb(file: OpenedFile, options: FileOptions) -> Source:
     return DuckDBSource(file, options)
 
 
-def to_codes(values: Any) -> Coded:
-    """Return Arrow's values coded, a missing one being a value of its own."""
-    compute = require_extra("pyarrow.compute", "frames", "Reading files of predictions")
-    encoded = compute.dictionary_encode(values, null_encoding="encode")
-    if not hasattr(encoded, "dictionary"):  # chunks, of which each has a dictionary of its own
-        encoded = encoded.unify_dictionaries().combine_chunks()
+def encoded_values(values: Any) -> Any:
+    """Return Arrow's values as numbers of a dictionary, a missing one being in it as well."""
+    return values.dictionary_encode(null_encoding="encode")
+
+
+def to_codes(encoded: Any) -> Coded:
+    """Return what `encoded_values` made of each chunk of a column, with one dictionary for all."""
+    encoded = encoded.unify_dictionaries().combine_chunks()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     distinct = to_numpy(encoded.dictionary)
     return Coded(distinct, codes.astype(np.min_scalar_type(len(distinct))))

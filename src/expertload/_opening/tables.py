@@ -16,7 +16,7 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, reader_of
-from expertload._opening.source import Batch, Coded, Table, to_codes, to_numpy
+from expertload._opening.source import Batch, Coded, Table, encoded_values, to_codes, to_numpy
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
@@ -58,14 +58,25 @@ class DuckDBSource:
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:
         """Return some columns whole, and those of few distinct values coded."""
-        whole = self._whole(tuple(dict.fromkeys((*names, *coded))), numbers)
-        codes = {name: to_codes(whole[name]) for name in coded}
-        return {name: to_numpy(whole[name]) for name in names}, codes
+        asked = tuple(dict.fromkeys((*names, *coded)))
+        plain = [name for name in asked if name not in numbers]
+        chunks: dict[str, list[Any]] = {name: [] for name in names}
+        codes: dict[str, list[Any]] = {name: [] for name in coded}
+        for some, others in self.batches(plain, numbers, size=BATCH):
+            part = {**some, **others}
+            for name in names:
+                chunks[name].append(part[name])
+            for name in coded:  # as they come, so that text is not kept
+                codes[name].append(encoded_values(part[name]))
+        table = self._checked(chunks, numbers)
+        return (
+            {name: to_numpy(table.pop(name)) for name in names},
+            {name: to_codes(_joined(codes.pop(name), coded=True)) for name in coded},
+        )
 
-    def _whole(self, names: Sequence[str], numbers: Sequence[str]) -> dict[str, Any]:
-        plain = [name for name in names if name not in numbers]
-        parts = [{**a, **b} for a, b in self.batches(plain, numbers, size=BATCH)]
-        table = {name: _joined([part[name] for part in parts]) for name in names}
+    def _checked(self, chunks: dict[str, list[Any]], numbers: Sequence[str]) -> dict[str, Any]:
+        names = tuple(chunks)
+        table = {name: _joined(chunks.pop(name)) for name in names}
         for name in (name for name in names if name in numbers):
             if self.types[name] == "VARCHAR" and table[name].null_count:
                 self.check_spelled(name, table[name])
@@ -211,6 +222,9 @@ def shortened(written: str) -> str:
     return repr(written if len(written) <= 60 else written[:57] + "...")
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined(parts: list[Any], *, coded: bool = False) -> Any:
     pa = require_extra("pyarrow", "frames", "Reading files of predictions")
-    return pa.chunked_array(parts) if parts else pa.array([], pa.string())
+    if parts:
+        return pa.chunked_array(parts)
+    nothing = pa.array([], pa.string())
+    return pa.chunked_array([encoded_values(nothing)]) if coded else nothing

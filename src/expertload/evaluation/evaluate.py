@@ -36,7 +36,7 @@ from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.significance._influence import effective_size
-from expertload.significance.band import band_of_tally
+from expertload.significance.band import band_of_curve
 from expertload.significance.closed_form import interval_of_tally
 from expertload.tally import Tally
 
@@ -240,13 +240,14 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
     members = name_members(groups, len(cases.correct), caller)
     settled = settle_point(table, cases, origin, targets[0], level, method)
     rate = float(table.correct.sum() / table.total)
+    aucoc, curve = interval_of_tally(table, cases, level), table.curve()
     return Evaluation(
         n_cases=len(cases.correct) if cases.weight is None else int(np.count_nonzero(cases.weight)),
         accuracy=rate_interval(rate, effective_size(cases.weight, len(cases.correct)), level),
-        aucoc=interval_of_tally(table, cases, level),
-        curve=table.curve(),
-        band=band_of_tally(table, cases, level),
-        loads={t: table.load_at_accuracy(t) for t in sorted({*targets, *USUAL_TARGETS})},
+        aucoc=aucoc,
+        curve=curve,
+        band=band_of_curve(curve, table, cases, level),
+        loads={t: curve.load_at_accuracy(t) for t in sorted({*targets, *USUAL_TARGETS})},
         calibration=calibration,
         reliability=reliability,
         histogram=histogram(table),

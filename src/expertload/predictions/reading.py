@@ -366,7 +366,8 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
     said = said_of_file(where, columns.label)
     match = match_columns(given.first_rows(), columns.probabilities, columns.classes, said)
-    place = np.array([match.place[name] for name in given.names])
+    numbers = [match.place[name] for name in given.names]
+    place = np.array(numbers, dtype=np.min_scalar_type(len(match.classes)))
     lone: dict[int | None, tuple[str | None, ...]] = {
         None: columns.probabilities,
         0: (*columns.probabilities, None),
@@ -383,4 +384,4 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
 def _by_name(labels: _Labels) -> IntArray:
     keys = [class_key(name) for name in labels.names]
     number = {key: i for i, key in enumerate(sorted(set(keys)))}
-    return np.array([number[key] for key in keys])[labels.codes]
+    return np.array([number[key] for key in keys], np.min_scalar_type(len(keys)))[labels.codes]

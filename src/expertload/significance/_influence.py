@@ -24,6 +24,7 @@ are those of Student's t with as many degrees of freedom as match the variance o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -78,12 +79,18 @@ class RowInfluence(NamedTuple):
     def from_tally(cls, table: Tally) -> RowInfluence:
         """Return what the formula at the top of this module says of each row."""
         grade, remaining = table.grade, table.remaining
-        mass = np.diff(delegated_mass(remaining, table.total, "exact"))
-        steps = (grade[:-1] - grade[1:]) * -np.log(remaining[1:-1])
-        shift = np.append(cumulative_from_top(steps), 0.0)
-        shift -= (1 - remaining[1:-1]) @ steps
-        gain = mass * table.total / table.weight
-        return cls(float(grade @ mass), shift - grade * gain, gain)
+        gain = np.diff(delegated_mass(remaining, table.total, "exact"))  # the mass of each row
+        area = float(grade @ gain)
+        inside = remaining[1:-1]
+        steps = np.log(inside)
+        steps *= grade[1:] - grade[:-1]
+        wrong = np.append(cumulative_from_top(steps), 0.0)
+        wrong -= float(steps.sum() - inside @ steps)
+        gain *= table.total
+        gain /= table.weight
+        grade *= gain
+        wrong -= grade
+        return cls(area, wrong, gain)
 
 
 def influence_of_cases(cases: Cases, table: Tally) -> tuple[float, FloatArray]:
@@ -99,17 +106,24 @@ def linearise_cases(cases: Cases, table: Tally) -> Linearised:
     if not cases.is_counted:
         return linearise(*influence_of_cases(cases, table), cases.weight)
     area, wrong, gain = RowInfluence.from_tally(table)
-    influence = np.concatenate((wrong, wrong + gain))
-    return _linearise(area, influence / table.total, np.concatenate((table.errors, table.correct)))
+    total = table.total
+    right = gain
+    right += wrong
+    parts = [(wrong, table.errors), (right, table.correct)]
+    for part, _ in parts:
+        part /= total
+        part *= part
+    return _linearise(area, parts, total)
 
 
 def linearise(value: float, influence: FloatArray, weight: FloatArray | None) -> Linearised:
     """Turn the influence of each case into a standard error."""
+    n = len(influence)
     if weight is None:
-        return _linearise(value, influence / len(influence), np.ones(len(influence)))
+        return _linearise(value, [((influence / n) ** 2, np.ones(n))], n)
     present = weight > 0
     part = (weight[present] / weight.sum()) * influence[present]
-    return _linearise(value, part, np.ones(len(part)), effective_size(weight, len(weight)))
+    return _linearise(value, [(part**2, np.ones(len(part)))], effective_size(weight, n))
 
 
 def effective_size(weight: FloatArray | None, n: int) -> float:
@@ -121,24 +135,19 @@ def effective_size(weight: FloatArray | None, n: int) -> float:
 
 
 def _linearise(
-    value: float, part: FloatArray, count: FloatArray, effective_n: float | None = None
+    value: float, squares: Sequence[tuple[FloatArray, FloatArray]], effective_n: float
 ) -> Linearised:
-    """Return the standard error of a sum of parts, each of which occurs `count` times."""
-    n = float(count.sum())
-    size = n if effective_n is None else effective_n
-    squares = part**2
-    total = float(count @ squares)
-    variance = total * size / max(size - 1, 1e-300)
-    return Linearised(value, math.sqrt(variance), _degrees_of_freedom(squares, count, total, size))
+    """Return the standard error of a sum, from the squares of its parts and how often each occurs.
 
-
-def _degrees_of_freedom(
-    squares: FloatArray, count: FloatArray, total: float, effective_n: float
-) -> float:
-    """Satterthwaite's match of a chi-squared to the sum of the squares given."""
+    The degrees of freedom are Satterthwaite's match of a chi-squared to the sum of the squares.
+    """
+    total = sum(float(count @ square) for square, count in squares)
+    n = sum(float(count.sum()) for _, count in squares)
+    error = math.sqrt(total * effective_n / max(effective_n - 1, 1e-300))
     largest = max(effective_n - 1, 1.0)
     if total == 0:
-        return largest
-    squares = squares / total  # scale first: squares of squares of tiny values underflow
-    spread = float(count @ squares**2) - 1 / float(count.sum())
-    return min(largest, max(1.0, 2 / spread)) if spread > 0 else largest
+        return Linearised(value, error, largest)
+    # Scale first: squares of squares of tiny values underflow.
+    fourth = sum(float(count @ (square / total) ** 2) for square, count in squares)
+    spread = fourth - 1 / n
+    return Linearised(value, error, min(largest, max(1.0, 2 / spread)) if spread > 0 else largest)

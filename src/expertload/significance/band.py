@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload.tally import Tally
+from expertload.tally import COCCurve, Tally
 
 __all__ = ["COCBand", "coc_band", "coc_band_from_correctness"]
 
@@ -71,7 +71,8 @@ def coc_band(
     caller = "coc_band"
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    return band_of_tally(Tally.from_cases(cases), cases, level)
+    table = Tally.from_cases(cases)
+    return band_of_curve(table.curve(), table, cases, level)
 
 
 def coc_band_from_correctness(
@@ -104,12 +105,12 @@ def coc_band_from_correctness(
     caller = "coc_band_from_correctness"
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    return band_of_tally(Tally.from_cases(cases), cases, level)
+    table = Tally.from_cases(cases)
+    return band_of_curve(table.curve(), table, cases, level)
 
 
-def band_of_tally(table: Tally, cases: Cases, level: float) -> COCBand:
-    """Return the band of cases that are tallied already."""
-    curve = table.curve()
+def band_of_curve(curve: COCCurve, table: Tally, cases: Cases, level: float) -> COCBand:
+    """Return the band around a curve, of cases that are tallied already."""
     n = table.accepted if cases.weight is None else _effective_sizes(table, cases)
     low, high = wilson(curve.accuracy, n, level)
     return COCBand(curve.expert_load, low, high, curve.thresholds)
