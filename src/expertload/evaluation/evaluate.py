@@ -30,13 +30,12 @@ from expertload.evaluation._point import settle_point
 from expertload.evaluation.evaluation import Evaluation
 from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
-from expertload.metrics.proper import brier_of, count_impossible, log_loss_of
+from expertload.metrics.proper import ProperScores
 from expertload.operating_point import CertifiedGroups, Method
 from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.significance._influence import effective_size
-from expertload.significance.band import band_of_curve
 from expertload.significance.closed_form import interval_of_tally
 from expertload.tally import Tally
 
@@ -246,7 +245,6 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
         accuracy=rate_interval(rate, effective_size(cases.weight, len(cases.correct)), level),
         aucoc=aucoc,
         curve=curve,
-        band=band_of_curve(curve, table, cases, level),
         loads={t: curve.load_at_accuracy(t) for t in sorted({*targets, *USUAL_TARGETS})},
         calibration=calibration,
         reliability=reliability,
@@ -285,10 +283,9 @@ def _certify_groups(cases: Cases, origin: Origin, request: _Request) -> Certifie
 def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:
     """Return the reliability diagram and the errors; proper scores where predictions are known."""
     bins = bins_of_tally(table)
+    scores = ProperScores() if predictions is None else ProperScores.of(predictions)
     return bins, Calibration(
         expected_error=expected_error(bins),
         kolmogorov_smirnov_error=largest_drift(table),
-        brier_loss=None if predictions is None else brier_of(predictions),
-        log_loss=None if predictions is None else log_loss_of(predictions),
-        n_impossible=0 if predictions is None else count_impossible(predictions),
+        **scores._asdict(),
     )

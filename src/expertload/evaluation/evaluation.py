@@ -25,6 +25,7 @@ from expertload.significance import (
     Comparison,
     Interval,
 )
+from expertload.significance.band import band_of_curve
 from expertload.significance.models import Pair, Pairs, compare_cases
 from expertload.tally import Tally
 
@@ -43,8 +44,8 @@ class Evaluation:
         Over all cases, were none delegated.
     aucoc : Interval
         Area under the COC curve, exact convention.
-    curve, band : COCCurve, COCBand
-        The curve, and an interval around every point of it.
+    curve : COCCurve
+        The curve.
     loads : dict from float to float
         The smallest load that reaches each target accuracy on these cases.
     calibration : Calibration or None
@@ -81,7 +82,6 @@ class Evaluation:
     accuracy: Interval
     aucoc: Interval
     curve: COCCurve = field(repr=False)
-    band: COCBand = field(repr=False)
     loads: Mapping[float, float]
     calibration: Calibration | None
     reliability: ReliabilityCurve | None = field(repr=False)
@@ -102,6 +102,11 @@ class Evaluation:
     answers: ClassAnswers | None = field(default=None, repr=False)
     identifiers: AnyArray | None = field(default=None, repr=False)
     identified_by: str | None = None
+
+    @cached_property
+    def band(self) -> COCBand:
+        """An interval around every point of the curve."""
+        return band_of_curve(self.curve, self.table, self.cases, self.confidence_level)
 
     @cached_property
     def classes(self) -> tuple[ClassEvaluation, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from expertload._cases import Predictions, check_predictions
@@ -37,15 +39,8 @@ def brier_loss(
     >>> print(f"{brier_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.2f}")
     0.17
     """
-    return brier_of(check_predictions(y_true, y_proba, sample_weight, labels, "brier_loss"))
-
-
-def brier_of(predictions: Predictions) -> float:
-    """Return the Brier score of validated predictions."""
-    target, proba, weight = predictions
-    # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
-    squares = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
-    return _mean(squares - 2.0 * _true_class(proba, target) + 1.0, weight)
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "brier_loss")
+    return _brier(proba, _true_class(proba, target), weight)
 
 
 def log_loss(
@@ -76,21 +71,46 @@ def log_loss(
     >>> print(f"{log_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.4f}")
     0.3081
     """
-    return log_loss_of(check_predictions(y_true, y_proba, sample_weight, labels, "log_loss"))
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "log_loss")
+    return _log_loss(proba, _true_class(proba, target), weight)
 
 
-def log_loss_of(predictions: Predictions) -> float:
-    """Return the log loss of validated predictions."""
-    target, proba, weight = predictions
-    likelihood = np.maximum(_true_class(proba, target), np.finfo(proba.dtype).tiny)
-    return _mean(-np.log(likelihood), weight)
+class ProperScores(NamedTuple):
+    """What the probabilities of the true classes say; None where they are not known.
+
+    `n_impossible` counts the cases whose true class was given no probability at all.
+    """
+
+    brier_loss: float | None = None
+    log_loss: float | None = None
+    n_impossible: int = 0
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> ProperScores:
+        """Return all scores of validated predictions."""
+        target, proba, weight = predictions
+        likelihood = _true_class(proba, target)
+        is_zero = likelihood == 0
+        if weight is not None:
+            is_zero &= weight > 0
+        return cls(
+            _brier(proba, likelihood, weight),
+            _log_loss(proba, likelihood, weight),
+            int(np.count_nonzero(is_zero)),
+        )
 
 
-def count_impossible(predictions: Predictions) -> int:
-    """Return how many cases have a true class that was given no probability at all."""
-    target, proba, weight = predictions
-    is_zero = _true_class(proba, target) == 0
-    return int(np.count_nonzero(is_zero if weight is None else is_zero & (weight > 0)))
+def _brier(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
+    # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
+    distance = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
+    distance -= 2.0 * likelihood
+    distance += 1.0
+    return _mean(distance, weight)
+
+
+def _log_loss(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
+    logarithm = np.log(np.maximum(likelihood, np.finfo(proba.dtype).tiny))
+    return -_mean(logarithm, weight)
 
 
 def _true_class(proba: FloatArray, target: IntArray) -> FloatArray:
