@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.models import build_model
 from expertload.lab.results import evaluate_outliers, evaluate_runs
 from expertload.lab.runs import FinishedRun, RunFolder, load_recipe
 from expertload.lab.runs.data import load_run_data
@@ -123,16 +124,21 @@ def test_a_sweep_refuses_runs_of_other_data(recipe, tmp_path):
 
 
 @pytest.fixture
-def trap(tmp_path):
-    """The folder of a run whose network is a command of the shell."""
+def trap(tmp_path, monkeypatch):
+    """The folder of a run whose network does something else when it is built."""
     mark = tmp_path / "it-ran"
-    model = {"name": "subprocess:Popen", "options": {"args": ["touch", str(mark)]}}
+    (tmp_path / "trap.py").write_text(
+        "import pathlib\ndef spring(mark, **options):\n    pathlib.Path(mark).touch()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    model = {"name": "trap:spring", "options": {"mark": str(mark)}}
     path = write_run(tmp_path / "found", make_config(model=model))
-    return path, mark
+    yield path, mark
+    sys.modules.pop("trap", None)
 
 
 def refused(call, *arguments, **options):
-    with pytest.raises(ParameterError, match=r"import and call subprocess:Popen.*--allow-import"):
+    with pytest.raises(ParameterError, match=r"import and call trap:spring.*--allow-import"):
         call(*arguments, **options)
 
 
@@ -144,6 +150,9 @@ def test_a_found_folder_runs_nothing(trap):
     refused(Worker(), str(path))
     assert evaluate_runs(path).runs  # which needs no network
     assert not mark.exists()
+    with pytest.raises(ParameterError, match="must be a torch module"):
+        build_model("trap:spring", num_classes=4, mark=str(mark))
+    assert mark.exists()  # so it would have been seen
 
 
 @pytest.mark.parametrize(
@@ -160,7 +169,7 @@ def test_commands_on_a_found_folder_run_nothing(words, trap):
     (path / "results.json").touch()
     done = CliRunner().invoke(app, ["lab", words[0], str(path), *words[1:]])
     assert done.exit_code == 1
-    assert "--allow-import subprocess:Popen" in done.output
+    assert "--allow-import trap:spring" in done.output
     assert not mark.exists()
 
 
