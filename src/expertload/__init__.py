@@ -3,9 +3,9 @@
 The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.monitoring`, `expertload.significance`, `expertload.metrics`, `expertload.scores`,
 `expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
-they need more than numpy and scipy: `expertload.losses` and `expertload.torch_metrics`,
-`expertload.frames`, `expertload.report` and `expertload.lab`. `DelegatingClassifier` is imported
-when it is first used.
+they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
+`expertload.torch_metrics`, `expertload.frames`, `expertload.report` and `expertload.lab`.
+`DelegatingClassifier` is imported when it is first used.
 """
 
 import importlib as _importlib
