@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import expertload
+from expertload import _cases, tally
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_predictions
-from expertload.operating_point import certify_groups, load_operating_point
+from expertload.operating_point import certify_groups, load_operating_point, origin
+from expertload.predictions import reading
 from expertload.report._page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
@@ -96,6 +99,29 @@ def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
     assert f"{expected}" in text
     write(tmp_path / "shuffled.csv", {k: v[::-1] for k, v in other.items()})
     assert "same cases" in run("evaluate", file, "shuffled.csv", "--id", "none", code=1).stderr
+
+
+def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
+    calls = Counter()
+    watched = (
+        (_cases, "check_probabilities"),
+        (_cases, "check_named_labels"),
+        (reading, "probabilities_from"),
+        (reading, "match_columns"),
+        (tally, "_count"),
+        (tally, "_add_up"),
+        (origin, "_digest"),
+    )
+    for module, name in watched:
+        original = getattr(module, name)
+
+        def counted(*args, name=name, original=original, **options):
+            calls[name] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.95)
+    assert calls == {"probabilities_from": 1, "match_columns": 1, "_count": 1, "_digest": 1}
 
 
 def shuffled(table, seed=0):
