@@ -230,7 +230,10 @@ def test_a_receiver_that_never_answers_is_given_up(world):
     assert (row.state, row.attempts) == ("failed", 12)
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x", "file:///etc/passwd", "http://", "javascript:1"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://x", "file:///etc/passwd", "http://", "javascript:1", "http://c].0", "http://a:b"],
+)
 def test_only_web_addresses_are_told(world, url):
     with pytest.raises(DeskRefusedError, match="http or https"):
         world.desk.write(add_webhook, url)

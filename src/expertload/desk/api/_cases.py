@@ -29,7 +29,41 @@ NDJSON = "application/x-ndjson"
 SMALL = 50_000  # bytes that are read without moving to another thread
 
 
-@router.post("", summary="Send a case, or up to 5,000 as NDJSON")
+_NAME = {"type": ["string", "integer", "null"], "maxLength": 200}
+_CASE = {
+    "type": "object",
+    "required": ["key"],
+    "additionalProperties": False,
+    "properties": {
+        "key": {"type": "string", "minLength": 1, "maxLength": 200},
+        "probabilities": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        "confidence": {"type": ["number", "null"]},
+        "label": _NAME,
+        "group": _NAME,
+        "cluster": _NAME,
+        "model": _NAME,
+        "due": {"type": ["string", "number", "null"]},
+        "body": {
+            "type": "object",
+            "required": ["kind", "content"],
+            "properties": {
+                "kind": {"enum": ["image", "text", "table", "json"]},
+                "content": {},
+            },
+        },
+    },
+}
+_SENT = {
+    "required": True,
+    "content": {"application/json": {"schema": _CASE}, NDJSON: {"schema": {"type": "string"}}},
+}
+
+
+@router.post(
+    "",
+    summary="Send a case, or up to 5,000 as NDJSON",
+    openapi_extra={"requestBody": _SENT},
+)
 async def send(request: Request, sender: Sender) -> Response:
     """Store and decide cases; the answer carries the decision of each."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

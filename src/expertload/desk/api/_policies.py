@@ -39,7 +39,15 @@ async def show_all(request: Request, somebody: Onlooker) -> list[dict[str, Any]]
     return await desk_of(request).aread(_all)
 
 
-@router.post("", status_code=201, summary="Add a certified policy as a draft")
+_SENT = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Add a certified policy as a draft",
+    openapi_extra={"requestBody": _SENT},
+)
 async def add(request: Request, manager: Manager) -> dict[str, Any]:
     """Keep the policy that 'expertload evaluate --save-policy' saved."""
     data = await read_limited(request, MOST_BYTES)

@@ -7,6 +7,7 @@ to an expert, with the cause on record.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class RoutingPolicy:
         if self.by_confidence:
             if case.confidence is None:
                 return "no_confidence"
-            if not np.isfinite(case.confidence):
+            if not math.isfinite(case.confidence):
                 return "not_a_number"
         elif case.probabilities is None:
             return "no_probabilities"
@@ -131,7 +132,7 @@ def unrouted(case: SentCase, cause: str) -> Route:
         confidence = max(case.probabilities.values())
     else:
         confidence = None
-    if confidence is not None and not np.isfinite(confidence):
+    if confidence is not None and not math.isfinite(confidence):
         confidence = None
     predicted = case.label
     if predicted is None and case.probabilities:

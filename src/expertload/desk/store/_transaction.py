@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import Connection, Row, Table, insert, select, update
+from sqlalchemy import Connection, Row, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from expertload.desk.settings import Rules
@@ -30,6 +30,7 @@ AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 __all__ = ["AnyRow", "Event", "Project", "Transaction"]
 
 HOUR = 3_600_000_000
+_written = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
 
 
@@ -53,7 +54,7 @@ class Event:
     changes: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)
 
     def note(self, table: Table, row: int, values: dict[str, Any]) -> None:
-        """Note what a row's columns became; secrets and large columns stay out."""
+        """Note what a row's columns became; its id is said once, secrets stay out."""
         hidden = _hidden(table)
         kept = {name: value for name, value in values.items() if name not in hidden}
         self.changes.append((table.name, row, kept))
@@ -123,11 +124,18 @@ class Transaction:
         """Insert rows that have their ids, each noted in an event of its own."""
         if not rows:
             return
-        self.connection.execute(insert(table), [values for _, values in rows])
+        self._insert_rows(table, [values for _, values in rows])
         for event, values in rows:
-            event.note(table, values["id"], {k: v for k, v in values.items() if k != "id"})
+            event.note(table, values["id"], values)
             if "state" in values:
                 self.count(f"{table.name}.{values['state']}")
+
+    def _insert_rows(self, table: Table, rows: list[dict[str, Any]]) -> None:
+        """Insert plain values by a statement written once: a batch is mostly this."""
+        statement, names = _inserting(table, self.connection.dialect.name)
+        self.connection.exec_driver_sql(
+            statement, [tuple(values.get(name) for name in names) for values in rows]
+        )
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
         """Change one row and note it."""
@@ -163,7 +171,7 @@ class Transaction:
         if self._events:
             ids = self.new_ids(events, len(self._events))
             rows = [self._row(i, e) for i, e in zip(ids, self._events, strict=True)]
-            self.connection.execute(insert(events), rows)
+            self._insert_rows(events, rows)
         self._write_counts()
 
     def _row(self, number: int, event: Event) -> dict[str, Any]:
@@ -174,7 +182,7 @@ class Transaction:
             "kind": event.kind,
             "actor": self.actor,
             "case_id": event.case_id,
-            "changes": json.dumps(event.changes, separators=(",", ":"), ensure_ascii=False),
+            "changes": _written(event.changes),
         }
 
     def _write_counts(self) -> None:
@@ -202,7 +210,14 @@ def _adding(on_postgres: bool) -> Any:
 
 @cache
 def _hidden(table: Table) -> frozenset[str]:
-    return frozenset(column.name for column in table.columns if column.info.get("secret"))
+    return frozenset(c.name for c in table.columns if c.info.get("secret") or c.name == "id")
+
+
+@cache
+def _inserting(table: Table, dialect: str) -> tuple[str, list[str]]:
+    names = [column.name for column in table.columns]
+    marks = ", ".join(["%s" if dialect == "postgresql" else "?"] * len(names))
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", names
 
 
 @cache

@@ -31,8 +31,7 @@ AT_ONCE = 50
 
 def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
     """Send news to an address from now on; return its number and the secret, shown once."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or len(url) > 2_000:
+    if not _is_address(url):
         raise DeskRefusedError("bad_url", "A webhook needs an http or https address.")
     secret = secrets.token_hex(32)
     number = transaction.insert(
@@ -44,6 +43,15 @@ def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
         created=transaction.now,
     )
     return number, secret
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= 2_000
 
 
 def end_webhook(transaction: Transaction, number: int) -> None:

@@ -1,4 +1,8 @@
-"""The first schema."""
+"""The first schema: the tables as they are, for there is no other yet.
+
+Whoever adds a second step first puts here, as statements, what this one made: it is kept in
+`tests/desk/schemas`, and a desk must get to today's tables from every schema in there.
+"""
 
 from alembic import op
 

@@ -1,0 +1,163 @@
+"""Every released schema is brought up to date, after a copy, and nothing is lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from expertload.desk import Desk
+from expertload.desk.store import _migrating, open_database
+from expertload.desk.store._migrating import current_revision, newest_revision
+from expertload.desk.store._tables import metadata
+from expertload.desk.trail import verify
+from expertload.exceptions import DeskRefusedError
+from tests.desk.world import Clock, World
+
+SCHEMAS = Path(__file__).with_name("schemas")
+RELEASED = sorted({file.name.partition(".")[0] for file in SCHEMAS.glob("*.sql")})
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request, tmp_path):
+    """A place without tables."""
+    if request.param == "sqlite":
+        return tmp_path / "desk"
+    cluster = request.getfixturevalue("cluster")
+    cluster.sql("DROP DATABASE IF EXISTS frozen")
+    cluster.sql("CREATE DATABASE frozen")
+    return cluster.address("frozen")
+
+
+def load(place, revision) -> None:
+    """Make a desk as an older version left it."""
+    if isinstance(place, Path):
+        place.mkdir(parents=True)
+        with sqlite3.connect(place / "desk.sqlite") as connection:
+            connection.executescript((SCHEMAS / f"{revision}.sqlite.sql").read_text())
+        connection.close()
+        return
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute((SCHEMAS / f"{revision}.postgresql.sql").read_text())
+
+
+def test_the_newest_schema_is_frozen():
+    assert newest_revision() in RELEASED, "run python -m tests.desk.freeze_schema"
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_a_released_desk_goes_on(empty, revision):
+    load(empty, revision)
+    with Desk.open(empty, clock=Clock(1_700_000_100_000_000)) as desk:
+        verdict = desk.read(verify)
+        assert verdict.is_intact, verdict.problems
+        world = World(desk, desk.clock)
+        assert world.case("case-1").state == "auto"
+        assert world.send_one("new").status == "decided"
+        held = world.claim("cleo")
+        assert held.key.startswith("case-")
+        world.answer(held, "cat", "cleo")
+        assert desk.read(verify).is_intact
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_a_released_desk_gets_the_tables_of_today(empty, revision):
+    load(empty, revision)
+    with open_database(empty) as database:
+        found = database.read(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+        guards = database.read(_triggers)
+    assert [change for change in found if "alembic_version" not in str(change)] == []
+    assert guards == {
+        f"{table}_refuse_{verb}"
+        for table in ("events", "seals", "answers", "decisions", "skips")
+        for verb in ("update", "delete")
+    }
+
+
+def _triggers(connection) -> set[str]:
+    names = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    }[connection.dialect.name]
+    return set(connection.execute(text(names)).scalars())
+
+
+# ------------------------------------------------------------------ a step to come
+
+
+STEP = '''
+"""A step to come."""
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0099"
+down_revision = "{before}"
+
+
+def upgrade():
+    op.add_column("users", sa.Column("nickname", sa.Text))
+    {more}
+'''
+
+
+@pytest.fixture
+def a_step(tmp_path, monkeypatch):
+    """Add a migration; return a function that says what more it does."""
+    before = newest_revision()
+    scripts = tmp_path / "scripts"
+    shutil.copytree(_migrating.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def add(more: str = "pass") -> None:
+        (scripts / "versions" / "step_0099.py").write_text(STEP.format(before=before, more=more))
+        monkeypatch.setattr(_migrating, "SCRIPTS", scripts)
+
+    return add
+
+
+def test_what_was_there_is_copied_before_it_is_changed(empty, a_step):
+    before = newest_revision()
+    load(empty, before)
+    a_step()
+    with open_database(empty) as database:
+        assert database.read(current_revision) == "0099"
+        columns = database.read(lambda c: [i["name"] for i in inspect(c).get_columns("users")])
+        assert "nickname" in columns
+        n = database.read(lambda c: c.execute(text("SELECT count(*) FROM cases")).scalar())
+        if not isinstance(empty, Path):
+            copied = f"SELECT count(*) FROM before_upgrade_from_{before}.cases"
+            assert database.read(lambda c: c.execute(text(copied)).scalar()) == n == 4
+    if isinstance(empty, Path):
+        copy = empty / f"before-upgrade-from-{before}.sqlite"
+        with sqlite3.connect(copy) as connection:
+            assert connection.execute("SELECT count(*) FROM cases").fetchone() == (n,)
+        connection.close()
+
+
+def test_a_step_that_fails_changes_nothing(empty, a_step):
+    before = newest_revision()
+    load(empty, before)
+    a_step("raise RuntimeError('half way')")
+    with pytest.raises(RuntimeError, match="half way"):
+        open_database(empty)
+    _migrating.SCRIPTS.joinpath("versions", "step_0099.py").unlink()
+    with open_database(empty) as database:
+        assert database.read(current_revision) == before
+        columns = database.read(lambda c: [i["name"] for i in inspect(c).get_columns("users")])
+        assert "nickname" not in columns
+
+
+def test_a_newer_desk_is_refused_in_a_sentence(empty, a_step, monkeypatch):
+    load(empty, newest_revision())
+    with monkeypatch.context():
+        a_step()
+        open_database(empty).close()
+    monkeypatch.undo()
+    with pytest.raises(DeskRefusedError, match="made by a newer version"):
+        open_database(empty)
