@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import httpx
@@ -114,3 +115,45 @@ def test_metrics_and_health(call):
     text = call("GET", "/metrics", "api").text
     assert "expertload_desk_counts_received 1\n" in text
     assert "expertload_desk_backlog_waiting 1\n" in text
+
+
+@pytest.mark.parametrize("odd", ["%00", "%ff", "%ed%a0%80", "..%2f..%2fetc", "9" * 400, "%0d%0a"])
+def test_odd_paths_are_not_found_on_either_database(call, odd):
+    for method, path, role in (
+        ("GET", f"/api/cases/a{odd}", "api"),
+        ("POST", f"/api/claims/{odd}/return", "reader"),
+        ("POST", f"/api/answers/{odd}/undo", "reader"),
+    ):
+        assert call(method, path, role).status_code in (404, 405), (path, role)
+    for path in (f"/api/policies/{odd}/activate", f"/api/webhooks/{odd}/end"):
+        assert call("POST", path, "manager").status_code in (404, 405, 422)
+
+
+def test_a_request_that_never_ends_is_refused(call):
+    sent_bytes = 0
+
+    def endless():
+        nonlocal sent_bytes
+        while sent_bytes < 500_000_000:
+            sent_bytes += 1_000_000
+            yield b" " * 1_000_000
+
+    headers = {"Content-Type": "application/x-ndjson"}
+    with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # the server hangs up
+        answer = call("POST", "/api/cases", "api", content=endless(), headers=headers)
+        assert answer.status_code == 413
+    assert sent_bytes < 200_000_000
+
+
+def test_a_batch_has_an_end(call):
+    many = dumps(*(sent(f"case-{i}") for i in range(5_001)))
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = call("POST", "/api/cases", "api", content=many, headers=headers)
+    assert answer.status_code == 413
+    assert "at most 5000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/xml", "multipart/form-data"])
+def test_cases_come_in_two_forms_alone(call, kind):
+    answer = call("POST", "/api/cases", "api", content=b"{}", headers={"Content-Type": kind})
+    assert answer.status_code == 415

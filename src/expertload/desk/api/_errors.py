@@ -23,6 +23,10 @@ STATUS = {
     "too_large": 413,
     "wrong_media_type": 415,
 }
+HEADERS = {
+    "unauthorized": {"WWW-Authenticate": "Bearer"},
+    "too_large": {"Connection": "close"},  # or the rest of an endless request would be read
+}
 CODES = {404: "not_found", 405: "wrong_method", 413: "too_large", 415: "wrong_media_type"}
 
 ErrorBody = dict[str, dict[str, str]]
@@ -44,8 +48,7 @@ def install_errors(app: FastAPI) -> None:
 
 async def _refused(_: Request, error: Any) -> JSONResponse:
     body = error_body(error.code, error.said, error.hint)
-    headers = {"WWW-Authenticate": "Bearer"} if error.code == "unauthorized" else None
-    return JSONResponse(body, STATUS.get(error.code, 422), headers)
+    return JSONResponse(body, STATUS.get(error.code, 422), HEADERS.get(error.code))
 
 
 async def _unavailable(_: Request, error: Any) -> JSONResponse:

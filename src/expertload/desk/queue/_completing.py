@@ -61,9 +61,10 @@ def answer(
         The sender's own name for this answer, so that sending it again does not count twice.
     """
     reading_id = _own_reading(transaction, reader, lease)
-    if not 1 <= len(submission) <= LONGEST_SUBMISSION:
+    if not 1 <= len(submission) <= LONGEST_SUBMISSION or not submission.isprintable():
         raise DeskRefusedError(
-            "bad_submission", f"'submission' must have 1 to {LONGEST_SUBMISSION} characters."
+            "bad_submission",
+            f"'submission' must have 1 to {LONGEST_SUBMISSION} printable characters.",
         )
     before = _given_before(transaction, reader, submission)
     if before is not None:

@@ -55,9 +55,11 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
 
 
 def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRow, AnyRow]:
-    given = transaction.connection.execute(
-        select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
-    ).first()
+    given = None
+    if submission.isprintable():  # as all are, and not every database can look for others
+        given = transaction.connection.execute(
+            select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
+        ).first()
     if given is None:
         raise DeskRefusedError("not_found", "You gave no such answer.")
     reading = transaction.connection.execute(
