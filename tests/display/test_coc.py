@@ -92,7 +92,8 @@ def test_string_classes_from_an_estimator_and_a_pipeline():
         estimator.fit(X, y)
         some = number > 0  # a class that does not occur must not shift the columns
         display = COCDisplay.from_estimator(estimator, X[some], y[some])
-        curve = coc_curve(number[some], estimator.predict_proba(X[some]))
+        proba = estimator.predict_proba(X[some])
+        curve = coc_curve(number[some], proba, labels=[0, 1, 2])
         assert_drawn(display.line_, curve)
         assert display.line_.get_label().startswith(type(estimator).__name__)
     assert COCDisplay.from_estimator(estimator, X, y, name="iris").name == "iris"
