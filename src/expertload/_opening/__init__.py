@@ -6,7 +6,17 @@ asks for numbers, and rows are counted twice, by two programs.
 """
 
 from expertload._opening.options import FileOptions
-from expertload._opening.source import Batch, Coded, Source, Table, open_source, to_numpy
+from expertload._opening.source import Batch, Coded, Progress, Source, Table, open_source, to_numpy
 from expertload._opening.tables import scan
 
-__all__ = ["Batch", "Coded", "FileOptions", "Source", "Table", "open_source", "scan", "to_numpy"]
+__all__ = [
+    "Batch",
+    "Coded",
+    "FileOptions",
+    "Progress",
+    "Source",
+    "Table",
+    "open_source",
+    "scan",
+    "to_numpy",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from expertload.exceptions import FileFormatError
 __all__ = [
     "Batch",
     "Coded",
+    "Progress",
     "Source",
     "Table",
     "encoded_values",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 Table = dict[str, AnyArray]
+Progress = Callable[[int, int | None], None]
 Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
 
 
@@ -79,15 +81,22 @@ class Source(Protocol):
         ...
 
 
-def open_source(path: str | os.PathLike[str], options: FileOptions | None = None) -> Source:
-    """Open a file by what its name ends in; a database needs a query."""
+def open_source(
+    path: str | os.PathLike[str],
+    options: FileOptions | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open a file by what its name ends in; a database needs a query.
+
+    `progress` is called with the rows read so far, and all where that is known.
+    """
     options = options or FileOptions()
     file = resolve_file(path, options)
     if file.kind == "database" and options.query is None:
         raise FileFormatError(
             f"{file.where} is a database. Hint: say what to read with --query 'SELECT ...'."
         )
-    return _npz(file, options) if file.kind == "npz" else _duckdb(file, options)
+    return _npz(file, options) if file.kind == "npz" else _duckdb(file, options, progress)
 
 
 def _npz(file: OpenedFile, options: FileOptions) -> Source:
@@ -101,10 +110,10 @@ def _npz(file: OpenedFile, options: FileOptions) -> Source:
     return NpzSource(file)
 
 
-def _duckdb(file: OpenedFile, options: FileOptions) -> Source:
+def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -> Source:
     from expertload._opening.tables import DuckDBSource
 
-    return DuckDBSource(file, options)
+    return DuckDBSource(file, options, progress)
 
 
 def encoded_values(values: Any) -> Any:

@@ -16,7 +16,15 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, reader_of
-from expertload._opening.source import Batch, Coded, Table, encoded_values, to_codes, to_numpy
+from expertload._opening.source import (
+    Batch,
+    Coded,
+    Progress,
+    Table,
+    encoded_values,
+    to_codes,
+    to_numpy,
+)
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
@@ -32,7 +40,10 @@ BATCH = 100_000
 class DuckDBSource:
     """A table that DuckDB reads."""
 
-    def __init__(self, file: OpenedFile, options: FileOptions) -> None:
+    def __init__(
+        self, file: OpenedFile, options: FileOptions, progress: Progress | None = None
+    ) -> None:
+        self._progress = progress
         self.where, self._file, self._decimal = file.where, file, options.decimal
         require_extra("pyarrow", "frames", "Reading files of predictions")
         with self._saying_errors():
@@ -91,6 +102,8 @@ class DuckDBSource:
         n_rows = 0
         for batch in self._select(wanted, [*names, *numbers], size):
             n_rows += len(batch)
+            if self._progress is not None:
+                self._progress(n_rows, self.n_rows)
             columns = batch.columns
             yield (
                 dict(zip(names, columns[: len(plain)], strict=True)),

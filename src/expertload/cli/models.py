@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from expertload.cli.model_names import name_models
+from expertload.cli.progress import rows_done
 
 if TYPE_CHECKING:
     from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
@@ -67,7 +68,10 @@ def read_models(
 
     def read(file: Path, pattern: str | None) -> PredictionsTable:
         own = replace(names, probabilities=pattern)
-        return read_predictions(file, names=own, options=options, identity=identity)
+        with rows_done(file.name) as progress:
+            return read_predictions(
+                file, names=own, options=options, identity=identity, progress=progress
+            )
 
     if len(probabilities) > 1:
         tables = [_by_row(read(files[0], pattern)) for pattern in probabilities]

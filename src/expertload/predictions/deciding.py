@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from expertload._opening import Batch, FileOptions, Source, Table, open_source, to_numpy
+from expertload._opening import Batch, FileOptions, Progress, Source, Table, open_source, to_numpy
 from expertload._typing import AnyArray
 from expertload._validation import check_option, require_extra
 from expertload.columns import (
@@ -68,7 +68,7 @@ def decide_file(
     keep: tuple[str, ...] = (),
     options: FileOptions | None = None,
     invalid: Literal["refuse", "delegate"] = "refuse",
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> DecisionCounts:
     r"""Decide every case of a file.
 
@@ -90,7 +90,7 @@ def decide_file(
         its probabilities are none. It stops everything, or it goes to experts, without a label,
         and a column ``why`` says the reason.
     progress : callable, optional
-        Called with the number of rows decided so far, and of all rows where that is known.
+        Called with the number of rows read so far, and of all rows where that is known.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def decide_file(
     (1, 1)
     """
     check_option(invalid, ("refuse", "delegate"), "invalid", "decide_file")
-    source = open_source(path, options)
+    source = open_source(path, options, progress)
     by_group = isinstance(policy, CertifiedGroups)
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
@@ -127,8 +127,6 @@ def decide_file(
             write(part.columns)
             accepted, unsound = accepted + part.n_accepted, unsound + part.n_invalid
             total += part.n_rows
-            if progress is not None:
-                progress(total, source.n_rows)
         if total == 0:
             raise FileFormatError(f"{source.where} holds no cases.")
     return DecisionCounts(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._cases import Predictions, check_weight
-from expertload._opening import Coded, FileOptions, Table, open_source
+from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.columns import (
     ColumnNames,
@@ -196,6 +196,7 @@ def read_predictions(
     names: ColumnNames | None = None,
     options: FileOptions | None = None,
     identity: Identity | None = None,
+    progress: Progress | None = None,
 ) -> PredictionsTable:
     r"""Read a file of predictions: CSV, Parquet, JSON Lines, npz, or a query to a database.
 
@@ -213,6 +214,8 @@ def read_predictions(
     identity : Identity, optional
         The column that identifies a case, and the one that names its model. A file in which a
         case stands more than once is refused, unless the second column tells its rows apart.
+    progress : callable, optional
+        Called with the number of rows read so far, and of all rows where that is known.
 
     Returns
     -------
@@ -233,7 +236,7 @@ def read_predictions(
     >>> table.evaluate().accuracy.estimate
     0.666...
     """
-    source = open_source(path, options)
+    source = open_source(path, options, progress)
     columns = find_columns(source.columns, names or ColumnNames(), source.where)
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
