@@ -30,6 +30,18 @@ Progress = Callable[[int, int | None], None]
 Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
 
 
+# Arrow's numbers that lie in memory as numpy's do.
+NUMBERS = {
+    **{
+        f"{sign}int{8 * size}": f"{sign or 'i'}{size}"
+        for sign in ("", "u")
+        for size in (1, 2, 4, 8)
+    },
+    "float": "f4",
+    "double": "f8",
+}
+
+
 class Coded(NamedTuple):
     """A column of few distinct values: each of them once, and which of them each row holds."""
 
@@ -124,15 +136,29 @@ def encoded_values(values: Any) -> Any:
 def to_codes(encoded: Any) -> Coded:
     """Return what `encoded_values` made of each chunk of a column, with one dictionary for all."""
     encoded = encoded.unify_dictionaries().combine_chunks()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    codes = to_numpy(encoded.indices)
     distinct = to_numpy(encoded.dictionary)
     return Coded(distinct, codes.astype(np.min_scalar_type(len(distinct))))
 
 
 def to_numpy(values: Any) -> AnyArray:
     """Return Arrow's values as numpy's, an array of objects with None where one is missing."""
-    if values.null_count == 0 or str(values.type) in ("string", "large_string"):
+    kind = str(values.type)
+    if values.null_count == 0 and kind in NUMBERS:
+        return _numbers(values, NUMBERS[kind])
+    if values.null_count == 0 or kind in ("string", "large_string"):
         return np.asarray(values.to_numpy(zero_copy_only=False))
     objects = np.empty(len(values), dtype=object)
     objects[:] = values.to_pylist()
     return objects
+
+
+def _numbers(values: Any, dtype: str) -> AnyArray:
+    """Return numbers from where they lie; Arrow's own way loads pandas first, if there is one."""
+    chunks = getattr(values, "chunks", [values])
+    parts = [
+        np.frombuffer(chunk.buffers()[1], dtype)[chunk.offset : chunk.offset + len(chunk)]
+        for chunk in chunks
+        if len(chunk)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
