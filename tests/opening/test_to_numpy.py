@@ -27,9 +27,9 @@ def test_missing_values_are_none():
 
 
 def test_codes_of_chunks_share_one_dictionary():
-    parts = [["b", "a", None], ["c", "b"], []]
+    parts = [["b", "a", None], ["c", "b"], [], [None]]
     chunks = [encoded_values(pa.array(part, pa.string())) for part in parts]
     values, codes = to_codes(pa.chunked_array(chunks))
-    assert values[codes].tolist() == ["b", "a", None, "c", "b"]
+    assert values[codes].tolist() == ["b", "a", None, "c", "b", None]
     assert len(values) == 4
     assert codes.dtype == np.uint8

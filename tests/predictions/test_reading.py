@@ -169,3 +169,13 @@ def test_what_is_not_there(tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(FileFormatError, match="could not be read as csv: .*other"):
         read_predictions(tmp_path / "x.csv", options=FileOptions(query="SELECT * FROM other"))
+
+
+def test_missing_groups_in_more_rows_than_are_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("expertload._opening.tables.BATCH", 7)
+    table = predictions(50)
+    table["group"] = np.where(table["id"] % 5 == 0, "", table["group"])
+    write(tmp_path / "gaps.csv", table)
+    found = read_predictions(tmp_path / "gaps.csv")
+    assert found.groups.tolist() == [each or None for each in table["group"].tolist()]
+    assert "(missing)" in {group.name for group in found.evaluate().groups}

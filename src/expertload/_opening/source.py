@@ -129,15 +129,18 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
 
 
 def encoded_values(values: Any) -> Any:
-    """Return Arrow's values as numbers of a dictionary, a missing one being in it as well."""
-    return values.dictionary_encode(null_encoding="encode")
+    """Return Arrow's values as numbers of a dictionary."""
+    return values.dictionary_encode()
 
 
 def to_codes(encoded: Any) -> Coded:
     """Return what `encoded_values` made of each chunk of a column, with one dictionary for all."""
     encoded = encoded.unify_dictionaries().combine_chunks()
-    codes = to_numpy(encoded.indices)
-    distinct = to_numpy(encoded.dictionary)
+    indices, distinct = encoded.indices, to_numpy(encoded.dictionary)
+    if indices.null_count:  # a missing value is one of its own
+        indices = indices.fill_null(len(distinct))
+        distinct = np.array([*distinct.tolist(), None], dtype=object)
+    codes = to_numpy(indices)
     return Coded(distinct, codes.astype(np.min_scalar_type(len(distinct))))
 
 
