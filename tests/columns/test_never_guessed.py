@@ -133,6 +133,19 @@ def test_numbers_without_a_zero_are_no_places(labels):
     assert el.aucoc_score([True] * 3, [0.9] * 3) == 1  # truth values are known by half
 
 
+@pytest.mark.parametrize("name", ["y_proba", "logits"])
+def test_the_columns_of_a_matrix_are_places_too(tmp_path, name):
+    labels = np.array([1, 2, 3, 4])
+    proba = np.full((4, 5), 0.1) + 0.5 * np.eye(5)[labels - 1]
+    np.savez(tmp_path / "x.npz", y_true=labels, **{name: proba})
+    with pytest.raises(ex.LabelError, match="only where 0 occurs.*--classes"):
+        read_predictions(tmp_path / "x.npz")
+    found = read_predictions(tmp_path / "x.npz", names=ColumnNames(classes="1,2,3,4,5"))
+    assert found.evaluate().accuracy.estimate == 1
+    np.savez(tmp_path / "x.npz", y_true=labels - 1.0, **{name: proba})
+    assert read_predictions(tmp_path / "x.npz").evaluate().accuracy.estimate == 1
+
+
 def test_folds_that_miss_a_class():
     sklearn = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(0)

@@ -38,8 +38,10 @@ class NpzSource:
 
     def __init__(self, file: OpenedFile) -> None:
         self._path, self.where = file.paths[0], file.where
+        self._numbered: list[str] = []
         self._arrays = self._load()
         self.columns = list(self._arrays)
+        self.numbered = frozenset(self._numbered)
         self.types = {name: str(array.dtype) for name, array in self._arrays.items()}
         self.n_rows: int | None = None
 
@@ -91,7 +93,9 @@ class NpzSource:
                 yield name, array[:, 0]
             elif array.ndim == 2:
                 prefix = "p" if name.lower() in MATRICES else name
-                yield from ((f"{prefix}_{i}", array[:, i]) for i in range(array.shape[1]))
+                names = [f"{prefix}_{i}" for i in range(array.shape[1])]
+                self._numbered += names
+                yield from zip(names, array.T, strict=True)
 
     def _same_rows(self, columns: Table) -> Table:
         """Return what is read if it has one row a case; what else there is may have others."""

@@ -60,6 +60,8 @@ class Source(Protocol):
         The names of the columns.
     types : dict from str to str
         What each column holds, in DuckDB's words; `VARCHAR` for text.
+    numbered : frozenset of str
+        The columns that are the places of a matrix, and have no names but their numbers.
     n_rows : int or None
         How many rows there are, where that is known without reading them.
     """
@@ -67,6 +69,7 @@ class Source(Protocol):
     where: str
     columns: list[str]
     types: dict[str, str]
+    numbered: frozenset[str]
     n_rows: int | None
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:

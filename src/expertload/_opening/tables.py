@@ -40,6 +40,8 @@ BATCH = 100_000
 class DuckDBSource:
     """A table that DuckDB reads."""
 
+    numbered: frozenset[str] = frozenset()
+
     def __init__(
         self, file: OpenedFile, options: FileOptions, progress: Progress | None = None
     ) -> None:

@@ -28,7 +28,7 @@ from expertload.columns._finding import (
     pick,
     said_of_file,
 )
-from expertload.columns._matching import Matched, match_columns
+from expertload.columns._matching import Matched, match_by_order, match_columns
 from expertload.columns._policy import arrange_probabilities, known_groups, policy_columns
 from expertload.columns._spelling import ClassName, class_key, is_missing, plain_classes
 from expertload.columns._values import (
@@ -63,6 +63,7 @@ __all__ = [
     "known_groups",
     "label_text",
     "labels_from",
+    "match_by_order",
     "match_columns",
     "name_groups",
     "names_from",

@@ -91,6 +91,8 @@ class Columns:
         What each of them is the probability of.
     lone : int or None
         Of one column, whether it is of the first or the second of a policy's two classes.
+    is_numbered : bool
+        Whether these are the places of a matrix, without names of their own.
     is_logits, is_normalized : bool
         Whether the softmax of these columns is taken, and whether rows are divided by their sum.
     """
@@ -99,6 +101,7 @@ class Columns:
     probabilities: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     lone: int | None = None
+    is_numbered: bool = False
     is_logits: bool = False
     is_normalized: bool = False
     confidence: str | None = None
@@ -161,7 +164,13 @@ def said_of_file(where: str, label: str | None = None) -> Wording:
     )
 
 
-def find_columns(available: Sequence[str], names: ColumnNames, where: str) -> Columns:
+def find_columns(
+    available: Sequence[str],
+    names: ColumnNames,
+    where: str,
+    *,
+    numbered: frozenset[str] = frozenset(),
+) -> Columns:
     """Find what an evaluation needs: labels with probabilities, or confidence with correctness.
 
     Correctness is a column of its own, or that a prediction is the label.
@@ -179,6 +188,7 @@ def find_columns(available: Sequence[str], names: ColumnNames, where: str) -> Co
             label=label,
             probabilities=picked.columns,
             classes=picked.classes,
+            is_numbered=names.classes is None and numbered.issuperset(picked.columns),
             is_logits=picked.is_logits,
             is_normalized=names.normalize,
             confidence=own,

@@ -136,11 +136,11 @@ def _by_truth(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]
 
 def match_by_order(labels: Collection[str], n_columns: int, said: Wording) -> Matched:
     """Match distinct labels to columns without names: places from 0, or all in sorted order."""
-    numbers = [whole_number(label) for label in labels]
-    if None not in numbers:
-        low, high = min(map(int, labels)), max(map(int, labels))
-        check_places(low, high, n_columns, said)
-        return Matched(tuple(range(n_columns)), {label: int(label) for label in labels})
+    found = {label: whole_number(label) for label in labels}
+    numbers = {label: number for label, number in found.items() if number is not None}
+    if len(numbers) == len(found):
+        check_places(min(numbers.values()), max(numbers.values()), n_columns, said)
+        return Matched(tuple(range(n_columns)), numbers)
     if len(labels) != n_columns:
         raise LabelError(
             f"The labels {said.labels} cannot be matched to columns: {len(labels)} distinct names "

@@ -19,6 +19,7 @@ from expertload.columns import (
     find_columns,
     grades_from,
     labels_from,
+    match_by_order,
     match_columns,
     names_from,
     numbers_from,
@@ -237,7 +238,9 @@ def read_predictions(
     0.666...
     """
     source = open_source(path, options, progress)
-    columns = find_columns(source.columns, names or ColumnNames(), source.where)
+    columns = find_columns(
+        source.columns, names or ColumnNames(), source.where, numbered=source.numbered
+    )
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
     few = tuple(name for name in (columns.label, columns.prediction, columns.group) if name)
@@ -368,7 +371,11 @@ class _Labels(NamedTuple):
 def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
     """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
     said = said_of_file(where, columns.label)
-    match = match_columns(given.first_rows(), columns.probabilities, columns.classes, said)
+    rows, taken = given.first_rows(), columns.probabilities
+    if columns.is_numbered:
+        match = match_by_order(rows, len(taken), said)
+    else:
+        match = match_columns(rows, taken, columns.classes, said)
     numbers = [match.place[name] for name in given.names]
     place = np.array(numbers, dtype=np.min_scalar_type(len(match.classes)))
     lone: dict[int | None, tuple[str | None, ...]] = {
