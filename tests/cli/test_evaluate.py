@@ -323,9 +323,49 @@ def test_groups_that_cannot_be_certified(run, file, table, tmp_path):
     assert "No policy was saved" in run("evaluate", "few.csv", *saving, code=1).stderr
 
 
-def test_cases_that_belong_together_are_refused(run, file):
-    said = run("evaluate", file, "--cluster", "patient", code=1).stderr
-    assert "one case of each patient" in said
+def test_cases_that_belong_together(run, table, tmp_path):
+    rows = {**table, "patient": np.array([f"p{i // 4}" for i in range(2000)])}
+    write(tmp_path / "scans.csv", rows)
+    warned = run("evaluate", "scans.csv", "--target-accuracy", 0.9)
+    assert "'patient' of scans.csv names 500 for 2000 cases" in warned.stderr
+    assert "--cluster patient" in warned.stderr
+    declined = run("evaluate", "scans.csv", "--cluster", "none")
+    assert "Warning" not in declined.stderr
+    for promise, words in (
+        ("all_cases", "all cases of new clusters"),
+        ("one_case_each", "one case drawn at random from each new cluster"),
+    ):
+        said = run(
+            *("evaluate", "scans.csv", "--target-accuracy", 0.8, "--cluster", "patient"),
+            *("--cluster-promise", promise, "--save-policy", f"{promise}.json"),
+        )
+        assert "Warning" not in said.stderr
+        text = " ".join(said.stdout.split())
+        assert words in text
+        assert "take cases for independent, and are too narrow here" in text
+        assert load_operating_point(tmp_path / f"{promise}.json").clusters == promise
+    once = {**table, "patient": np.array([f"p{i}" for i in range(2000)])}
+    write(tmp_path / "once.csv", once)
+    assert "Warning" not in run("evaluate", "once.csv").stderr
+    gaps = {**table, "patient": np.array(["" if i == 7 else f"p{i // 4}" for i in range(2000)])}
+    write(tmp_path / "gaps.csv", gaps)
+    said = run("evaluate", "gaps.csv", "--cluster", "patient", code=1).stderr
+    assert "names no cluster in row 8" in said
+
+
+def test_several_targets_are_certified_at_once(run, file):
+    text = " ".join(
+        run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()
+    )
+    assert "target threshold load right when automatic" in text
+    assert "All of them hold at once, with 95 % confidence." in text
+    found = json.loads(
+        run("evaluate", file, "--json", "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout
+    )
+    points = found["models"][0]["target_certification"]
+    assert [point["target_accuracy"] for point in points] == [0.8, 0.9]
+    assert points[0]["expert_load"] <= points[1]["expert_load"]
+    assert points[1]["threshold"] == found["models"][0]["operating_point"]["threshold"]
 
 
 def test_nothing_certified_saves_no_policy_but_still_says_what_was_found(run, tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from expertload._validation import check_page_name
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
@@ -51,8 +52,8 @@ def evaluate(
         list[float] | None,
         typer.Option(
             metavar="ACCURACY",
-            help="What automatic decisions must reach; the first one is certified. May be "
-            "repeated.",
+            help="What automatic decisions must reach. May be repeated: all are certified at once, "
+            "the first one is shown.",
             show_default="0.95",
         ),
     ] = None,
@@ -130,11 +131,18 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The patient, document, ... that several cases belong to.",
+            help="The patient, document, ... that several cases belong to; 'none' if a column of "
+            "such a name is something else.",
             rich_help_panel=COLUMNS,
             show_default=False,
         ),
     ] = None,
+    cluster_promise: Annotated[
+        str,
+        typer.Option(
+            help="What is promised of clusters: all_cases, or one_case_each drawn at random."
+        ),
+    ] = "all_cases",
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -150,7 +158,6 @@ def evaluate(
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
     check_models(files, probabilities or [], model_column)
-    _check_cluster(cluster)
     if out is not None:
         check_output(out, others=files)
         check_page_name(out, "--out", "evaluate")
@@ -173,7 +180,7 @@ def evaluate(
         group=group,
         weight=weight,
     )
-    identity = Identity(identifier=identifier, model=model_column)
+    identity = Identity(identifier=identifier, model=model_column, cluster=cluster)
     tables = read_models(files, name, names, probabilities or [], identity, options)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
@@ -185,11 +192,14 @@ def evaluate(
                 confidence_level=confidence_level,
                 method=method,
                 certify_groups=certify_groups,
+                cluster_promise=cluster_promise,
             ),
         )
         for called, table in tables.items()
     }
     comparisons = _compare(models)
+    for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
+        console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
     if as_json:
         typer.echo(json.dumps(_to_dict(models, comparisons), indent=2, allow_nan=False))
     else:
@@ -251,18 +261,6 @@ def _save_policy(models: Models, path: Path) -> None:
         raise InsufficientDataError(f"No policy was saved. {why}")
     with saying_write_errors(path):
         policy.save(path, model_name=called)
-
-
-def _check_cluster(cluster: str | None) -> None:
-    """Refuse cases that come in clusters, until certification knows how to count those."""
-    from expertload.exceptions import ParameterError
-
-    if cluster is not None:
-        raise ParameterError(
-            "Cases that belong together (--cluster) cannot be evaluated yet: every interval and "
-            "guarantee here counts cases drawn one by one, and would be too sure of itself. Hint: "
-            f"keep one case of each {cluster}, drawn at random."
-        )
 
 
 def _to_dict(models: Models, comparisons: dict[str, Comparison]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from expertload.evaluation import Evaluation
-    from expertload.operating_point import CertifiedGroups
+    from expertload.operating_point import CertifiedPoint
     from expertload.predictions import PredictionsTable
     from expertload.significance import Comparison, Interval
 
@@ -48,9 +48,15 @@ def print_evaluation(
     if found.groups:
         screen.print()
         screen.print(_groups(found))
+    if found.target_certification is not None:
+        targets = {percent(target): point for target, point in found.target_certification.items()}
+        screen.print()
+        screen.print(_points("target", targets))
+        level = percent(found.target_certification.confidence_level)
+        screen.print(Text(f"All of them hold at once, with {level} confidence.", style="dim"))
     if found.group_certification is not None:
         screen.print()
-        screen.print(_group_points(found.group_certification))
+        screen.print(_points("group", found.group_certification))
         screen.print(Text(one_line(found.group_certification.guarantee), style="dim"))
     screen.print()
 
@@ -105,11 +111,12 @@ def _range(interval: Interval, level: str, style: str = "") -> str:
     return f"{low} to {high} ({level} interval)"
 
 
-def _group_points(groups: CertifiedGroups) -> Table:
+def _points(what: str, points: Mapping[Any, CertifiedPoint]) -> Table:
+    """Certified points of groups, or of targets."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("group", "threshold", "load", "right when automatic"):
-        table.add_column(heading, justify="left" if heading == "group" else "right")
-    for group, point in groups.items():
+    for heading in (what, "threshold", "load", "right when automatic"):
+        table.add_column(heading, justify="left" if heading == what else "right")
+    for group, point in points.items():
         name, load = Text(one_line(group)), percent(point.expert_load)
         if point.accuracy is None:
             table.add_row(name, Text("none certified", style="yellow"), load, "")

@@ -6,13 +6,14 @@ target on these cases is shown, and it is said plainly that it promises nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from expertload._cases import Cases
 from expertload.display._style import percent
-from expertload.operating_point import CertifiedPoint, Method, OperatingPoint
-from expertload.operating_point.certification._verdict import certify_calibration
+from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
+from expertload.operating_point.certification.certify import certify_targets
+from expertload.operating_point.certification.clusters import Clustering
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.choose import point_for_target
@@ -23,6 +24,9 @@ from expertload.tally import Tally
 __all__ = ["Settled", "settle_point"]
 
 NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
+TOO_NARROW = (
+    "The intervals of accuracy and AUCOC take cases for independent, and are too narrow here."
+)
 NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
 
 
@@ -33,22 +37,48 @@ class Settled(NamedTuple):
     certification: CertifiedPoint | None
     guarantee: str
     conditions: str
+    targets: CertifiedTargets | None = None
 
 
 def settle_point(
-    table: Tally, cases: Cases, origin: Origin, target: float, level: float, method: Method
+    table: Tally,
+    cases: Cases,
+    origin: Origin,
+    targets: Sequence[float],
+    level: float,
+    method: Method,
+    clustering: Clustering | None,
 ) -> Settled:
-    """Return the point for a target accuracy."""
+    """Return the point for the first of the target accuracies, and what is certified of all."""
+    target = targets[0]
     if cases.weight is not None or not 0 < target < 1:
         why = NO_TARGET if cases.weight is None else NOT_COUNTED
         return _described(point_for_target(table, target, origin), None, target, why, cases)
-    promise = read_promise(target, level, method, "selective", None, None, "evaluate")
+    points = _certify(table, cases, origin, targets, level, method, clustering)
+    several = points if len(points) > 1 else None
+    certified = points[target]
+    if certified.is_certified:
+        conditions = f"{certified.conditions} {TOO_NARROW if clustering else ''}".rstrip()
+        return Settled(certified, certified, _promise(certified), conditions, several)
+    point = point_for_target(table, target, origin)
+    described = _described(point, certified, target, certified.guarantee, cases)
+    return described._replace(targets=several)
+
+
+def _certify(
+    table: Tally,
+    cases: Cases,
+    origin: Origin,
+    targets: Sequence[float],
+    level: float,
+    method: Method,
+    clustering: Clustering | None,
+) -> CertifiedTargets:
+    """Certify every target that can be, each at its share of the level."""
+    options = level, method, "selective", None, None, "evaluate"
+    promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
     calibration = Calibration.from_cases(cases, table)
-    certified = replace(certify_calibration(calibration, promise), origin=origin)
-    if not certified.is_certified:
-        point = point_for_target(table, target, origin)
-        return _described(point, certified, target, certified.guarantee, cases)
-    return Settled(certified, certified, _promise(certified), certified.conditions)
+    return certify_targets(calibration, promises, clustering, origin)
 
 
 def _promise(point: CertifiedPoint) -> str:

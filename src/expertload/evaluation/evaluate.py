@@ -32,6 +32,8 @@ from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
 from expertload.metrics.proper import ProperScores
 from expertload.operating_point import CertifiedGroups, Method
+from expertload.operating_point.certification.certified_point import ClusterPromise
+from expertload.operating_point.certification.clusters import read_clustering
 from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
@@ -57,6 +59,8 @@ def evaluate_predictions(
     confidence_level: float = 0.95,
     method: Method = "spending",
     certify_groups: bool = False,
+    clusters: ArrayLike | None = None,
+    cluster_promise: ClusterPromise = "all_cases",
 ) -> Evaluation:
     """Evaluate a classifier that works beside experts.
 
@@ -68,7 +72,7 @@ def evaluate_predictions(
         The site, age band, device, ... of each case; missing values are a group of their own.
     target_accuracy : float or sequence of float, default=0.95
         What the automatic decisions must reach. The first is the one that an operating point is
-        sought for; the loads at all of them are read.
+        sought for. Several are certified at once, each at its share of the level.
     confidence_level : float, default=0.95
         That of the intervals and of the guarantee.
     method : str, default="spending"
@@ -76,6 +80,10 @@ def evaluate_predictions(
     certify_groups : bool, default=False
         Whether to certify a threshold for each group as well, all of them at once at the level
         given; see `expertload.operating_point.certify_groups`.
+    clusters : array-like of shape (n_cases,), optional
+        What cases belong together, such as the patient of each.
+    cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
+        What is promised of clusters; see `expertload.operating_point.certify`.
 
     Returns
     -------
@@ -95,7 +103,14 @@ def evaluate_predictions(
     """
     caller = "evaluate_predictions"
     request = _read_request(
-        target_accuracy, confidence_level, method, groups, certify_groups, caller
+        target_accuracy,
+        confidence_level,
+        method,
+        groups,
+        certify_groups,
+        clusters,
+        cluster_promise,
+        caller,
     )
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return _evaluate_predictions(predictions, names, confidence, request)
@@ -111,11 +126,20 @@ def evaluate_matched(
     confidence_level: float = 0.95,
     method: Method = "spending",
     certify_groups: bool = False,
+    clusters: ArrayLike | None = None,
+    cluster_promise: ClusterPromise = "all_cases",
 ) -> Evaluation:
     """Evaluate predictions whose labels and probabilities were validated where they were read."""
     caller = "evaluate_predictions"
     request = _read_request(
-        target_accuracy, confidence_level, method, groups, certify_groups, caller
+        target_accuracy,
+        confidence_level,
+        method,
+        groups,
+        certify_groups,
+        clusters,
+        cluster_promise,
+        caller,
     )
     return _evaluate_predictions(predictions, names, confidence, request)
 
@@ -151,6 +175,8 @@ def evaluate_from_correctness(
     confidence_level: float = 0.95,
     method: Method = "spending",
     certify_groups: bool = False,
+    clusters: ArrayLike | None = None,
+    cluster_promise: ClusterPromise = "all_cases",
 ) -> Evaluation:
     """Evaluate anything that has a correctness and a confidence for each case.
 
@@ -158,7 +184,7 @@ def evaluate_from_correctness(
     ----------
     correct, confidence, sample_weight
         As in `expertload.coc_curve_from_correctness`.
-    groups, target_accuracy, confidence_level, method, certify_groups
+    groups, target_accuracy, confidence_level, method, certify_groups, clusters, cluster_promise
         As in `evaluate_predictions`.
 
     Returns
@@ -175,7 +201,14 @@ def evaluate_from_correctness(
     """
     caller = "evaluate_from_correctness"
     request = _read_request(
-        target_accuracy, confidence_level, method, groups, certify_groups, caller
+        target_accuracy,
+        confidence_level,
+        method,
+        groups,
+        certify_groups,
+        clusters,
+        cluster_promise,
+        caller,
     )
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     check_enough_cases(cases.weight, len(cases.correct), 2, caller)
@@ -202,6 +235,8 @@ class _Request(NamedTuple):
     method: Method
     groups: ArrayLike | Members | None
     certify_groups: bool
+    clusters: ArrayLike | None
+    cluster_promise: ClusterPromise
     caller: str
 
 
@@ -222,6 +257,8 @@ def _read_request(
     method: Method,
     groups: ArrayLike | Members | None,
     certify_groups: bool,
+    clusters: ArrayLike | None,
+    cluster_promise: ClusterPromise,
     caller: str,
 ) -> _Request:
     if certify_groups and groups is None:
@@ -230,14 +267,21 @@ def _read_request(
         )
     targets = check_targets(target_accuracy, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    return _Request(targets, level, method, groups, certify_groups, caller)
+    if certify_groups and clusters is not None:
+        raise parameter_error(
+            "certify_groups", caller, "takes independent cases", "clusters", "certify all together"
+        )
+    return _Request(
+        targets, level, method, groups, certify_groups, clusters, cluster_promise, caller
+    )
 
 
 def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
     cases, table, origin, target, (reliability, calibration), answers = subject
-    targets, level, method, groups, _, caller = request
+    targets, level, method, groups, _, clusters, what, caller = request
     members = name_members(groups, len(cases.correct), caller)
-    settled = settle_point(table, cases, origin, targets[0], level, method)
+    clustering = read_clustering(cases, clusters, what, "selective", 0, caller)
+    settled = settle_point(table, cases, origin, targets, level, method, clustering)
     rate = float(table.correct.sum() / table.total)
     aucoc, curve = interval_of_tally(table, cases, level), table.curve()
     return Evaluation(
@@ -252,6 +296,7 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
         operating_point=settled.point,
         target_accuracy=targets[0],
         certification=settled.certification,
+        target_certification=settled.targets,
         guarantee=settled.guarantee,
         conditions=settled.conditions,
         groups=evaluate_members(cases, members, settled.point.threshold, level),

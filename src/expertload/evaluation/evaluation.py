@@ -19,7 +19,12 @@ from expertload.evaluation._groups import GroupEvaluation, Members
 from expertload.evaluation._parts import Calibration, ConfidenceHistogram
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
-from expertload.operating_point import CertifiedGroups, CertifiedPoint, OperatingPoint
+from expertload.operating_point import (
+    CertifiedGroups,
+    CertifiedPoint,
+    CertifiedTargets,
+    OperatingPoint,
+)
 from expertload.significance import (
     COCBand,
     Comparison,
@@ -69,6 +74,8 @@ class Evaluation:
         Worst first; empty where no groups were given.
     group_certification : CertifiedGroups or None
         A threshold for each group, certified for all of them at once; None unless it was asked for.
+    target_certification : CertifiedTargets or None
+        A threshold for each target, certified for all of them at once; None where one was given.
     is_weighted : bool
         Whether cases count unequally; counts are then sums of weights.
     confidence_level : float
@@ -93,6 +100,7 @@ class Evaluation:
     conditions: str
     groups: tuple[GroupEvaluation, ...] = field(repr=False)
     group_certification: CertifiedGroups | None = field(default=None, repr=False)
+    target_certification: CertifiedTargets | None = field(default=None, repr=False)
     is_weighted: bool
     confidence_level: float
     cases: Cases = field(repr=False)
@@ -189,6 +197,10 @@ class Evaluation:
             },
             "groups": [{**asdict(group), "is_small": group.is_small} for group in self.groups],
             "group_certification": _groups_to_dict(self.group_certification),
+            "target_certification": [
+                {"target_accuracy": target, "guarantee": point.guarantee, **_point_to_dict(point)}
+                for target, point in (self.target_certification or {}).items()
+            ],
         }
 
     def _repr_html_(self) -> str:

@@ -23,12 +23,24 @@ __all__ = [
     "check_distinct",
     "check_one_model",
     "find_identity",
+    "known_clusters",
     "known_identifiers",
     "split_rows",
 ]
 
 IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
 MODELS = ("model", "model_name")
+# Where these repeat, cases are not independent, whoever forgot to say so.
+CLUSTERS = (
+    "patient",
+    "patient_id",
+    "subject",
+    "subject_id",
+    "participant_id",
+    "person_id",
+    "visit_id",
+    "document_id",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +55,21 @@ class Identity:
     model : str, optional
         The column that names the model, where a file holds several; ``"none"`` if a column of
         that name is something else.
+    cluster : str, optional
+        The column that says which cases belong together, such as patient. One of a usual name is
+        looked at if none is given, to warn of repeats; ``"none"`` if it is something else.
     """
 
     identifier: str | None = None
     model: str | None = None
+    cluster: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read."""
-        return tuple(name for name in (self.identifier, self.model) if name is not None)
+        return tuple(
+            name for name in (self.identifier, self.model, self.cluster) if name is not None
+        )
 
 
 def find_identity(
@@ -61,6 +79,7 @@ def find_identity(
     return Identity(
         identifier=_find(available, IDENTIFIERS, wanted.identifier, taken, where),
         model=_find(available, MODELS, wanted.model, taken, where),
+        cluster=_find(available, CLUSTERS, wanted.cluster, taken, where),
     )
 
 
@@ -101,6 +120,17 @@ def known_identifiers(
             f"{len(missing)} row(s) in all. Hint: every case needs an identifier of its own."
         )
     return None if missing else values
+
+
+def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return which cluster each case belongs to, as text; refused where some belong to none."""
+    missing = [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
+    if missing:
+        raise FileFormatError(
+            f"The column '{column}' of {where} names no cluster in row {missing[0] + 1}, and in "
+            f"{len(missing)} row(s) in all. Hint: give a case that stands alone a name of its own."
+        )
+    return as_text(values)
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:

@@ -37,6 +37,7 @@ from expertload.predictions._identity import (
     check_distinct,
     check_one_model,
     find_identity,
+    known_clusters,
     known_identifiers,
     split_rows,
 )
@@ -53,6 +54,7 @@ ROW_WISE = (
     "weight",
     "identifiers",
     "models",
+    "clusters",
 )
 
 
@@ -86,6 +88,10 @@ class PredictionsTable:
         The columns that say which case a row is, and of which model.
     identifiers, models : ndarray or None
         What stands in them.
+    clusters : ndarray or None
+        Which cases belong together, where a column says so or seems to.
+    is_clustered : bool
+        Whether it was said that cases belong together, and not only seems so.
     """
 
     where: str
@@ -103,6 +109,24 @@ class PredictionsTable:
     identity: Identity = field(default_factory=Identity)
     identifiers: AnyArray | None = None
     models: AnyArray | None = None
+    clusters: AnyArray | None = None
+    is_clustered: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What to say of cases that seem to belong together and nobody said so; mostly nothing."""
+        column = self.identity.cluster
+        if self.is_clustered or self.clusters is None or column is None:
+            return ""
+        n_clusters = len(set(self.clusters.tolist()))
+        if n_clusters == self.n_cases:
+            return ""
+        return (
+            f"The column '{column}' of {self.where} names {n_clusters} for {self.n_cases} cases. "
+            "If cases of one belong together, they are not independent, and what is certified here "
+            f"is too sure of itself. Hint: say so with --cluster {column}, or that it is something "
+            "else with --cluster none."
+        )
 
     @property
     def y_true(self) -> AnyArray | None:
@@ -150,10 +174,11 @@ class PredictionsTable:
         Parameters
         ----------
         **options
-            ``target_accuracy``, ``confidence_level``, ``method`` and ``certify_groups``, as in
-            `expertload.evaluation.evaluate_predictions`.
+            ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
+            ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
         """
         options["groups"] = self.groups if options.get("certify_groups") else self._members()
+        options["clusters"] = self.clusters if self.is_clustered else None
         if self.place is None or self.y_proba is None or self.labels is None:
             correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
             found = evaluate_from_correctness(
@@ -180,12 +205,13 @@ class PredictionsTable:
             probability_columns=self.class_columns,
             confidence_column=self.columns.confidence,
         )
-        groups = found.group_certification
+        groups, targets = found.group_certification, found.target_certification
         return replace(
             found,
             operating_point=replace(point, origin=origin),
             certification=certification and replace(certification, origin=origin),
             group_certification=groups and groups.with_origin(origin),
+            target_certification=targets and targets.with_origin(origin),
             identifiers=self.identifiers,
             identified_by=self.identity.identifier,
         )
@@ -255,7 +281,20 @@ def read_predictions(
         n_cases=n_cases,
         **_arrays(source.where, columns, found, codes),
         **_identified(source.where, wanted, rows, found),
+        **_clustered(source.where, wanted, rows, found),
     )
+
+
+def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
+    """Return which cases belong together; a column nobody named is only looked at."""
+    column = rows.cluster
+    if column is None:
+        return {}
+    values = found[column]
+    if wanted.cluster is None:
+        missing = values.dtype.kind == "O" and any(value is None for value in values)
+        return {} if missing else {"clusters": values}
+    return {"clusters": known_clusters(values, column, where), "is_clustered": True}
 
 
 def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
@@ -310,7 +349,8 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
 
 
 def _anonymous(table: PredictionsTable) -> PredictionsTable:
-    return replace(table, identity=Identity(model=table.identity.model), identifiers=None)
+    kept = replace(table.identity, identifier=None)
+    return replace(table, identity=kept, identifiers=None)
 
 
 def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTable:

@@ -28,7 +28,7 @@ from expertload.operating_point.certification.clusters import (
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
 from expertload.operating_point.certification.targets import CertifiedTargets
-from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked_by
+from expertload.operating_point.origin import Label, Origin, RankedBy, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]
 
@@ -272,11 +272,21 @@ def certify_cases(
     labels: tuple[Label, ...] | None,
     model_name: str | None,
 ) -> CertifiedTargets:
-    """Certify validated cases, for each promise at its share of the level."""
+    """Certify validated cases, and say where the points come from."""
     calibration = Calibration.from_cases(cases)
     origin = origin_of(
         cases, calibration.table, ranked_by=ranked, labels=labels, model_name=model_name
     )
+    return certify_targets(calibration, promises, clustering, origin)
+
+
+def certify_targets(
+    calibration: Calibration,
+    promises: list[Promise],
+    clustering: Clustering | None,
+    origin: Origin,
+) -> CertifiedTargets:
+    """Certify each promise at its share of the level."""
     points = {}
     for promise in sorted(promises, key=attrgetter("target")):
         shared = promise._replace(error_level=promise.error_level / len(promises))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.origin import Origin
@@ -62,6 +62,11 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
         """What is promised of each target, in words."""
         level = f"With {self.confidence_level:.6g} confidence, all of these hold at once."
         return "\n".join([level, *(point.guarantee for point in self.values())])
+
+    def with_origin(self, origin: Origin) -> CertifiedTargets:
+        """Return the same points, said to come from there."""
+        points = {target: replace(point, origin=origin) for target, point in self.items()}
+        return replace(self, points=points, origin=origin)
 
     def __str__(self) -> str:
         return "\n".join(f"{target:.6g}: {point}" for target, point in self.items())
