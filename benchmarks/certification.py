@@ -1,0 +1,174 @@
+"""Certification: how much is certified, at what load, against four other procedures; and its speed.
+
+Populations are those of the tests whose accuracy can reach a target at all, and four real ones:
+predictions of simple models for data sets that come with scikit-learn, drawn with replacement and
+blurred a little. The load beyond the oracle's is what is delegated more than by somebody who knows
+the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from sklearn import datasets
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+from tests.operating_point.populations import POPULATIONS, Population, drawn_steps
+
+from benchmarks.measure import best_times, row
+from expertload.operating_point.certification._verdict import certify_calibration
+from expertload.operating_point.certification.ladder import Ladder, Steps
+from expertload.operating_point.certification.methods import Calibration, Tests, descend_from
+from expertload.operating_point.certification.promise import Promise
+from expertload.operating_point.certification.starts import grant, plan_starts
+from expertload.tally import Tally
+
+SIZES = {200: 24, 500: 24, 1000: 20, 2000: 12, 5000: 8, 20_000: 3}  # and how many draws of each
+TARGETS = (0.85, 0.9, 0.95)
+LEVEL = 0.05
+RIVALS = ("fixed_sequence", "single start", "sgr", "bonferroni")
+
+
+class RealPopulation:
+    """Predictions for a data set, drawn with replacement, their confidences blurred a little."""
+
+    def __init__(self, model: object, x: np.ndarray, y: np.ndarray) -> None:
+        proba = cross_val_predict(model, x, y, cv=5, method="predict_proba")
+        self.correct, self.confidence = proba.argmax(axis=1) == y, proba.max(axis=1)
+        correct, confidence = self.draw(np.random.default_rng(1), 200_000)
+        order = np.argsort(-confidence)
+        share = np.arange(1, len(order) + 1)
+        self.accuracy = np.cumsum(correct[order]) / share
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the correctness and the confidence of new cases."""
+        rows = rng.integers(0, len(self.correct), n)
+        return self.correct[rows], self.confidence[rows] + 0.01 * rng.standard_normal(n)
+
+    def steps(self, n: int, rounds: int) -> list[Steps]:
+        """Return calibration sets, each as what its distinct confidences accept."""
+        rng, found = np.random.default_rng(0), []
+        for _ in range(rounds):
+            correct, confidence = self.draw(rng, n)
+            order = np.argsort(-confidence)
+            errors = np.cumsum(~correct[order]).astype(float)
+            found.append(Steps(confidence[order], np.arange(1.0, n + 1), errors))
+        return found
+
+    def oracle_load(self, target: float) -> float:
+        """Return the smallest load that reaches a target on the population."""
+        reached = np.flatnonzero(self.accuracy >= target)
+        return 1 - (reached[-1] + 1) / len(self.accuracy) if len(reached) else 1.0
+
+
+@cache
+def real_populations() -> dict[str, RealPopulation]:
+    digits, cancer = datasets.load_digits(), datasets.load_breast_cancer()
+    wine, sugar = datasets.load_wine(), datasets.load_diabetes()
+    logistic = LogisticRegression(max_iter=5000)
+    return {
+        "digits": RealPopulation(GaussianNB(var_smoothing=0.1), digits.data, digits.target),
+        "breast cancer": RealPopulation(logistic, cancer.data[:, :4], cancer.target),
+        "wine": RealPopulation(logistic, wine.data[:, :3], wine.target),
+        "diabetes": RealPopulation(
+            DecisionTreeClassifier(min_samples_leaf=25), sugar.data, sugar.target > 140
+        ),
+    }
+
+
+def synthetic_oracle(population: Population, target: float) -> float:
+    _, accepted, right = population._table
+    reached = np.flatnonzero(right / accepted >= target)
+    return 1 - accepted[reached[0]] if len(reached) else 1.0
+
+
+def settings(n: int, rounds: int) -> list[tuple[float, float, list[Steps]]]:
+    """(target, oracle's load, calibration sets) wherever the target can be reached."""
+    found = []
+    capped = {"capped": lambda t: Population(lambda r: np.minimum(0.5 + 0.6 * r, t + 0.025))}
+    for target in TARGETS:
+        for make in {**POPULATIONS, **capped}.values():
+            population = make(target)
+            load = synthetic_oracle(population, target)
+            if load < 0.95:
+                found.append((target, load, list(drawn_steps(population, n, rounds))))
+        for real in real_populations().values():
+            load = real.oracle_load(target)
+            if load < 0.95:
+                found.append((target, load, real.steps(n, rounds)))
+    return found
+
+
+def single_start(steps: Steps, n: int, target: float) -> Ladder:
+    """One beginning at the whole level, whatever the number of cases."""
+    start = plan_starts(n, target, LEVEL)[0]._replace(level=LEVEL)
+    runs = descend_from(steps.p_values(target), grant(steps.n_accepted, [start]))
+    return Ladder(steps, runs, target)
+
+
+def run(method: str, steps: Steps, n: int, target: float) -> Ladder:
+    if method == "single start":
+        return single_start(steps, n, target)
+    return Tests(steps, n, Promise(target, LEVEL, method=method)).run()  # type: ignore[arg-type]
+
+
+def power() -> None:
+    methods = ("spending", *RIVALS)
+    print("share certified / mean load beyond the oracle's, level 0.05")
+    print(f"{'n':>7} " + " ".join(f"{method:>16}" for method in methods))
+    for n, rounds in SIZES.items():
+        drawn = settings(n, rounds)
+        excess = {method: _measure(method, n, drawn) for method in methods}
+        cells = (f"{share:6.1%} / {load:.3f}" for share, load in excess.values())
+        print(f"{n:>7} " + " ".join(f"{cell:>16}" for cell in cells))
+        if n >= 500:
+            for rival in RIVALS:
+                ahead = excess[rival][1] - excess["spending"][1]
+                row(f"    load saved against {rival}, n = {n}", ahead, unit="", at_least=0)
+
+
+def _measure(
+    method: str, n: int, drawn: list[tuple[float, float, list[Steps]]]
+) -> tuple[float, float]:
+    shares, beyond = [], []
+    for target, oracle, sets in drawn:
+        rows = [run(method, steps, n, target) for steps in sets]
+        found = [ladder.loosest for ladder in rows]
+        loads = [
+            1.0 if row_ is None else 1 - ladder.steps.n_accepted[row_] / n
+            for ladder, row_ in zip(rows, found, strict=True)
+        ]
+        shares.append(np.mean([row_ is not None for row_ in found]))
+        beyond.append(np.mean(loads) - oracle)
+    return float(np.mean(shares)), float(np.mean(beyond))
+
+
+def speed() -> None:
+    rng = np.random.default_rng(0)
+    n = 10_000_000
+    confidence = rng.random(n)
+    tables: list[Tally] = []
+    for low in (0.7, 0.3):  # the second cannot reach the target anywhere
+        correct = rng.random(n) < low + 0.3 * confidence
+        order = np.argsort(confidence)
+        tables.append(Tally(confidence[order], np.ones(n), correct[order].astype(float)))
+
+    def certify(table: Tally) -> Callable[[], object]:
+        return lambda: certify_calibration(Calibration(table), Promise(0.95, LEVEL)).guarantee
+
+    sort, passes, fails = best_times(
+        lambda: np.sort(confidence), certify(tables[0]), certify(tables[1]), repeats=2
+    )
+    row("certify 10 million distinct confidences, of one np.sort", passes / sort, at_most=4)
+    row("    nothing certified, with the advice", fails / sort, at_most=8)
+
+
+def main() -> None:
+    """Run all of them."""
+    print("certification")
+    speed()
+    power()
