@@ -50,10 +50,11 @@ def test_numbers_are_those_of_the_functions():
     assert calibration.kolmogorov_smirnov_error == metrics.kolmogorov_smirnov_error(y, proba)
     assert calibration.brier_loss == metrics.brier_loss(y, proba)
     assert calibration.log_loss == metrics.log_loss(y, proba)
-    point = operating_point.certify(y, proba, target_accuracy=0.9, confidence_level=0.9)
-    assert found.operating_point == point
+    points = operating_point.certify(y, proba, target_accuracy=[0.9, 0.8], confidence_level=0.9)
+    assert found.operating_point == points[0.9]
+    assert dict(found.target_certification) == dict(points)
     assert found.is_certified
-    assert "90 % sure" in found.guarantee
+    assert "95 % sure" in found.guarantee  # half of the level each, so that both hold with 90 %
 
 
 def test_string_labels_and_own_confidence():
