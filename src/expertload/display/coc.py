@@ -12,7 +12,8 @@ from expertload.display._axes import figure_of, one_axes
 from expertload.display._coc_axes import draw_band, draw_line, finish, next_style, zoom
 from expertload.display._marks import PointMarks, mark_operating_point
 from expertload.display._measure import measure
-from expertload.display._style import percent, with_name
+from expertload.display._style import add_legend, percent, with_name
+from expertload.display._vertices import along_curve
 from expertload.significance import COCBand, Interval
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from expertload.display.folds import COCFoldsDisplay
-    from expertload.operating_point import OperatingPoint
+    from expertload.operating_point import CertifiedCurve, OperatingPoint
 
 __all__ = ["COCDisplay"]
 
@@ -45,7 +46,7 @@ class COCDisplay:
     aucoc : Interval or float, optional
         The area, for the legend; an interval is written beside it.
     band : COCBand, optional
-        Intervals along the curve, as `expertload.significance.coc_band` returns them.
+        Pointwise intervals along the curve, as `expertload.significance.coc_band` returns them.
     name : str, optional
         The model's name, for the legend.
 
@@ -57,6 +58,8 @@ class COCDisplay:
         The curve.
     band_ : matplotlib PolyCollection or None
         The band.
+    floor_ : matplotlib Line2D
+        The certified lower bound, once `floor` has drawn it.
     marks_ : list of PointMarks
         What `mark` drew: ``dot``, ``guide`` and ``label`` of each operating point.
 
@@ -85,6 +88,7 @@ class COCDisplay:
     figure_: Figure
     line_: Line2D
     band_: PolyCollection | None
+    floor_: Line2D
     marks_: list[PointMarks]
 
     def __init__(
@@ -326,6 +330,42 @@ class COCDisplay:
         if not hasattr(self, "ax_"):
             self.plot()
         self.marks_.append(mark_operating_point(self.ax_, point, self.line_.get_color(), label))
+        return self
+
+    def floor(self, curve: CertifiedCurve) -> Self:
+        """Draw a certified lower bound, drawing the curve first if it is not drawn yet.
+
+        Parameters
+        ----------
+        curve : CertifiedCurve
+            As `expertload.operating_point.certified_curve` returns it. Unlike the band, which is
+            pointwise, it holds at all thresholds at once.
+
+        Returns
+        -------
+        COCDisplay
+            This display; the line is ``floor_``.
+
+        Examples
+        --------
+        >>> from expertload.display import COCDisplay
+        >>> from expertload.operating_point import certified_curve_from_correctness
+        >>> case = [1] * 200, range(200)
+        >>> bound = certified_curve_from_correctness(*case)
+        >>> COCDisplay.from_correctness(*case).floor(bound).floor_.get_label()
+        'certified at all thresholds at once (95 %)'
+        """
+        if not hasattr(self, "ax_"):
+            self.plot()
+        load, _, lower, _ = along_curve(curve.expert_load, curve.accuracy, curve.lower, curve.lower)
+        (self.floor_,) = self.ax_.plot(
+            load,
+            lower,
+            color=self.line_.get_color(),
+            linestyle=":",
+            label=f"certified at all thresholds at once ({percent(curve.confidence_level)})",
+        )
+        add_legend(self.ax_, self._legend_title())
         return self
 
     def _legend_entry(self, name: str | None) -> str:

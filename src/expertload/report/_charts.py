@@ -10,6 +10,7 @@ import numpy as np
 from expertload.display._style import percent
 from expertload.display._vertices import along_curve
 from expertload.evaluation import Evaluation
+from expertload.operating_point.certification.curve import curve_of_tally
 from expertload.report._scale import Frame, Tick, round_ticks
 from expertload.report._stops import Stops
 from expertload.significance._influence import effective_size
@@ -38,11 +39,16 @@ SMALL_GAP = 0.005
 
 @dataclass(frozen=True)
 class Lines:
-    """A model's curve, its tail where few cases are left, and its band, as SVG paths."""
+    """A model's curve, its tail where few cases are left, its band, and its floor, as SVG paths.
+
+    The floor is the certified lower bound at all thresholds at once; none where cases are not
+    counted one by one.
+    """
 
     curve: str
     tail: str
     band: str
+    floor: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,27 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
     low, high = (np.maximum(line, frame.y_range[0]) for line in (low, high))
     solid = max(2, int(np.searchsorted(load, 1 - FEW / evaluation.n_cases, side="right")))
     tail = frame.path(load[solid - 1 :], accuracy[solid - 1 :]) if solid < len(load) else ""
-    return Lines(frame.path(load[:solid], accuracy[:solid]), tail, frame.area(load, low, high))
+    return Lines(
+        frame.path(load[:solid], accuracy[:solid]),
+        tail,
+        frame.area(load, low, high),
+        _floor(frame, evaluation),
+    )
+
+
+def _floor(frame: Frame, evaluation: Evaluation) -> str:
+    certification = evaluation.certification
+    in_clusters = certification is not None and certification.clusters is not None
+    if not evaluation.cases.is_counted or in_clusters:
+        return ""
+    curve = curve_of_tally(evaluation.table, evaluation.confidence_level)
+    load, _, lower, _ = along_curve(
+        curve.expert_load, curve.accuracy, curve.lower, curve.lower, columns=COLUMNS
+    )
+    seen = lower >= frame.y_range[0]
+    last = int(np.flatnonzero(seen)[-1]) + 1 if seen.any() else 0
+    drawn = np.maximum(lower[:last], frame.y_range[0])
+    return frame.path(load[:last], drawn) if last > 1 else ""
 
 
 def reliability_figure(evaluation: Evaluation) -> Figure | None:
