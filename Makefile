@@ -1,6 +1,6 @@
 # Every target makes its own .venv from nothing but python3 and make.
 .DEFAULT_GOAL := help
-.PHONY: help demo fast test check format bench clean
+.PHONY: help demo desk fast test check format bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -21,13 +21,21 @@ help:  ## show this help
 	@$(PIP) -e '.[lab,report]'
 	@touch $@
 
+.venv/.desk: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing expertload and what the desk needs ..."
+	@$(PIP) -e '.[desk,sklearn]'
+	@touch $@
+
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing expertload and its development tools (a few minutes the first time) ..."
 	@$(PIP) -e '.[dev]'
-	@touch $@ .venv/.demo
+	@touch $@ .venv/.demo .venv/.desk
 
 demo: .venv/.demo  ## train with and without AUCOC, compare, choose an operating point, report
 	@$(BIN)/python examples/demo.py
+
+desk: .venv/.desk  ## try the desk in a browser: real images, a certified policy, you as the expert
+	@$(BIN)/python -m expertload desk demo
 
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
 	@$(PYTEST) -m 'not (simulation or processes or browser or spark or postgres)'

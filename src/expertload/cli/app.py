@@ -16,6 +16,8 @@ from expertload import __version__
 from expertload.cli import (
     decide,
     desk,
+    desk_demo,
+    desk_people,
     evaluate,
     lab_data,
     lab_ensemble,
@@ -93,10 +95,13 @@ lab.command("compare")(lab_table.compare)
 desk_group = _group("The human-AI system, running: cases, experts, a watched promise.")
 desk_token = _group("Bearer tokens for programs.")
 desk_policy = _group("Certified policies.")
+desk_user = _group("People who sign in.")
 
 app.add_typer(desk_group, name="desk")
 desk_group.add_typer(desk_token, name="token")
 desk_group.add_typer(desk_policy, name="policy")
+desk_group.add_typer(desk_user, name="user")
+desk_group.command("demo")(desk_demo.demo)
 desk_group.command("serve")(desk.serve)
 desk_group.command("rules")(desk.rules)
 desk_group.command("backup")(desk.backup)
@@ -105,6 +110,9 @@ desk_group.command("verify")(desk.verify)
 desk_group.command("export")(desk.export)
 desk_token.command("add")(desk.add_token)
 desk_token.command("revoke")(desk.revoke_token)
+desk_user.command("add")(desk_people.add_user)
+desk_user.command("link")(desk_people.link_user)
+desk_user.command("disable")(desk_people.disable_user)
 desk_policy.command("activate")(desk.activate_policy)
 desk_policy.command("withdraw")(desk.withdraw_policy)
 

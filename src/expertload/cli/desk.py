@@ -79,8 +79,11 @@ def serve(
 
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.api import create_app
+        from expertload.desk.people import FIRST, first_link
 
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
+        if (secret := desk.write(first_link)) is not None:
+            typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
         uvicorn.run(
             create_app(desk),
             host=host,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from expertload.desk.pages import _review, _sign_in
+from expertload.desk.pages import _audit, _manage, _people_page, _review, _sign_in
 from expertload.desk.pages._files import router as files
 
 __all__ = ["install_pages"]
@@ -13,5 +13,6 @@ __all__ = ["install_pages"]
 def install_pages(app: FastAPI) -> None:
     """Add the pages to an app whose `state.desk` is the desk."""
     _sign_in.prepare(app)
-    for router in (files, _sign_in.router, _review.router):
-        app.include_router(router, include_in_schema=False)
+    for part in (_sign_in, _review, _people_page, _manage, _audit):
+        app.include_router(part.router, include_in_schema=False)
+    app.include_router(files, include_in_schema=False)

@@ -24,6 +24,10 @@ NOTHING = "\N{EN DASH}"
 # (address, what it is called, who sees it)
 PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/review", "Review", frozenset({"reader", "arbiter"})),
+    ("/manage", "Overview", frozenset({"manager", "auditor"})),
+    ("/manage/policies", "Policies", frozenset({"manager"})),
+    ("/manage/people", "People", frozenset({"manager"})),
+    ("/audit", "Audit", frozenset({"auditor", "manager"})),
 )
 
 

@@ -160,7 +160,7 @@ async def home(request: Request, who: Anybody) -> Response:
     """Send everybody to their own page."""
     if who.roles & {"reader", "arbiter"}:
         return go("/review")
-    return go("/account")
+    return go("/manage" if who.roles & {"manager", "auditor"} else "/account")
 
 
 @router.get("/account")

@@ -12,6 +12,7 @@ from expertload.desk.people._accounts import (
     set_password,
     set_roles,
 )
+from expertload.desk.people._first import FIRST, first_link
 from expertload.desk.people._passwords import check_password, hash_password
 from expertload.desk.people._roles import Principal, Role, require
 from expertload.desk.people._sessions import (
@@ -27,6 +28,7 @@ from expertload.desk.people._throttle import Throttle
 from expertload.desk.people._tokens import add_token, find_token, revoke_token
 
 __all__ = [
+    "FIRST",
     "PERSONAL",
     "Person",
     "Principal",
@@ -43,6 +45,7 @@ __all__ = [
     "find_session",
     "find_token",
     "find_user",
+    "first_link",
     "hash_password",
     "make_link",
     "peek_link",

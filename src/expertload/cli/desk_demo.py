@@ -1,0 +1,109 @@
+"""`expertload desk demo`: the whole desk in one command."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.desk import open_desk
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from expertload.desk import Desk
+    from expertload.desk.demo import Cast
+
+__all__ = ["demo"]
+
+
+def demo(
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to keep the desk; a temporary folder by default."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases a second.")] = 1.0,
+    drift_after: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="After so many cases, images come that the model never saw: watch the alarm.",
+            show_default=False,
+        ),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Try the desk: spoiled digits, a small network, a certified policy, and you as the expert."""
+    from expertload._validation import require_extra
+
+    require_extra("sklearn", "sklearn", "expertload desk demo")
+    screen = console()
+    folder = data or Path(tempfile.mkdtemp(prefix="expertload-desk-"))
+    with open_desk(folder, None, serving=True) as desk:
+        screen.print("Training a small network on 600 spoiled digits, certifying on 600 others ...")
+        from expertload.desk import demo as play
+        from expertload.desk.watch import change_rules
+
+        digits = play.train()
+        screen.print(digits.point.guarantee)
+        desk.write(change_rules, play.DEMO_RULES)
+        link, sender, colleagues = play.prepare(desk, digits)
+        listening = socket.create_server(("127.0.0.1", port))
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        cases = digits.cases(run=f"{int(time.time())}", drift_after=drift_after)
+        cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
+        typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
+        typer.echo("Review delegated digits there, and see Overview for the manager's page.")
+        typer.echo("Ctrl-C ends the demo.")
+        _run(desk, listening, cast, f"{address}/welcome/{link}" if browser else None)
+        _say_goodbye(desk, folder)
+
+
+def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> None:
+    """Serve until Ctrl-C; the cast begins when the desk answers, and ends before it."""
+    import uvicorn
+
+    from expertload.desk.api import create_app
+
+    config = uvicorn.Config(
+        create_app(desk), log_level="warning", server_header=False, timeout_graceful_shutdown=3
+    )
+    server = uvicorn.Server(config)
+    opening = threading.Thread(target=_begin, args=(server, cast, link), daemon=True)
+    opening.start()
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        cast.stop()
+        listening.close()
+
+
+def _begin(server: object, cast: Cast, link: str | None) -> None:
+    import webbrowser
+
+    while not getattr(server, "started", False):
+        time.sleep(0.02)
+    cast.start()
+    if link is not None:
+        webbrowser.open(link)
+
+
+def _say_goodbye(desk: Desk, folder: Path) -> None:
+    from expertload.desk.watch import state_of
+
+    state = desk.read(state_of)
+    counts = state["counts"]
+    typer.echo(
+        f"\n{counts['received']} cases came, {counts['decided']} were decided automatically, "
+        f"{counts['answers']} answers were given."
+    )
+    typer.echo(f"The desk is kept in {folder}. What was reviewed can be exported and evaluated:")
+    typer.echo(f"  expertload desk export reviewed.csv --data {folder} --cases labelled")
+    typer.echo("  expertload evaluate reviewed.csv")

@@ -1,0 +1,142 @@
+"""What the manager's pages read from the desk beside its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import func, select
+
+from expertload.desk.intake import read_policy
+from expertload.desk.pages._pictures import (
+    Bars,
+    Course,
+    Gauge,
+    course_of,
+    evidence_gauge,
+    hourly_bars,
+)
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store._tables import answers, cases, counters, events, policies, readings
+from expertload.desk.watch import find_policy, state_of
+from expertload.desk.watch._quality import WARNING_EVIDENCE
+
+__all__ = ["Overview", "history", "overview"]
+
+HOUR = 3_600_000_000
+N_HOURS = 24
+MOST_AUDITS = 5_000
+MOST_PAIRS = 2_000
+NEWS = ("monitor.alarm", "monitor.warning", "policy.activated", "policy.withdrawn")
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All that the overview shows."""
+
+    state: dict[str, Any]
+    target: float | None
+    accuracy: float | None
+    agreement: tuple[int, int]
+    bars: Bars | None
+    course: Course | None
+    gauge: Gauge | None
+    news: list[AnyRow]
+
+
+def overview(transaction: Transaction) -> Overview:
+    """Read the overview, on one snapshot."""
+    state = state_of(transaction)
+    monitor = state["monitor"]
+    target, course, gauge, accuracy = None, None, None, None
+    if monitor is not None:
+        target = read_policy(find_policy(transaction, monitor["policy"]).document).point
+        target = target.target_accuracy
+        course = _course(transaction, monitor["policy"], target)
+        gauge = evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"])
+        settled = monitor["audited"] - monitor["open"]
+        accuracy = 1 - monitor["errors"] / settled if settled > 0 else None
+    return Overview(
+        state=state,
+        target=target,
+        accuracy=accuracy,
+        agreement=_agreement(transaction),
+        bars=hourly_bars(_hours(transaction)),
+        course=course,
+        gauge=gauge,
+        news=_news(transaction),
+    )
+
+
+def _course(transaction: Transaction, policy: int, target: float) -> Course | None:
+    rows = transaction.connection.execute(
+        select(cases.c.audit)
+        .where(cases.c.policy_id == policy, cases.c.audit.is_not(None))
+        .order_by(cases.c.id)
+        .limit(MOST_AUDITS)
+    ).scalars()
+    audits = np.array(list(rows), dtype=object)
+    wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
+    return course_of(wrong, is_open, target, 1 - transaction.project.rules.alarm_level)
+
+
+def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
+    """Return the last hours, from the first in which something came."""
+    last = transaction.now // HOUR
+    hours = range(last - N_HOURS + 1, last + 1)
+    kinds = ("received", "decided", "answers")
+    names = [f"{kind}@{hour}" for kind in kinds for hour in hours]
+    rows = transaction.connection.execute(
+        select(counters.c.name, func.sum(counters.c.value).label("n"))
+        .where(counters.c.project_id == transaction.project.id, counters.c.name.in_(names))
+        .group_by(counters.c.name)
+    )
+    found = {row.name: int(row.n) for row in rows}
+    shown = []
+    for hour in hours:
+        values = [found.get(f"{kind}@{hour}", 0) for kind in kinds]
+        if shown or any(values) or hour >= last - 7:
+            name = datetime.fromtimestamp(hour * 3_600, UTC).strftime("%H:00")
+            shown.append((name, *values))
+    return shown  # type: ignore[return-value]
+
+
+def _agreement(transaction: Transaction) -> tuple[int, int]:
+    """Return in how many of the latest second readings both readers said the same."""
+    second, first = readings.alias("second"), readings.alias("first")
+    its, theirs = answers.alias("its"), answers.alias("theirs")
+    pairs = (
+        select(its.c.label.label("one"), theirs.c.label.label("other"))
+        .select_from(
+            second.join(first, first.c.id == second.c.root)
+            .join(its, its.c.id == first.c.answer_id)
+            .join(theirs, theirs.c.id == second.c.answer_id)
+        )
+        .where(second.c.project_id == transaction.project.id, second.c.why == "second")
+        .order_by(second.c.id.desc())
+        .limit(MOST_PAIRS)
+    )
+    rows = transaction.connection.execute(pairs).all()
+    return sum(row.one == row.other for row in rows), len(rows)
+
+
+def _news(transaction: Transaction) -> list[AnyRow]:
+    query = (
+        select(events.c.at, events.c.kind)
+        .where(events.c.project_id == transaction.project.id, events.c.kind.in_(NEWS))
+        .order_by(events.c.id.desc())
+        .limit(6)
+    )
+    return list(transaction.connection.execute(query).all())
+
+
+def history(transaction: Transaction) -> list[dict[str, Any]]:
+    """Return every policy, the newest first."""
+    rows = transaction.connection.execute(
+        select(policies)
+        .where(policies.c.project_id == transaction.project.id)
+        .order_by(policies.c.id.desc())
+    )
+    return [{"row": row, "point": read_policy(row.document).point} for row in rows]
