@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,27 @@ def pytest_collection_modifyitems(items):
         for name in {*getattr(item, "fixturenames", ()), *words} & SLOW.keys():
             item.add_marker(SLOW[name])
             item.add_marker(pytest.mark.xdist_group(SLOW[name]))
+
+
+def chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return os.environ.get("EXPERTLOAD_CHROMIUM") or next(
+        filter(None, map(shutil.which, names)), None
+    )
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser, where there is one."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = chromium()
+    if executable is None:
+        pytest.skip("no chromium on this machine (EXPERTLOAD_CHROMIUM names one)")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=flags)
+        yield launched
+        launched.close()
 
 
 SHARED = Path(os.environ.get("EXPERTLOAD_SHARED", Path(__file__).resolve().parents[2] / "shared"))

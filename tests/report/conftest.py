@@ -1,35 +1,11 @@
 from __future__ import annotations
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 
 from expertload.evaluation import evaluate_predictions
 
 SITES = ["Basel", "Bern", "Genève", "Chur"]
-
-
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return os.environ.get("EXPERTLOAD_CHROMIUM") or next(
-        filter(None, map(shutil.which, names)), None
-    )
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """A real browser, where there is one."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    executable = chromium()
-    if executable is None:
-        pytest.skip("no chromium on this machine (EXPERTLOAD_CHROMIUM names one)")
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=flags)
-        yield launched
-        launched.close()
 
 
 class Visit:

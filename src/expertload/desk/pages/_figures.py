@@ -54,7 +54,7 @@ def overview(transaction: Transaction) -> Overview:
     if monitor is not None:
         target = read_policy(find_policy(transaction, monitor["policy"]).document).point
         target = target.target_accuracy
-        course = _course(transaction, monitor["policy"], target)
+        course = _course(transaction, monitor, target)
         gauge = evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"])
         settled = monitor["audited"] - monitor["open"]
         accuracy = 1 - monitor["errors"] / settled if settled > 0 else None
@@ -70,12 +70,13 @@ def overview(transaction: Transaction) -> Overview:
     )
 
 
-def _course(transaction: Transaction, policy: int, target: float) -> Course | None:
+def _course(transaction: Transaction, monitor: dict[str, Any], target: float) -> Course | None:
+    """Draw the audits that the monitor has counted: the line ends at its own bound."""
     rows = transaction.connection.execute(
         select(cases.c.audit)
-        .where(cases.c.policy_id == policy, cases.c.audit.is_not(None))
+        .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
         .order_by(cases.c.id)
-        .limit(MOST_AUDITS)
+        .limit(min(MOST_AUDITS, monitor["audited"]))
     ).scalars()
     audits = np.array(list(rows), dtype=object)
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)

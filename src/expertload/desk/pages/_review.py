@@ -41,6 +41,8 @@ router = APIRouter(prefix="/review", route_class=PageRoute)
 Reader = Annotated[Principal, Depends(signed_in("reader", "arbiter"))]
 Text = Annotated[str, Form(max_length=2_000)]
 SECOND = 1_000_000
+MOST_BUTTONS = 12  # with more classes than this, one is found by typing
+DIGITS = "1234567890"
 SAID = {
     "late": "Your time for that case was over, and it had gone back to the others. Your answer is "
     "kept, marked as late.",
@@ -86,6 +88,7 @@ async def show(request: Request, reader: Reader, said: str = "") -> Response:
         content=content,
         submission=_submission(page.held.lease),
         reasons=REASONS,
+        keys=_keys(page.held.classes),
     )
 
 
@@ -135,6 +138,15 @@ def _content(held: Claim) -> Any:
     if held.body.kind == "table":
         return json.loads(held.body.content)
     return held.body.content.decode() if held.body.kind == "text" else held.body.content
+
+
+def _keys(classes: tuple[str, ...]) -> dict[str, str]:
+    """Return which key answers with which class: a digit's own, else 1 to 9 and 0 in order."""
+    if len(classes) > MOST_BUTTONS:
+        return {}
+    if all(len(name) == 1 and name in DIGITS for name in classes):
+        return {name: name for name in classes}
+    return dict(zip(classes, DIGITS, strict=False))
 
 
 def _submission(lease: str) -> str:

@@ -112,8 +112,7 @@
       zoom = to && Math.min(Math.max(to, 0.05), 64);
       image.classList.toggle("free", zoom > 0);
       frame.classList.toggle("grab", zoom > 0);
-      image.width = image.naturalWidth * zoom;
-      if (!zoom) image.removeAttribute("width");
+      image.style.width = zoom ? image.naturalWidth * zoom + "px" : "";
       size.textContent = zoom ? Math.round(100 * zoom) + " %" : "Fit";
       frame.scrollTo(x * frame.scrollWidth - halfX, y * frame.scrollHeight - halfY);
     };
@@ -130,7 +129,7 @@
     };
     for (const button of all("[data-do]")) button.onclick = does[button.dataset.do];
     contrast.oninput = light.oninput = paint;
-    const drawn = () => image.classList.toggle("small", image.naturalWidth < 200);
+    const drawn = () => image.classList.toggle("small", image.naturalWidth < 64);
     image.addEventListener("load", drawn);
     drawn();
     frame.addEventListener("wheel", (event) => {
