@@ -321,6 +321,8 @@ def work(tab, truth, *, most=200) -> int:
         key = re.search("Case (.*) ·", tab.title).group(1)
         tab.press("1" if truth(key) == "cat" else "2", leads_to="")
         done += 1
+    if "Case" in tab.title:
+        tab.press("b", leads_to="")
     return done
 
 
