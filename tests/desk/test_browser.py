@@ -388,8 +388,8 @@ def test_a_whole_day(served, tmp_path):
 
 def _check_export(world, boss, folder):
     """The file that a manager downloads gives the monitor's own numbers."""
-    boss.go("/manage").page.get_by_label("Cases").select_option("audited")
-    boss.page.get_by_label("As").select_option("parquet")
+    boss.go("/manage").page.locator("[name=cases]").select_option("audited")
+    boss.page.locator("[name=format]").select_option("parquet")
     with boss.page.expect_download() as download:
         boss.page.get_by_role("button", name="Download").click()
     file = folder / "audited.parquet"

@@ -49,25 +49,31 @@ class Overview:
 def overview(transaction: Transaction) -> Overview:
     """Read the overview, on one snapshot."""
     state = state_of(transaction)
-    monitor = state["monitor"]
-    target, course, gauge, accuracy = None, None, None, None
-    if monitor is not None:
-        target = read_policy(find_policy(transaction, monitor["policy"]).document).point
-        target = target.target_accuracy
-        course = _course(transaction, monitor, target)
-        gauge = evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"])
-        settled = monitor["audited"] - monitor["open"]
-        accuracy = 1 - monitor["errors"] / settled if settled > 0 else None
+    shown = _promise(transaction, state["monitor"]) if state["monitor"] else _NOTHING
     return Overview(
         state=state,
-        target=target,
-        accuracy=accuracy,
+        target=shown[0],
+        accuracy=shown[1],
+        course=shown[2],
+        gauge=shown[3],
         agreement=_agreement(transaction),
         bars=hourly_bars(_hours(transaction)),
-        course=course,
-        gauge=gauge,
         news=_news(transaction),
     )
+
+
+_Promise = tuple[float | None, float | None, Course | None, Gauge | None]
+_NOTHING: _Promise = (None, None, None, None)
+
+
+def _promise(transaction: Transaction, monitor: dict[str, Any]) -> _Promise:
+    """Return what was promised, the accuracy so far, its course, and the evidence."""
+    point = read_policy(find_policy(transaction, monitor["policy"]).document).point
+    target = float(point.target_accuracy)
+    settled = monitor["audited"] - monitor["open"]
+    accuracy = 1 - monitor["errors"] / settled if settled > 0 else None
+    gauge = evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"])
+    return target, accuracy, _course(transaction, monitor, target), gauge
 
 
 def _course(transaction: Transaction, monitor: dict[str, Any], target: float) -> Course | None:
@@ -95,13 +101,13 @@ def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
         .group_by(counters.c.name)
     )
     found = {row.name: int(row.n) for row in rows}
-    shown = []
+    shown: list[tuple[str, int, int, int]] = []
     for hour in hours:
-        values = [found.get(f"{kind}@{hour}", 0) for kind in kinds]
-        if shown or any(values) or hour >= last - 7:
+        came, decided, given = (found.get(f"{kind}@{hour}", 0) for kind in kinds)
+        if shown or came or given or hour >= last - 7:
             name = datetime.fromtimestamp(hour * 3_600, UTC).strftime("%H:00")
-            shown.append((name, *values))
-    return shown  # type: ignore[return-value]
+            shown.append((name, came, decided, given))
+    return shown
 
 
 def _agreement(transaction: Transaction) -> tuple[int, int]:
