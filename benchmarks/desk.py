@@ -76,27 +76,33 @@ class Sender:
         return content
 
 
-def bare_rows_a_second(folder: Path) -> float:
-    """Rows of one table, a thousand a durable commit: what the disk and SQLite give at best."""
-    connection = _bare(folder / "bare.sqlite")
-    rows = [
-        (f"case-{i}", "x" * 64, "waiting", "cat", 0.6, '{"cat":0.6,"dog":0.4}', i, i)
-        for i in range(BATCH * BATCHES)
-    ]
+def bare_cases_a_second(folder: Path, source: Path) -> float:
+    """Insert the rows of the same cases into the same tables, with nothing else to do."""
+    tables = ("cases", "readings", "events")
+    with sqlite3.connect(source) as connection:
+        rows = {t: connection.execute(f"SELECT * FROM {t}").fetchall() for t in tables}
+    connection.close()
+    Desk.open(folder / "bare").close()
+    connection = sqlite3.connect(folder / "bare" / "desk.sqlite", isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("DELETE FROM projects")
+    connection.execute("DROP TRIGGER events_refuse_delete")
+    connection.execute("DELETE FROM events")
     start = time.perf_counter()
-    for first in range(0, len(rows), BATCH):
+    for first in range(0, BATCH * BATCHES, BATCH):
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(
-            "INSERT INTO t VALUES (?,?,?,?,?,?,?,?)", rows[first : first + BATCH]
-        )
+        for table, every in rows.items():
+            part = every[first : first + BATCH]
+            marks = ", ".join("?" * len(every[0]))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", part)
         connection.execute("COMMIT")
     seconds = time.perf_counter() - start
     connection.close()
-    return len(rows) / seconds
+    return BATCH * BATCHES / seconds
 
 
 def bare_commits_a_second(folder: Path) -> float:
-    connection = _bare(folder / "commits.sqlite")
+    connection = _bare(folder / f"commits-{time.monotonic_ns()}.sqlite")
     start, n = time.perf_counter(), 0
     while time.perf_counter() - start < 2:
         n += 1
@@ -116,7 +122,7 @@ def _bare(file: Path) -> sqlite3.Connection:
 
 
 def intake(folder: Path) -> None:
-    bare, commits = bare_rows_a_second(folder), bare_commits_a_second(folder)
+    commits = bare_commits_a_second(folder)
     with Desk.open(folder / "desk") as desk:
         token = desk.write(add_token, "sender", "api")
     with server(folder / "desk") as address:
@@ -129,6 +135,7 @@ def intake(folder: Path) -> None:
         for batch in batches:
             sender.send(batch, "application/x-ndjson")
         through = BATCH * BATCHES / (time.perf_counter() - start)
+        bare = bare_cases_a_second(folder, folder / "desk" / "desk.sqlite")
         row(
             f"intake of 1,000 ({through:,.0f}/s) / bare ({bare:,.0f}/s)",
             through / bare,

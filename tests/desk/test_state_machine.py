@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from expertload.desk import Desk, Rules
 from expertload.desk.intake import Outcome
-from expertload.desk.queue import extend, hand_back, skip, undo
+from expertload.desk.queue import answer, extend, hand_back, skip, undo
 from expertload.desk.store._tables import metadata
 from expertload.desk.trail import seal_events
 from expertload.desk.watch import active_policy, withdraw
@@ -63,14 +63,40 @@ class Day(RuleBasedStateMachine):
         if held is not None:
             self.leases.append((*who, held.lease))
 
+    @rule(who=people, label=labels)
+    def work(self, who, label) -> None:
+        """Take what is due and answer it."""
+        held = self.world.claim(*who)
+        if held is not None:
+            self.leases.append((*who, held.lease))
+            self._answer(*self.leases[-1], label)
+
+    @rule(who=people, label=labels)
+    def change_of_mind(self, who, label) -> None:
+        """Answer, and take it back at once."""
+        self.work(who, label)
+        if self.submissions:
+            self._take_back(*self.submissions[-1])
+
+    @rule(who=people, other=people, label=labels)
+    def lose_it(self, who, other, label) -> None:
+        """Hold a case for too long, and answer it when somebody else has it."""
+        held = self.world.claim(*who)
+        if held is not None:
+            self.world.clock.turn(RULES.lease_seconds + 1)
+            self.claim(other)
+            self._answer(*who, held.lease, label)
+
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), label=labels, fresh=st.booleans())
     def answer(self, data, label, fresh) -> None:
-        name, role, lease = self.leases[-1] if fresh else data.draw(st.sampled_from(self.leases))
+        lease = self.leases[-1] if fresh else data.draw(st.sampled_from(self.leases))
+        self._answer(*lease, label)
+
+    def _answer(self, name, role, lease, label) -> None:
+        """Answer, and send the same answer again: it counts once."""
         submission = f"s{len(self.submissions)}"
         user = self.world.user(name, role)
-        from expertload.desk.queue import answer
-
         given = self.desk.write(answer, user, lease, label, submission)
         again = self.desk.write(answer, user, lease, label, submission)
         assert (again.outcome, again.standing) == ("replayed", given.standing)
@@ -86,7 +112,9 @@ class Day(RuleBasedStateMachine):
     @precondition(lambda self: self.submissions)
     @rule(data=st.data())
     def take_back(self, data) -> None:
-        name, role, submission = data.draw(st.sampled_from(self.submissions[-3:]))
+        self._take_back(*data.draw(st.sampled_from(self.submissions[-3:])))
+
+    def _take_back(self, name, role, submission) -> None:
         try:
             held = self.desk.write(undo, self.world.user(name, role), submission)
         except DeskRefusedError as refused:
@@ -153,5 +181,5 @@ def test_a_day_at_the_desk(kind, request):
                 self.folder.cleanup()
 
     machine = Machine.TestCase
-    machine.settings = settings(max_examples=12, stateful_step_count=40, deadline=None)
+    machine.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
     machine("runTest").runTest()
