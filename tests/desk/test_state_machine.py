@@ -7,7 +7,7 @@ import tempfile
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from expertload.desk import Desk, Rules
 from expertload.desk.intake import Outcome
@@ -33,6 +33,9 @@ keys = st.sampled_from([f"case-{i}" for i in range(12)])
 confidences = st.sampled_from([0.55, 0.99, 0.01, float("nan")])
 
 
+WAYS = ["answer"] * 6 + ["undo", "undo", "lose", "old", "extend", "return", "skip", "hold"]
+
+
 class Day(RuleBasedStateMachine):
     """A day at the desk."""
 
@@ -48,8 +51,17 @@ class Day(RuleBasedStateMachine):
         self.told: dict[str, tuple] = {}
         self.steps = 0
 
+    @initialize()
+    def open_in_the_morning(self) -> None:
+        """Begin with a policy and with cases on either side of its threshold."""
+        self.world.activate()
+        self._send([(f"case-{i}", 0.99 if i % 2 else 0.55) for i in range(6)])
+
     @rule(batch=st.lists(st.tuples(keys, confidences), min_size=1, max_size=6))
     def send(self, batch) -> None:
+        self._send(batch)
+
+    def _send(self, batch) -> None:
         contents = [sent(key, p) for key, p in batch]
         for content, outcome in zip(contents, self.world.send(*contents), strict=True):
             if isinstance(outcome, Outcome):
@@ -57,41 +69,33 @@ class Day(RuleBasedStateMachine):
                 first = self.told.setdefault(outcome.key, (p, outcome))
                 assert first == (p, outcome), "the same case has the same answer for ever"
 
-    @rule(who=people)
-    def claim(self, who) -> None:
+    # Few rules, each with many ways: Hypothesis tries some rules only in every run, and a day
+    # without answers shows little.
+    @rule(who=people, other=people, label=labels, what=st.sampled_from(WAYS), data=st.data())
+    def read(self, who, other, label, what, data) -> None:
         held = self.world.claim(*who)
-        if held is not None:
-            self.leases.append((*who, held.lease))
-
-    @rule(who=people, label=labels)
-    def work(self, who, label) -> None:
-        """Take what is due and answer it."""
-        held = self.world.claim(*who)
-        if held is not None:
-            self.leases.append((*who, held.lease))
-            self._answer(*self.leases[-1], label)
-
-    @rule(who=people, label=labels)
-    def change_of_mind(self, who, label) -> None:
-        """Answer, and take it back at once."""
-        self.work(who, label)
-        if self.submissions:
-            self._take_back(*self.submissions[-1])
-
-    @rule(who=people, other=people, label=labels)
-    def lose_it(self, who, other, label) -> None:
-        """Hold a case for too long, and answer it when somebody else has it."""
-        held = self.world.claim(*who)
-        if held is not None:
+        if held is None:
+            return
+        self.leases.append((*who, held.lease))
+        if what == "lose":
             self.world.clock.turn(RULES.lease_seconds + 1)
-            self.claim(other)
+            self._claim(other)
+        if what in ("answer", "undo", "lose"):
             self._answer(*who, held.lease, label)
+        if what == "undo":
+            self._take_back(*self.submissions[-1])
+        if what == "old":
+            self._answer(*data.draw(st.sampled_from(self.leases)), label)
+        if what in ("extend", "return", "skip"):
+            work = {"extend": extend, "return": hand_back, "skip": skip}[what]
+            name, role, lease = data.draw(st.sampled_from(self.leases))
+            more = ["dark"] if what == "skip" else []
+            self.desk.write(work, self.world.user(name, role), lease, *more)
 
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data(), label=labels, fresh=st.booleans())
-    def answer(self, data, label, fresh) -> None:
-        lease = self.leases[-1] if fresh else data.draw(st.sampled_from(self.leases))
-        self._answer(*lease, label)
+    def _claim(self, who) -> None:
+        held = self.world.claim(*who)
+        if held is not None:
+            self.leases.append((*who, held.lease))
 
     def _answer(self, name, role, lease, label) -> None:
         """Answer, and send the same answer again: it counts once."""
@@ -101,13 +105,6 @@ class Day(RuleBasedStateMachine):
         again = self.desk.write(answer, user, lease, label, submission)
         assert (again.outcome, again.standing) == ("replayed", given.standing)
         self.submissions.append((name, role, submission))
-
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data(), what=st.sampled_from([extend, hand_back, skip]))
-    def let_go(self, data, what) -> None:
-        name, role, lease = data.draw(st.sampled_from(self.leases))
-        more = ["dark"] if what is skip else []
-        self.desk.write(what, self.world.user(name, role), lease, *more)
 
     @precondition(lambda self: self.submissions)
     @rule(data=st.data())
@@ -126,19 +123,16 @@ class Day(RuleBasedStateMachine):
     def turn(self, seconds) -> None:
         self.world.clock.turn(seconds)
 
-    @rule()
-    def activate(self) -> None:
-        self.world.activate()
-
-    @rule()
-    def withdraw(self) -> None:
+    @precondition(lambda self: self.steps % 4 == 3)
+    @rule(what=st.sampled_from(["activate", "withdraw", "seal", "seal"]))
+    def manage(self, what) -> None:
         active = self.desk.read(active_policy)
-        if active is not None:
+        if what == "activate":
+            self.world.activate()
+        elif what == "seal":
+            seal_events(self.desk)
+        elif active is not None:
             self.desk.write(withdraw, active.id, reason="test")
-
-    @rule()
-    def seal(self) -> None:
-        seal_events(self.desk)
 
     def teardown(self) -> None:
         try:
@@ -181,5 +175,5 @@ def test_a_day_at_the_desk(kind, request):
                 self.folder.cleanup()
 
     machine = Machine.TestCase
-    machine.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
+    machine.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
     machine("runTest").runTest()
