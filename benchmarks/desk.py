@@ -176,14 +176,14 @@ def fill(desk: Desk, n: int) -> None:
         numbers = (
             "WITH RECURSIVE s(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM s WHERE i < :last) "
         )
-        span = {"first": have + 1, "last": n}
+        span = {"first": have + 1, "last": n, "p": '{"cat":0.6,"dog":0.4}'}
         connection.execute(
             text(
                 "INSERT INTO cases (id, project_id, key, digest, state, predicted, confidence, "
                 "probabilities, accepted, cause, draw, rate, received, due) "
                 + numbers
                 + "SELECT i, 1, 'case-' || i, 'x', 'waiting', 'cat', 0.6, "
-                "'{\"cat\":0.6,\"dog\":0.4}', 0, 'no_policy', 0.5, 1.0, i, i FROM s"
+                ":p, 0, 'no_policy', 0.5, 1.0, i, i FROM s"
             ),
             span,
         )
