@@ -64,7 +64,7 @@ def fill(desk: Desk, clock: PastClock, *, n_cases: int, drift_after: int | None 
             break
         truth[case["key"]] = label
         desk.write(receive, [read_case(case)])
-        if len(truth) % 2 == 0 and len(truth) < n_cases - 20:
+        if chance.random() < 0.6 and len(truth) < n_cases - 6:
             who = chance.choice([*people, arbiter])
             _read_one(desk, clock, truth, who, who == arbiter, chance)
         clock.behind = max(0, clock.behind - step)
@@ -127,7 +127,7 @@ def photograph(
                 for name, path in pages.items():
                     page.goto(address + path)
                     page.wait_for_load_state("networkidle")
-                    whole = name != "review" or size == "phone"
+                    whole = "docs" not in out.parts and (name != "review" or size == "phone")
                     page.screenshot(path=out / f"{name}-{size}-{theme}.png", full_page=whole)
                 context.close()
         browser.close()
@@ -140,10 +140,10 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         Desk.open(folder, rules=DEMO_RULES, clock=clock) as desk,
     ):
-        fill(desk, clock, n_cases=500)
+        fill(desk, clock, n_cases=600)
         if "--docs" in sys.argv:
             pages = {"desk_review": "/review", "desk_overview": "/manage"}
-            photograph(desk, DOCS, pages, {"desktop": SIZES["desktop"]}, ["light"])
+            photograph(desk, DOCS, pages, {"desktop": (1280, 1160)}, ["light"])
             for name in pages:
                 (DOCS / f"{name}-desktop-light.png").rename(DOCS / f"{name}.png")
         else:

@@ -1,0 +1,134 @@
+"""The demo: real images, a certified policy, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
+from expertload.desk import Desk
+from expertload.desk.demo import train
+from expertload.desk.intake import read_case
+from expertload.desk.people import find_user, peek_link, roles_of
+from expertload.desk.watch import state_of
+from tests.desk.people import Visitor
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return train()
+
+
+def test_the_promise_of_the_demo_is_certified_and_kept(digits):
+    assert digits.point.is_certified
+    assert 0.1 < digits.point.expert_load < 0.6, "some need an expert, most do not"
+    drawn = list(islice(digits.cases(run="t"), len(digits.images)))
+    proba = np.array([list(case["probabilities"].values()) for case, _ in drawn])
+    right = np.array([str(p.argmax()) == label for p, (_, label) in zip(proba, drawn, strict=True)])
+    accepted = proba.max(axis=1) >= digits.point.threshold
+    assert right[accepted].mean() >= 0.93
+    assert right.mean() < 0.93, "without experts it would not do"
+
+
+def test_its_cases_are_cases(digits):
+    for case, label in islice(digits.cases(run="t", drift_after=2), 4):
+        read = read_case(case)
+        assert read.key.startswith("t-")
+        assert label in case["probabilities"]
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, ["desk", *arguments])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_people_are_added_from_the_command_line(tmp_path):
+    place = ["--data", str(tmp_path / "desk")]
+    said = run("user", "add", "Ada", "--role", "reader", "--role", "arbiter", *place).output
+    secret = re.search(r"http://127\.0\.0\.1:8765/welcome/(\S+)", said).group(1)
+    again = run("user", "link", "Ada", *place, "--address", "https://desk.test/").output
+    assert "https://desk.test/welcome/" in again
+    with Desk.open(tmp_path / "desk") as desk:
+        ada = desk.read(find_user, "Ada").id
+        assert desk.read(roles_of, ada) == {"reader", "arbiter"}
+        with pytest.raises(Exception, match="used before"):
+            desk.read(peek_link, secret)
+        newer = again.rpartition("/welcome/")[2].strip()
+        assert desk.read(peek_link, newer).name == "Ada"
+    run("user", "disable", "Ada", *place)
+    assert CliRunner().invoke(app, ["desk", "user", "link", "Bob", *place]).exit_code != 0
+
+
+@pytest.mark.processes
+def test_the_demo_runs_until_ctrl_c_and_what_was_reviewed_evaluates(tmp_path):
+    folder = tmp_path / "desk"
+    command = [sys.executable, "-u", "-m", "expertload", "desk", "demo", "--no-browser"]
+    process = subprocess.Popen(
+        [*command, "--data", str(folder), "--rate", "10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        lines = iter(process.stdout.readline, "")
+        link = next(line for line in lines if "/welcome/" in line).split()[-1]
+        address, _, secret = link.partition("/welcome/")
+        with Visitor(address) as client:
+            _wait_for(client, "/healthz")
+            assert client.form(f"/welcome/{secret}").status_code == 303
+            _review_some(client, 3)
+            assert "was promised" in client.get("/manage").text
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    assert "were decided automatically" in said
+    assert "Traceback" not in errors
+    with Desk.open(folder) as desk:
+        assert desk.read(state_of)["counts"]["answers"] >= 3
+    file = tmp_path / "reviewed.csv"
+    run("export", str(file), "--data", str(folder), "--cases", "labelled")
+    assert len(file.read_text().splitlines()) >= 3
+
+
+def _wait_for(client, path):
+    for _ in range(200):
+        with contextlib.suppress(httpx.TransportError):
+            if client.get(path).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the demo does not answer")
+
+
+def _review_some(client, n):
+    for _ in range(400):
+        page = client.get("/review").text
+        lease = re.search(r'name="lease" value="([^"]*)"', page)
+        if lease is None:
+            client.form("/review/next")
+            time.sleep(0.1)
+            continue
+        submission = re.search(r'id="answer".*?name="submission" value="([^"]*)"', page, re.S)
+        fields = {"lease": lease.group(1), "submission": submission.group(1)}
+        assert client.form("/review/answer", **fields, label="3").status_code == 303
+        n -= 1
+        if not n:
+            return
+    raise AssertionError("no case came")
