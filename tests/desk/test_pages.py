@@ -433,12 +433,14 @@ def test_the_overview_says_what_is_known(served):
 def test_the_overview_says_when_a_promise_is_refuted(served):
     served.with_rules(quality_rate=1.0)
     served.activate()
-    served.send(*(sent(f"d{i}", 0.99) for i in range(40)))
     said = []
     with visit(served, "boss", "manager") as client:
         while not said or "Refuted" not in said[-1]:
-            served.answer(served.claim(), "dog")
-            served.answer(served.claim("judge", "arbiter"), "dog", "judge", "arbiter")
+            truth = "cat" if len(said) < 30 else "dog"
+            assert served.send_one(f"case-{len(said)}", 0.99).status == "decided"
+            served.answer(served.claim(), truth)
+            if truth == "dog":
+                served.answer(served.claim("judge", "arbiter"), truth, "judge", "arbiter")
             said.append(client.get("/manage").text)
     assert any("In doubt" in page for page in said[:-1])
     assert "every case goes to experts now" in said[-1]
