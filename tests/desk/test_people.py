@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from expertload.desk.people import (
     Throttle,
+    TrustedProxy,
     add_user,
     begin_session,
     check_password,
@@ -31,7 +32,7 @@ from expertload.desk.people import (
 from expertload.desk.people._sessions import LINK_SECONDS, SESSION_SECONDS
 from expertload.desk.store._tables import sessions, users
 from expertload.desk.trail import differences
-from expertload.exceptions import DeskRefusedError
+from expertload.exceptions import DeskRefusedError, ParameterError
 
 
 def test_a_password_is_stretched_as_the_standard_says():
@@ -191,3 +192,34 @@ def test_made_up_names_do_not_fill_the_memory():
     for i in range(1_000):
         throttle.fail(str(i), i)
     assert len(throttle._failures) == 100
+
+
+def test_a_proxy_is_believed_only_with_its_secret(world):
+    from expertload.desk.api import create_app
+    from tests.desk.people import Visitor
+    from tests.desk.serving import serving
+
+    world.desk.write(add_user, "ann", ["reader"])
+    out = world.desk.write(add_user, "ben", ["reader"])
+    world.desk.write(disable_user, out)
+    secret = "a secret of the proxy alone"
+    proxy = TrustedProxy("X-Remote-User", secret)
+    with serving(create_app(world.desk, proxy=proxy)) as address, Visitor(address) as client:
+
+        def status(name, proof):
+            headers = {"X-Remote-User": name, "X-Desk-Proxy-Secret": proof}
+            return client.get("/review", headers=headers).status_code
+
+        assert status("ann", secret) == 200
+        assert status("ann", "") == 303
+        assert status("ann", secret[:-1]) == 303
+        assert status("ben", secret) == 303
+        assert status("nobody", secret) == 303
+        assert status("", secret) == 303
+    with serving(create_app(world.desk)) as address, Visitor(address) as client:
+        assert client.get("/review", headers={"X-Remote-User": "ann"}).status_code == 303
+
+
+def test_a_short_secret_is_refused():
+    with pytest.raises(ParameterError, match="20 characters"):
+        TrustedProxy("X-Remote-User", "short")

@@ -73,19 +73,36 @@ def serve(
         str, typer.Option(help="0.0.0.0 lets others in; put TLS in front of it.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8765,
+    trusted_header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A proxy signs people in and names them in this header; see docs/desk.",
+            show_default=False,
+        ),
+    ] = None,
+    proxy_secret: Annotated[
+        str,
+        typer.Option(
+            envvar="EXPERTLOAD_DESK_PROXY_SECRET",
+            help="What that proxy sends as X-Desk-Proxy-Secret.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Serve a desk until Ctrl-C; what was being written is finished."""
     import uvicorn
 
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.api import create_app
-        from expertload.desk.people import FIRST, first_link
+        from expertload.desk.people import FIRST, TrustedProxy, first_link
 
+        proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
         if (secret := desk.write(first_link)) is not None:
             typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
         uvicorn.run(
-            create_app(desk),
+            create_app(desk, proxy=proxy),
             host=host,
             port=port,
             log_level="warning",

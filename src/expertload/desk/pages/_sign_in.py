@@ -16,10 +16,12 @@ from expertload.desk.people import (
     Principal,
     Role,
     Throttle,
+    TrustedProxy,
     begin_session,
     check_password,
     end_session,
     end_sessions,
+    find_named,
     find_session,
     find_user,
     hash_password,
@@ -38,8 +40,9 @@ Text = Annotated[str, Form(max_length=1_000)]
 WRONG = "The name or the password is wrong."
 
 
-def prepare(app: FastAPI) -> None:
-    """Give an app its limits on guesses."""
+def prepare(app: FastAPI, proxy: TrustedProxy | None) -> None:
+    """Give an app its limits on guesses, and the proxy that it believes."""
+    app.state.proxy = proxy
     app.state.guesses_a_name = Throttle(5)
     app.state.guesses_an_address = Throttle(50)
 
@@ -77,14 +80,22 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency: somebody signed in, with one of these roles if any are named."""
 
     async def somebody(request: Request) -> Principal:
-        secret = request.cookies.get(_cookie(request))
-        who = await desk_of(request).aread(find_session, secret) if secret else None
+        who = await _who(request)
         if who is None:
             raise DeskRefusedError("unauthorized", "Sign in first.")
         return require(who, *roles) if roles else who
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every page
     return somebody
+
+
+async def _who(request: Request) -> Principal | None:
+    """Return who a request is from: as a trusted proxy says, or by the session's cookie."""
+    proxy: TrustedProxy | None = request.app.state.proxy
+    if proxy is not None and proxy.vouches(request.headers.get("x-desk-proxy-secret", "")):
+        return await desk_of(request).aread(find_named, request.headers.get(proxy.header, ""))
+    secret = request.cookies.get(_cookie(request))
+    return await desk_of(request).aread(find_session, secret) if secret else None
 
 
 Anybody = Annotated[Principal, Depends(signed_in())]
@@ -198,7 +209,7 @@ async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Respon
     if everywhere:
         await desk.awrite(end_sessions, who.user)
     else:
-        await desk.awrite(end_session, request.cookies[_cookie(request)])
+        await desk.awrite(end_session, request.cookies.get(_cookie(request), ""))
     answer = go("/sign-in")
     answer.delete_cookie(_cookie(request), path="/", secure=_is_secure(request), httponly=True)
     answer.headers["Clear-Site-Data"] = '"cache"'

@@ -14,6 +14,7 @@ from expertload.desk.people._accounts import (
 )
 from expertload.desk.people._first import FIRST, first_link
 from expertload.desk.people._passwords import check_password, hash_password
+from expertload.desk.people._proxy import TrustedProxy, find_named
 from expertload.desk.people._roles import Principal, Role, require
 from expertload.desk.people._sessions import (
     begin_session,
@@ -34,6 +35,7 @@ __all__ = [
     "Principal",
     "Role",
     "Throttle",
+    "TrustedProxy",
     "add_token",
     "add_user",
     "begin_session",
@@ -42,6 +44,7 @@ __all__ = [
     "enable_user",
     "end_session",
     "end_sessions",
+    "find_named",
     "find_session",
     "find_token",
     "find_user",
