@@ -191,7 +191,13 @@ def pages(app) -> list[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
-OPEN = {"/sign-in", "/welcome/{secret}", "/static/{digest}/{name}"}
+OPEN = {
+    "/single-sign-on",
+    "/single-sign-on/back",
+    "/sign-in",
+    "/welcome/{secret}",
+    "/static/{digest}/{name}",
+}
 
 
 def test_every_page_asks_who_comes(served):

@@ -89,20 +89,39 @@ def serve(
             show_default=False,
         ),
     ] = "",
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A provider of OpenID Connect to sign in with.", show_default=False
+        ),
+    ] = None,
+    oidc_client: Annotated[
+        str, typer.Option(metavar="ID", help="The desk's name there.", show_default=False)
+    ] = "",
+    oidc_secret: Annotated[
+        str, typer.Option(envvar="EXPERTLOAD_DESK_OIDC_SECRET", show_default=False)
+    ] = "",
+    oidc_claim: Annotated[str, typer.Option(help="Which claim is a user's name here.")] = "email",
 ) -> None:
     """Serve a desk until Ctrl-C; what was being written is finished."""
     import uvicorn
 
+    from expertload._validation import require_extra
+
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.api import create_app
-        from expertload.desk.people import FIRST, TrustedProxy, first_link
+        from expertload.desk.people import FIRST, OpenIdConnect, TrustedProxy, first_link
 
         proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
+        provider = None
+        if oidc_issuer is not None:
+            require_extra("joserfc", "desk-oidc", "expertload desk serve --oidc-issuer")
+            provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
         if (secret := desk.write(first_link)) is not None:
             typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
         uvicorn.run(
-            create_app(desk, proxy=proxy),
+            create_app(desk, proxy=proxy, provider=provider),
             host=host,
             port=port,
             log_level="warning",

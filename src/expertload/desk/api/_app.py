@@ -13,7 +13,7 @@ from expertload.desk.api import _cases, _claims, _management, _policies, _state
 from expertload.desk.api._errors import install_errors
 from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
-from expertload.desk.people import TrustedProxy
+from expertload.desk.people import OpenIdConnect, TrustedProxy
 from expertload.desk.trail import deliver, seal_events
 from expertload.exceptions import DeskUnavailableError
 
@@ -23,7 +23,9 @@ log = logging.getLogger("expertload.desk")
 CHORE_SECONDS = 1.0
 
 
-def create_app(desk: Desk, *, proxy: TrustedProxy | None = None) -> FastAPI:
+def create_app(
+    desk: Desk, *, proxy: TrustedProxy | None = None, provider: OpenIdConnect | None = None
+) -> FastAPI:
     """Return the application that serves a desk; whoever opened the desk closes it.
 
     The interactive documentation of FastAPI is off: it is fetched from elsewhere, and no request
@@ -50,7 +52,7 @@ def create_app(desk: Desk, *, proxy: TrustedProxy | None = None) -> FastAPI:
     install_errors(app)
     for part in (_cases, _claims, _policies, _management, _state):
         app.include_router(part.router)
-    install_pages(app, proxy=proxy)
+    install_pages(app, proxy=proxy, provider=provider)
     return app
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
 
@@ -13,6 +13,7 @@ from expertload.desk.api._access import desk_of
 from expertload.desk.pages._render import go, render
 from expertload.desk.pages._route import PageRoute
 from expertload.desk.people import (
+    OpenIdConnect,
     Principal,
     Role,
     Throttle,
@@ -33,16 +34,16 @@ from expertload.desk.people import (
 from expertload.desk.people._sessions import SESSION_SECONDS
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["prepare", "router", "signed_in"]
+__all__ = ["is_secure", "prepare", "router", "signed_in", "welcome"]
 
 router = APIRouter(route_class=PageRoute)
 Text = Annotated[str, Form(max_length=1_000)]
 WRONG = "The name or the password is wrong."
 
 
-def prepare(app: FastAPI, proxy: TrustedProxy | None) -> None:
-    """Give an app its limits on guesses, and the proxy that it believes."""
-    app.state.proxy = proxy
+def prepare(app: FastAPI, proxy: TrustedProxy | None, provider: OpenIdConnect | None) -> None:
+    """Give an app its limits on guesses, and whom it believes."""
+    app.state.proxy, app.state.provider = proxy, provider
     app.state.guesses_a_name = Throttle(5)
     app.state.guesses_an_address = Throttle(50)
 
@@ -55,21 +56,23 @@ def _cookie(request: Request) -> str:
 
     Without https, on the loopback, ports share their cookies, so the port is in the name.
     """
-    return "__Host-desk" if _is_secure(request) else f"desk-{request.url.port or 80}"
+    return "__Host-desk" if is_secure(request) else f"desk-{request.url.port or 80}"
 
 
-def _is_secure(request: Request) -> bool:
+def is_secure(request: Request) -> bool:
+    """Whether the browser speaks https, to us or to the proxy before us."""
     return request.url.scheme == "https"
 
 
-def _welcome(request: Request, secret: str, there: str) -> Response:
+def welcome(request: Request, secret: str, there: str) -> Response:
+    """Send somebody on with a session's cookie."""
     answer = go(there)
     answer.set_cookie(
         _cookie(request),
         secret,
         max_age=SESSION_SECONDS,
         httponly=True,
-        secure=_is_secure(request),
+        secure=is_secure(request),
         samesite="lax",
         path="/",
     )
@@ -107,7 +110,12 @@ Anybody = Annotated[Principal, Depends(signed_in())]
 @router.get("/sign-in")
 async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 - a form's field
     """Show the form."""
-    return render(request, "sign_in.html.j2", name="", problem="", there=_inside(next))
+    return _form(request, name="", problem="", there=_inside(next))
+
+
+def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
+    is_single = request.app.state.provider is not None
+    return render(request, "sign_in.html.j2", status=status, is_single=is_single, **values)
 
 
 @router.post("/sign-in")
@@ -127,12 +135,10 @@ async def enter(
     if not await asyncio.to_thread(check_password, stored, password) or row is None:
         app.guesses_a_name.fail(name, now)
         app.guesses_an_address.fail(address, now)
-        return render(
-            request, "sign_in.html.j2", status=401, name=name, problem=WRONG, there=_inside(next)
-        )
+        return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
     app.guesses_a_name.forget(name)
     secret = await desk.acting(row.id).awrite(begin_session, row.id)
-    return _welcome(request, secret, _inside(next))
+    return welcome(request, secret, _inside(next))
 
 
 @router.get("/welcome/{secret}")
@@ -154,7 +160,7 @@ async def follow_link(secret: str, request: Request, password: Text = "") -> Res
         except DeskRefusedError as error:
             return render(request, "welcome.html.j2", status=422, owner=owner, problem=error.said)
         await acting.awrite(set_password, owner.user, stretched)
-    return _welcome(request, await acting.awrite(use_link, secret), "/")
+    return welcome(request, await acting.awrite(use_link, secret), "/")
 
 
 def _inside(there: str) -> str:
@@ -199,7 +205,7 @@ async def change_password(request: Request, who: Anybody, old: Text, new: Text) 
     acting = desk.acting(who.user)
     await acting.awrite(set_password, who.user, stretched)
     await acting.awrite(end_sessions, who.user)
-    return _welcome(request, await acting.awrite(begin_session, who.user), "/account")
+    return welcome(request, await acting.awrite(begin_session, who.user), "/account")
 
 
 @router.post("/sign-out")
@@ -211,6 +217,6 @@ async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Respon
     else:
         await desk.awrite(end_session, request.cookies.get(_cookie(request), ""))
     answer = go("/sign-in")
-    answer.delete_cookie(_cookie(request), path="/", secure=_is_secure(request), httponly=True)
+    answer.delete_cookie(_cookie(request), path="/", secure=is_secure(request), httponly=True)
     answer.headers["Clear-Site-Data"] = '"cache"'
     return answer

@@ -13,6 +13,7 @@ from expertload.desk.people._accounts import (
     set_roles,
 )
 from expertload.desk.people._first import FIRST, first_link
+from expertload.desk.people._oidc import Attempt, OpenIdConnect
 from expertload.desk.people._passwords import check_password, hash_password
 from expertload.desk.people._proxy import TrustedProxy, find_named
 from expertload.desk.people._roles import Principal, Role, require
@@ -31,6 +32,8 @@ from expertload.desk.people._tokens import add_token, find_token, revoke_token
 __all__ = [
     "FIRST",
     "PERSONAL",
+    "Attempt",
+    "OpenIdConnect",
     "Person",
     "Principal",
     "Role",
