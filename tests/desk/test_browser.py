@@ -70,6 +70,8 @@ class Tab:
         if leads_to is None:
             self.page.keyboard.press(key)
             return
+        if key == "Enter" and self.page.locator("[autofocus]").count():
+            expect(self.page.locator("[autofocus]")).to_be_focused()
         with self.page.expect_navigation():
             self.page.keyboard.press(key)
         assert leads_to in self.title, self.title

@@ -198,7 +198,6 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    find("[autofocus]")?.focus();
     theme(); localTimes(document); keys(); finder(); viewer(); clock(); ahead(); polling();
     document.addEventListener("submit", (event) => {
       // A key pressed twice must not answer the next case too.
