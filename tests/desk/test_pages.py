@@ -164,6 +164,14 @@ def test_forms_of_other_sites_change_nothing(served, headers):
         assert "A case waits" in client.get("/review").text
 
 
+def test_an_address_that_leads_nowhere_is_a_page_for_people(served):
+    with Visitor(served.address) as client:
+        page = client.get("/nowhere", headers={"Accept": "text/html,*/*"})
+        assert (page.status_code, "no page at this address" in page.text) == (404, True)
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert client.get("/api/nowhere").json()["error"]["code"] == "not_found"
+
+
 def test_endless_forms_are_refused(served):
     with visit(served, "ann", "reader") as client:
         big = client.post("/review/next", data={"x": "y" * 6_000_000})

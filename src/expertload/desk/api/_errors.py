@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
-__all__ = ["ErrorBody", "error_body", "install_errors"]
+__all__ = ["ErrorBody", "error_body", "http_error", "install_errors"]
 
 STATUS = {
     "unauthorized": 401,
@@ -42,7 +42,7 @@ def install_errors(app: FastAPI) -> None:
     app.add_exception_handler(DeskRefusedError, _refused)
     app.add_exception_handler(DeskUnavailableError, _unavailable)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -63,7 +63,8 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
     return JSONResponse(error_body("invalid", f"{where}: {first.get('msg')}."), 422)
 
 
-async def _http(_: Request, error: Any) -> JSONResponse:
+async def http_error(_: Request, error: Any) -> JSONResponse:
+    """Answer an error of the protocol: no such address, a wrong method."""
     code = CODES.get(error.status_code, "http_error")
     return JSONResponse(
         error_body(code, str(error.detail)), error.status_code, getattr(error, "headers", None)

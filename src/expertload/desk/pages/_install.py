@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 
+from expertload.desk.api._errors import http_error
 from expertload.desk.pages import _audit, _manage, _people_page, _review, _sign_in, _single
 from expertload.desk.pages._files import router as files
+from expertload.desk.pages._render import refusal
 from expertload.desk.people import OpenIdConnect, TrustedProxy
 
 __all__ = ["install_pages"]
@@ -19,3 +21,12 @@ def install_pages(
     for part in (_sign_in, _single, _review, _people_page, _manage, _audit):
         app.include_router(part.router, include_in_schema=False)
     app.include_router(files, include_in_schema=False)
+    app.add_exception_handler(404, _nowhere)
+
+
+async def _nowhere(request: Request, error: Exception) -> Response:
+    """Answer an address that leads nowhere: people get a page, programs what they always get."""
+    if "text/html" in request.headers.get("accept", ""):
+        said = "There is no page at this address."
+        return refusal(request, 404, said, "start from your own page.")
+    return await http_error(request, error)
