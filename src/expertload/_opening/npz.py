@@ -36,6 +36,8 @@ DAMAGE = (
 class NpzSource:
     """The arrays of an archive; one with two dimensions is as many columns, numbered from 0."""
 
+    nested: frozenset[str] = frozenset()
+
     def __init__(self, file: OpenedFile) -> None:
         self._path, self.where = file.paths[0], file.where
         self._numbered: list[str] = []

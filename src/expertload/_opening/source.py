@@ -62,6 +62,8 @@ class Source(Protocol):
         What each column holds, in DuckDB's words; `VARCHAR` for text.
     numbered : frozenset of str
         The columns that are the places of a matrix, and have no names but their numbers.
+    nested : frozenset of str
+        What holds several numbers a case, and so is several of the columns.
     n_rows : int or None
         How many rows there are, where that is known without reading them.
     """
@@ -70,6 +72,7 @@ class Source(Protocol):
     columns: list[str]
     types: dict[str, str]
     numbered: frozenset[str]
+    nested: frozenset[str]
     n_rows: int | None
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
@@ -92,7 +95,7 @@ class Source(Protocol):
         ...
 
     def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
-        """Refuse text that spells no number, where it was turned into `numbers`."""
+        """Refuse what spells no number, where it was turned into `numbers` that are missing."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from expertload._opening.connection import (
     saying_errors,
 )
 from expertload._opening.files import OpenedFile, resolve_files
+from expertload._opening.nested import Part, parts_of
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, reader_of
 from expertload._opening.source import (
@@ -40,8 +42,6 @@ BATCH = 100_000
 class DuckDBSource:
     """A table that DuckDB reads."""
 
-    numbered: frozenset[str] = frozenset()
-
     def __init__(
         self, file: OpenedFile, options: FileOptions, progress: Progress | None = None
     ) -> None:
@@ -57,7 +57,10 @@ class DuckDBSource:
         self.n_rows = self._count()
         if options.query is not None:
             self._put(check_query(options.query, self.where))
+        self._parts: dict[str, Part] = {}
         self.columns, self.types = self._described()
+        self.numbered = frozenset(name for name, part in self._parts.items() if part.is_place)
+        self.nested = frozenset(part.column for part in self._parts.values())
 
     @property
     def _is_database(self) -> bool:
@@ -91,7 +94,7 @@ class DuckDBSource:
         names = tuple(chunks)
         table = {name: _joined(chunks.pop(name)) for name in names}
         for name in (name for name in names if name in numbers):
-            if self.types[name] == "VARCHAR" and table[name].null_count:
+            if table[name].null_count:
                 self.check_spelled(name, table[name])
         return table
 
@@ -99,6 +102,7 @@ class DuckDBSource:
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
     ) -> Iterator[tuple[Batch, Batch]]:
         """Return Arrow's arrays; that no row was lost is known at the end."""
+        self._check_whole(numbers)
         plain = [self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
@@ -116,9 +120,14 @@ class DuckDBSource:
     def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
         """Refuse text that spells no number, as it is written; what is missing is another matter.
 
-        `numbers` are what was made of some rows of the column, from `first_row` on.
+        `numbers` are what was made of some rows of the column, from `first_row` on. A list of
+        another length than the first spells none, either.
         """
         limit = f" LIMIT {len(numbers)} OFFSET {first_row - 1}"
+        if name in self._parts:
+            self._check_lengths(self._parts[name], limit, first_row)
+        if self.types[name] != "VARCHAR":
+            return
         written = self._select([quoted(name)], [name], BATCH, limit)
         text = _joined([batch.column(0) for batch in written])
         spelled = zip(to_numpy(text), numbers.is_null().to_numpy(zero_copy_only=False), strict=True)
@@ -127,6 +136,32 @@ class DuckDBSource:
                 raise FileFormatError(
                     f"The column '{name}' of {self.where} must hold numbers. Got "
                     f"{shortened(written)} in row {row}."
+                )
+
+    def _check_lengths(self, part: Part, limit: str, first_row: int) -> None:
+        if part.length is None:
+            return
+        found = self._select([f"len({quoted(part.column)})"], [part.column], BATCH, limit)
+        for row, length in enumerate(
+            (n for b in found for n in b.column(0).to_pylist()), first_row
+        ):
+            if length not in (None, part.length):
+                raise FileFormatError(
+                    f"The lists in the column '{part.column}' of {self.where} must be of one "
+                    f"length. Got {length} number(s) in row {row}, and {part.length} in the first "
+                    "list. Hint: give every case one number a class."
+                )
+
+    def _check_whole(self, numbers: Sequence[str]) -> None:
+        """Refuse some numbers of a list: without the others, nobody knows what they are of."""
+        parts = [self._parts[name] for name in dict.fromkeys(numbers) if name in self._parts]
+        taken = Counter(part.column for part in parts)
+        for part in parts:
+            if part.length not in (None, taken[part.column]):
+                raise FileFormatError(
+                    f"The lists in the column '{part.column}' of {self.where} hold {part.length} "
+                    f"numbers, and {taken[part.column]} would be taken. Hint: take all of them, "
+                    "one a class, or say which with --query 'SELECT ... FROM file'."
                 )
 
     def _select(
@@ -146,7 +181,8 @@ class DuckDBSource:
             yield batch
 
     def _expression(self, name: str, is_number: bool) -> str:
-        kind, column = self.types[name], quoted(name)
+        kind = self.types[name]
+        column = self._parts[name].sql if name in self._parts else quoted(name)
         if is_number and kind == "VARCHAR":
             return number_in_text(column, self._decimal)
         if kind in PLAIN:
@@ -172,7 +208,24 @@ class DuckDBSource:
             return list(self._reader.columns), dict.fromkeys(self._reader.columns, "VARCHAR")
         with self._saying_errors():
             found = self._connection.sql(self._reader.sql(None))
-        return list(found.columns), dict(zip(found.columns, map(str, found.types), strict=True))
+        return self._spread(dict(zip(found.columns, found.types, strict=True)))
+
+    def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+        """Return columns and types, those of several numbers a case as one column a number."""
+        nested = parts_of(kinds, self._length)
+        self._parts = {part.name: part for parts in nested.values() for part in parts}
+        columns = [name for name in kinds if name not in nested]
+        types = {name: str(kind) for name, kind in kinds.items()}
+        types |= {name: part.type for name, part in self._parts.items()}
+        return [*columns, *self._parts], types
+
+    def _length(self, column: str) -> int | None:
+        """Return how many numbers the first list of a column holds; None where there is none."""
+        list_ = quoted(column)
+        query = f"SELECT len({list_}) FROM ({self._reader.sql(None)}) WHERE {list_} IS NOT NULL"
+        with self._saying_errors():
+            row = self._connection.execute(f"{query} LIMIT 1").fetchone()
+        return None if row is None else int(row[0])
 
     def _count(self) -> int | None:
         return self._counted() if self._file.kind == "parquet" else self._reader.n_rows

@@ -38,8 +38,10 @@ CONVENTIONS = {
     "group": ("group",),
     "weight": ("sample_weight",),  # `weight` is as often in kilograms
 }
-LOGITS = ("logit_", "logits_")
+LOGITS = ("logit_", "logits_", "logit.", "logits.")
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
+# The numbers of a list or struct are called after the column that holds them.
+PARTS = tuple(f"{name}." for name in WHOLE)
 NO_COLUMN = "none"
 HINT = (
     "Hint: say which they are (--label, --probabilities, --logits, --confidence, --correct, "
@@ -56,8 +58,8 @@ class ColumnNames:
     label, confidence, correct, prediction, group, weight : str, optional
         The name of a column, or ``"none"`` where none is to be found.
     probabilities, logits : str, optional
-        A pattern such as ``"p_*"``, or names with commas between them. The softmax of logits is
-        taken.
+        A pattern such as ``"p_*"``, or names with commas between them; that of a list or struct
+        is all numbers in it. The softmax of logits is taken.
     classes : str, optional
         The class that each of these columns is of, in their order, with commas between them.
         Without it, columns are of the classes they are named after.
@@ -233,7 +235,7 @@ def find_probabilities(available: Sequence[str], names: ColumnNames, where: str)
 def _picked(available: Sequence[str], wanted: str, where: str) -> Picked:
     found: list[tuple[str, str]] = []
     for one in (each.strip() for each in wanted.split(",")):
-        matches = pick(available, one)
+        matches = pick(available, one) or pick(available, f"{one}.*")
         if not matches:
             raise FileFormatError(
                 f"There is no column '{one}' in {where}. It has the columns {_listed(available)}."
@@ -293,7 +295,7 @@ def find_same(available: Sequence[str], name: str) -> str | None:
 
 
 def _conventional(available: Sequence[str]) -> Picked:
-    for prefix in (*PREFIXES, *LOGITS):
+    for prefix in (*PREFIXES, *PARTS, *LOGITS):
         columns = tuple(
             n for n in available if n.lower().startswith(prefix) and len(n) > len(prefix)
         )

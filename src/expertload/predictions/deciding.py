@@ -169,9 +169,9 @@ def _decided(
 
 
 def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
-    """Refuse text that spells no number, in the words of the file."""
+    """Refuse what spells no number, in the words of the file."""
     for name, values in numbers.items():
-        if values.null_count and source.types[name] == "VARCHAR":
+        if values.null_count:
             source.check_spelled(name, values, first_row)
 
 
@@ -245,4 +245,4 @@ def _kept(source: Source, name: str) -> str:
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions have one of that name already."
         )
-    return find_named(source.columns, name, source.where)
+    return find_named([*source.columns, *sorted(source.nested)], name, source.where)

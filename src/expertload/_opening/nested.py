@@ -1,0 +1,83 @@
+"""Columns that hold several numbers a case: lists, and structs of named fields.
+
+Each number becomes a column of its own, `probabilities.cat` or `probabilities.0`. Where a list is
+of another length than the first, the whole row is missing, so that no number takes the place of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from expertload._opening.connection import quoted, text_of
+
+__all__ = ["Part", "parts_of"]
+
+LISTS = ("list", "array")
+NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One number of a column that holds several.
+
+    Attributes
+    ----------
+    column : str
+        The column that it is a part of.
+    name, type : str
+        The name of the part, and what it holds, in DuckDB's words.
+    sql : str
+        What DuckDB is to be asked for.
+    length : int or None
+        How many numbers the lists hold; None for structs, whose fields have names.
+    """
+
+    column: str
+    name: str
+    type: str
+    sql: str
+    length: int | None = None
+
+    @property
+    def is_place(self) -> bool:
+        """Whether this is one of several numbers that have no names but their places."""
+        return self.length is not None and self.length > 1
+
+
+def parts_of(
+    types: dict[str, Any], length_of: Callable[[str], int | None]
+) -> dict[str, tuple[Part, ...]]:
+    """Return the parts of every column that holds several numbers, and nothing else.
+
+    `length_of` tells the length of a column's first list. A column whose parts would be called as
+    other columns are stays as it is.
+    """
+    taken = {name.lower() for name in types}
+    found = {name: tuple(_parts(name, kind, length_of)) for name, kind in types.items()}
+    return {name: parts for name, parts in found.items() if parts and not _clash(parts, taken)}
+
+
+def _parts(column: str, kind: Any, length_of: Callable[[str], int | None]) -> Iterator[Part]:
+    if kind.id == "struct" and all(_is_number(child) for _, child in kind.children):
+        for field, child in kind.children:
+            sql = f"struct_extract({quoted(column)}, {text_of(field)})"
+            yield Part(column=column, name=f"{column}.{field}", type=str(child), sql=sql)
+    if kind.id in LISTS and _is_number(kind.children[0][1]):
+        length, child = length_of(column) or 0, str(kind.children[0][1])
+        for i in range(length):
+            sql = f"CASE WHEN len({quoted(column)}) = {length} THEN {quoted(column)}[{i + 1}] END"
+            name = f"{column}.{i}" if length > 1 else column
+            yield Part(column=column, name=name, type=child, sql=sql, length=length)
+
+
+def _is_number(kind: Any) -> bool:
+    return kind.id.removeprefix("u") in NUMBERS
+
+
+def _clash(parts: tuple[Part, ...], taken: Collection[str]) -> bool:
+    names = [part.name.lower() for part in parts]
+    others = [name for name in names if name != parts[0].column.lower()]
+    return len(set(names)) < len(names) or any(name in taken for name in others)
