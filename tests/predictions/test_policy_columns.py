@@ -240,7 +240,7 @@ def test_correctness_alone_leaves_labels_to_the_file(tmp_path):
     assert policy.origin.confidence_column == "score"
     path.write_text("confidence,score,p_9,p_cat\n0.9,7,0.2,0.8\n")
     assert decide(policy, path)[0]["label"] == "cat"
-    assert decide(policy, path)[0]["confidence"] == "7.0"
+    assert float(decide(policy, path)[0]["confidence"]) == 7
     other = choose_from_correctness([1, 0], [2, 1], target_accuracy=1)
     assert decide(other, path)[0]["confidence"] == "0.9"
 
