@@ -305,7 +305,36 @@ def test_without_script_it_is_still_a_report(browser, page, models):
     for evaluation in models.values():
         assert bare.get_by_text(evaluation.guarantee).is_visible()
     assert bare.locator("#coc").is_visible()
+    assert bare.locator(".legend:visible").count() == 1
+    assert bare.locator(".curve .certified:visible").count() == 1
     context.close()
+
+
+def test_the_slider_says_which_thresholds_are_certified(visit, page, models):
+    seen = visit(page)
+    for number, (name, evaluation) in enumerate(models.items()):
+        seen.page.locator("input[name=model]").nth(number).check(force=True)
+        stops, passed = find_stops(evaluation), evaluation.certification.passed
+        first, last = np.flatnonzero(stops.certified)[[0, -1]].tolist()
+        for stop in (first, first + 1, (first + last) // 2, last):
+            assert stops.threshold[stop] in passed
+            seen.go_to(stop)
+            assert seen.text("#standing") == "This threshold is certified.", name
+        for stop, side, end in ((first - 1, "loosest", first), (last + 1, "strictest", last)):
+            assert stops.threshold[stop] not in passed
+            seen.go_to(stop)
+            said = seen.text("#standing")
+            assert said.startswith(f"Not certified: the {side} certified threshold is 0.")
+            shown = float(said.rsplit(" ", 1)[1].removesuffix("."))
+            assert shown == pytest.approx(stops.threshold[end], abs=1e-3)
+            assert shown != seen.value("threshold")
+            assert seen.page.locator("#stop").get_attribute("aria-valuetext").endswith(said)
+        seen.go_to(seen.n_stops - 1)
+        assert seen.text("#standing").startswith("Nothing is decided automatically")
+        assert seen.page.locator(".curve .certified:visible").count() == 1
+        legend = seen.page.locator(".legend:visible").all_inner_texts()
+        assert legend == ["certified: any threshold here keeps the promise"]
+    assert not seen.complaints
 
 
 def test_few_distinct_confidences_and_nothing_reached(visit, tmp_path):

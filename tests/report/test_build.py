@@ -13,7 +13,7 @@ from expertload.evaluation import evaluate_from_correctness, evaluate_prediction
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold_from_correctness
 from expertload.report import build_report
-from expertload.report._page import compare_with_first
+from expertload.report._page import compare_with_first, models_of_page
 from expertload.report._stops import N_STEPS, find_stops
 from tests.report.conftest import predictions
 
@@ -173,6 +173,85 @@ def test_few_cases_are_not_called_under_confident(tmp_path, n, confidence, said)
     evaluation = evaluate_from_correctness(correct, np.full(n, confidence))
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
     assert said in text
+
+
+def model_with_a_dip(n=6000):
+    """Sure cases and unsure ones are right; some between them are not."""
+    rng = np.random.default_rng(5)
+    confidence = rng.random(n)
+    dips = (confidence > 0.8) & (confidence < 0.85)
+    return rng.random(n) < np.where(dips, 0.5, 0.99), confidence
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "fixed_sequence"},
+        {"method": "bonferroni"},
+        {"method": "sgr"},
+        {"clusters": np.arange(6000) // 3},
+    ],
+)
+def test_the_certified_stops_are_the_thresholds_that_passed(tmp_path, options):
+    evaluation = evaluate_from_correctness(*model_with_a_dip(), target_accuracy=0.93, **options)
+    point = evaluation.certification
+    page = payload(build_report(evaluation, path=tmp_path / "r.html"))["models"][0]
+    tested_and_passed = set(point.ladder.threshold[point.ladder.passed].tolist())
+    assert 0 < sum(page["certified"]) < len(page["certified"])
+    for threshold, certified in zip(page["threshold"], page["certified"], strict=True):
+        assert certified == (threshold in tested_and_passed) == (threshold in point.passed)
+    ends = {end for ends in point.passed.ranges for end in ends}
+    assert ends <= set(page["threshold"])
+    if not point.passed.is_continuous:  # the slider stops at each
+        assert tested_and_passed <= set(page["threshold"])
+
+
+def starts_and_ends(path):
+    """The first and the last point of every part of an SVG path."""
+    for part in path.split("M")[1:]:
+        points = np.array(re.findall(r"-?[\d.]+", part.replace("h0", "")), float).reshape(-1, 2)
+        yield points[0], points.sum(axis=0)
+
+
+def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
+    evaluation = evaluate_from_correctness(*model_with_a_dip(), target_accuracy=0.93)
+    ranges = evaluation.certification.passed.ranges
+    assert len(ranges) > 1
+    (part,), frame = models_of_page({"m": evaluation})
+    strokes = part.lines.certified
+    drawn = list(starts_and_ends(strokes.stretches))
+    for (start, end), (low, high) in zip(drawn, ranges[::-1], strict=True):
+        for pixel, threshold in ((start, low), (end, high)):
+            point = at_threshold_from_correctness(*evaluation.cases[:2], threshold=threshold)
+            at = float(frame.x(point.expert_load)), float(frame.y(point.accuracy))
+            assert pixel == pytest.approx(at, abs=0.051)
+    assert not strokes.dots
+    assert part.in_words.count(" % to ") == len(ranges)
+
+
+def test_thresholds_tested_apart_are_dots():
+    evaluation = evaluate_from_correctness(
+        *model_with_a_dip(), target_accuracy=0.93, method="bonferroni"
+    )
+    (part,), _ = models_of_page({"m": evaluation})
+    strokes = part.lines.certified
+    assert strokes.stretches == ""
+    assert strokes.dots.count("h0") == len(evaluation.certification.passed)
+    assert "at the dots" in strokes.legend
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(1, 2, 300)])
+def test_nothing_is_marked_where_nothing_is_certified(tmp_path, weight):
+    evaluation = evaluate_from_correctness(
+        np.arange(300) % 2, np.linspace(0, 1, 300), sample_weight=weight
+    )
+    path = build_report(evaluation, path=tmp_path / "r.html")
+    assert not any(payload(path)["models"][0]["certified"])
+    text = path.read_text("utf-8")
+    assert "keeps the promise" not in text
+    assert 'class="certified' not in text
+    assert '<th scope="col">Certified</th>' not in text
 
 
 @pytest.mark.parametrize("n", [2, 3, 40])

@@ -223,6 +223,7 @@ def test_the_curve_can_be_downloaded(visit, tmp_path, models):
         assert [float(row["accepted"]) for row in rows] == stops.accepted[:-1].tolist()
         assert [float(row["errors"]) for row in rows] == stops.errors[:-1].tolist()
         assert [float(row["low"]) for row in rows] == stops.low.tolist()
+        assert [row["certified"] == "1" for row in rows] == stops.certified[:-1].tolist()
         for row in rows:
             rate = 1 - float(row["errors"]) / float(row["accepted"])
             assert float(row["accuracy"]) == pytest.approx(rate)

@@ -11,6 +11,7 @@ from expertload.display._style import percent
 from expertload.display._vertices import along_curve
 from expertload.evaluation import Evaluation
 from expertload.operating_point.certification.curve import curve_of_tally
+from expertload.report._certified import Strokes, certified_in_words, certified_strokes
 from expertload.report._scale import Frame, Tick, round_ticks
 from expertload.report._stops import Stops
 from expertload.significance._influence import effective_size
@@ -42,13 +43,14 @@ class Lines:
     """A model's curve, its tail where few cases are left, its band, and its floor, as SVG paths.
 
     The floor is the certified lower bound at all thresholds at once; none where cases are not
-    counted one by one.
+    counted one by one. ``certified`` is the part of the curve whose thresholds passed.
     """
 
     curve: str
     tail: str
     band: str
     floor: str = ""
+    certified: Strokes = field(default_factory=Strokes)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
         tail,
         frame.area(load, low, high),
         _floor(frame, evaluation),
+        certified_strokes(frame, evaluation, load, accuracy),
     )
 
 
@@ -205,8 +208,9 @@ def _value(frame: Frame, tick: Tick) -> float:
 
 def curve_in_words(name: str, stops: Stops) -> str:
     """Say what the curve shows, for those who cannot see it."""
-    said = [_at(stops, load) for load in (0.0, 0.25, 0.5)]
-    return f"{name}: " + ", ".join(said) + "."
+    said = ", ".join(_at(stops, load) for load in (0.0, 0.25, 0.5))
+    certified = certified_in_words(stops.load, stops.certified)
+    return f"{name}: " + "; ".join(part for part in (said, certified) if part) + "."
 
 
 def _at(stops: Stops, load: float) -> str:

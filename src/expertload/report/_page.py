@@ -33,6 +33,7 @@ class TableRow:
     high: float
     accepted: float
     errors: float
+    is_certified: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +131,7 @@ def _table(stops: Stops) -> list[TableRow]:
             high=float(stops.high[i]),
             accepted=float(stops.accepted[i]),
             errors=float(stops.errors[i]),
+            is_certified=bool(stops.certified[i]),
         )
         for i in rows
     ]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from expertload._typing import FloatArray, IntArray
+from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.display._style import percent
 from expertload.evaluation import Evaluation
+from expertload.report._certified import are_certified, certified_rows
 
 __all__ = ["Mark", "Stops", "find_stops"]
 
@@ -38,6 +39,7 @@ class Stops:
     errors: FloatArray
     low: FloatArray
     high: FloatArray
+    certified: BoolArray
     marks: tuple[Mark, ...]
     start: int
 
@@ -55,6 +57,7 @@ class Stops:
             "errors": [_plain(v) for v in self.errors.tolist()],
             "low": self.low.tolist(),
             "high": self.high.tolist(),
+            "certified": self.certified.astype(int).tolist(),
             "start": self.start,
         }
 
@@ -69,7 +72,8 @@ def find_stops(evaluation: Evaluation) -> Stops:
     table, curve, band = evaluation.table, evaluation.curve, evaluation.band
     at_point = int(np.searchsorted(curve.thresholds, evaluation.operating_point.threshold))
     targets = [(t, _row_of_load(curve.expert_load, load)) for t, load in evaluation.loads.items()]
-    rows = _spread(curve.expert_load, [at_point, *(row for _, row in targets)])
+    wanted = [at_point, *(row for _, row in targets), *certified_rows(evaluation)]
+    rows = _spread(curve.expert_load, wanted)
     threshold = curve.thresholds[rows].astype(np.float64)
     start = int(np.searchsorted(rows, at_point))
     if start < len(rows):  # a certified threshold lies between confidences; it accepts the same
@@ -80,6 +84,7 @@ def find_stops(evaluation: Evaluation) -> Stops:
         errors=np.append(table.accepted_errors[rows], 0.0),
         low=band.low[rows],
         high=band.high[rows],
+        certified=np.append(are_certified(evaluation, threshold), False),
         marks=_marks(evaluation, rows, targets, start),
         start=start,
     )

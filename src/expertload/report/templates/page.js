@@ -77,6 +77,27 @@
     );
   }
 
+  // Two thresholds that differ never read the same.
+  function apartFrom(threshold, other) {
+    let places = 4;
+    const text = (value) => String(Number(value.toPrecision(places)));
+    while (places < 17 && text(threshold) === text(other)) places += 1;
+    return places === 4 ? digits(threshold) : text(threshold);
+  }
+
+  // Stops go from loose to strict, and where a certified stretch ends there is one.
+  function standing(model, stop) {
+    const here = model.threshold[stop];
+    if (here === null) return "Nothing is decided automatically: there is nothing to certify.";
+    if (model.certified[stop]) return "This threshold is certified.";
+    const [looser, stricter] = [model.certified.lastIndexOf(1, stop), model.certified.indexOf(1, stop)];
+    const name = (found) => apartFrom(model.threshold[found], here);
+    if (looser < 0 && stricter < 0) return "Not certified: no threshold is.";
+    if (looser < 0) return `Not certified: the loosest certified threshold is ${name(stricter)}.`;
+    if (stricter < 0) return `Not certified: the strictest certified threshold is ${name(looser)}.`;
+    return `Not certified: the nearest certified are ${name(looser)} and ${name(stricter)}.`;
+  }
+
   const tables = partTables(data.tables, data.models, { percent, count });
 
   // ---------------------------------------------------------------- drawing
@@ -141,7 +162,10 @@
     const stop = Number(slider.value);
     const point = at(model, stop);
     kept[current] = stop;
-    slider.setAttribute("aria-valuetext", inWords(point));
+    const verdict = standing(model, stop);
+    slider.setAttribute("aria-valuetext", `${inWords(point)}. ${verdict}`);
+    by("standing").textContent = verdict;
+    by("standing").className = model.certified[stop] ? "certified" : point.threshold === null ? "none" : "";
     showNumbers(point);
     placeMarker(point);
     placeThreshold(model, point);
@@ -168,11 +192,12 @@
 
   // Numbers alone, in full: names, which could be read as formulas, stay out of the file.
   function curveAsCsv(model) {
-    const lines = ["threshold,expert_load,accuracy,low,high,accepted,errors"];
+    const lines = ["threshold,expert_load,accuracy,low,high,accepted,errors,certified"];
     model.threshold.forEach((threshold, stop) => {
       if (threshold === null) return;
       const { load, accuracy, low, high, accepted, errors } = at(model, stop);
-      lines.push([threshold, load, accuracy, low, high, accepted, errors].join(","));
+      const certified = model.certified[stop];
+      lines.push([threshold, load, accuracy, low, high, accepted, errors, certified].join(","));
     });
     return `${lines.join("\r\n")}\r\n`;
   }
