@@ -14,7 +14,7 @@ import expertload as el
 from expertload import exceptions as ex
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
-from expertload.operating_point import choose
+from expertload.operating_point import choose, load_operating_point
 from expertload.predictions import ColumnNames, decide_file, read_predictions
 
 RNG = np.random.default_rng(0)
@@ -144,6 +144,63 @@ def test_the_logits_of_a_lab_run(tmp_path):
     np.testing.assert_allclose(found.y_proba, PROBA, rtol=1e-14)
     assert found.columns.label == "labels"
     assert found.evaluate().aucoc.estimate == pytest.approx(el.aucoc_score(TRUE, PROBA), abs=1e-12)
+
+
+# ------------------------------------------------------------------ what a policy remembers
+
+
+def saved(policy, path):
+    policy.save(path)
+    return load_operating_point(path)
+
+
+def test_a_policy_of_logits_takes_the_softmax_by_itself(tmp_path):
+    path = write(tmp_path / "x.csv", "label,z_cat,z_dog,z_owl", NAMES[TRUE], *LOGITS.T)
+    found = read_predictions(path, names=ColumnNames(logits="z_*")).evaluate(target_accuracy=0.9)
+    policy = saved(found.operating_point, tmp_path / "p.json")
+    # Logits that would pass as probabilities: read as such, the case would be accepted.
+    new = write(tmp_path / "new.csv", "z_cat,z_dog,z_owl", [0.98], [0.01], [0.01])
+    counts, rows = decide(policy, new)
+    assert counts.columns.is_logits
+    assert float(rows[0]["confidence"]) == pytest.approx(softmax([0.98, 0.01, 0.01])[0], rel=1e-12)
+    assert decide(policy, new, logits="z_*")[1] == rows
+    for classes in ({}, {"classes": "cat,dog,owl"}):
+        with pytest.raises(ex.FileFormatError, match="z_cat, z_dog, z_owl as logits, and those of"):
+            decide(policy, new, probabilities="z_*", **classes)
+    others = write(tmp_path / "p.csv", "p_cat,p_dog,p_owl", [0.98], [0.01], [0.01])
+    assert decide(policy, others, probabilities="p_*")[1][0]["confidence"] == "0.98"
+
+
+def test_a_policy_of_log_odds_in_one_column(tmp_path):
+    odds = LOGITS[:, 0]
+    path = write(tmp_path / "x.csv", "label,z_1", (odds > 0).astype(int), odds)
+    found = read_predictions(path, names=ColumnNames(logits="z_*")).evaluate(target_accuracy=0.9)
+    policy = saved(found.operating_point, tmp_path / "p.json")
+    _, rows = decide(policy, write(tmp_path / "new.csv", "z_1", [0.2]))
+    assert rows[0]["label"] == "1"  # a probability of 0.2 would be of the other class
+    assert float(rows[0]["confidence"]) == pytest.approx(1 / (1 + np.exp(-0.2)), rel=1e-12)
+
+
+def test_probabilities_in_columns_called_logits_stay_probabilities(tmp_path):
+    header = "label,logit_cat,logit_dog,logit_owl"
+    path = write(tmp_path / "x.csv", header, NAMES[TRUE], *PROBA.T)
+    own = ColumnNames(probabilities="logit_*")
+    policy = read_predictions(path, names=own).evaluate(target_accuracy=0.9).operating_point
+    counts, rows = decide(saved(policy, tmp_path / "p.json"), path)
+    assert not counts.columns.is_logits
+    np.testing.assert_allclose([float(r["confidence"]) for r in rows], PROBA.max(axis=1))
+    with pytest.raises(ex.FileFormatError, match="as probabilities, and those of x.csv would be"):
+        decide(policy, path, logits="logit_*")
+
+
+def test_a_policy_of_divided_rows_divides_by_itself(tmp_path):
+    path = write(tmp_path / "x.csv", "label,p_cat,p_dog,p_owl", NAMES[TRUE], *PROBA.round(2).T)
+    found = read_predictions(path, names=ColumnNames(normalize=True)).evaluate(target_accuracy=0.9)
+    policy = saved(found.operating_point, tmp_path / "p.json")
+    counts, rows = decide(policy, path)
+    assert counts.columns.is_normalized
+    assert counts.n_accepted == policy.n_accepted > 0
+    assert rows == decide(policy, path, normalize=True)[1]
 
 
 # ------------------------------------------------------------------ the command line

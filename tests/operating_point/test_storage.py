@@ -138,8 +138,8 @@ def changed(make, path, **changes):
     ("make", "changes", "match"),
     [
         (certified, {"kind": "calibrator"}, "its 'kind'"),
-        (certified, {"schema_version": 0}, "from 1 to 3"),
-        (certified, {"schema_version": 4}, "upgrade expertload"),
+        (certified, {"schema_version": 0}, "from 1 to 4"),
+        (certified, {"schema_version": 5}, "upgrade expertload"),
         (certified, {"schema_version": "1"}, "schema_version"),
         (certified, {"schema_version": True}, "schema_version"),
         (certified, {"origin": None}, "origin must be an object"),
@@ -154,6 +154,8 @@ def changed(make, path, **changes):
         (described, {"origin__probability_columns": ["p"]}, "a column a class"),
         (described, {"origin__probability_columns": [None, None]}, "a column a class"),
         (described, {"origin__probability_columns": ["p", 3]}, "a column a class"),
+        (described, {"origin__read_as": "log-odds"}, "'read_as' is not known"),
+        (described, {"origin__read_as": ["logits"]}, "'read_as' must be text"),
         (described, {"schema_version": 1}, "fields it should"),
         (certified, {"origin__confidence_quantiles": [2, 1]}, "ascending"),
         (certified, {"origin__confidence_quantiles": [1]}, "two or more"),
@@ -253,26 +255,29 @@ def test_quantiles_of_the_confidences(values):
 
 
 @pytest.mark.parametrize("make", POINTS)
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_files_of_older_schemas_are_read(make, version, tmp_path):
     path = tmp_path / "p.json"
     point = make()
     point.save(path)
     document = json.loads(path.read_text())
     document["schema_version"] = version
-    del document["origin"]["confidence_quantiles"]
+    del document["origin"]["read_as"]
+    if version < 3:
+        del document["origin"]["confidence_quantiles"]
     if version == 1:
         del document["origin"]["probability_columns"], document["origin"]["confidence_column"]
     content = document["content"]
     for part in [content] + [entry["point"] for entry in content.get("groups", [])]:
-        if part["type"] == "certified":
+        if part["type"] == "certified" and version < 3:
             del part["clusters"], part["passed"]
             part["method"] = "fixed_sequence"
     path.write_text(json.dumps(sign(document)))
     again = op.load_operating_point(path)
-    assert again.origin.confidence_quantiles is None
+    assert again.origin.read_as is None
+    assert (again.origin.confidence_quantiles is None) == (version < 3)
     assert again.expert_load == point.expert_load
-    if isinstance(again, op.CertifiedPoint) and again.is_certified:
+    if version < 3 and isinstance(again, op.CertifiedPoint) and again.is_certified:
         assert again.at(threshold=again.threshold) == again
         with pytest.raises(ParameterError, match="not certified"):
             again.at(threshold=again.threshold + 1e-3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from expertload.columns._matching import Wording
 from expertload.columns._spelling import PREFIXES, without_prefix
@@ -111,6 +111,15 @@ class Columns:
     prediction: str | None = None
     group: str | None = None
     weight: str | None = None
+
+    @property
+    def read_as(self) -> Literal["probabilities", "normalized", "logits"] | None:
+        """What the columns of probabilities are read as; None where there are none."""
+        if not self.probabilities:
+            return None
+        other: Literal["probabilities", "normalized"]
+        other = "normalized" if self.is_normalized else "probabilities"
+        return "logits" if self.is_logits else other
 
     @property
     def all(self) -> tuple[str, ...]:

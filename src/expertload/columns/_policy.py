@@ -7,7 +7,7 @@ any program that only looks for names people use; so the policy's own names come
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -43,6 +43,8 @@ class Known(Protocol):
     @property
     def probability_columns(self) -> tuple[str | None, ...] | None: ...
     @property
+    def read_as(self) -> str | None: ...
+    @property
     def confidence_column(self) -> str | None: ...
 
 
@@ -73,7 +75,7 @@ def policy_columns(
         classes=picked.classes,
         lone=_side(known, picked, where) if len(picked.columns) == 1 else None,
         is_logits=picked.is_logits,
-        is_normalized=names.normalize,
+        is_normalized=names.normalize or known.read_as == "normalized",
         confidence=confidence,
         group=group,
     )
@@ -104,7 +106,10 @@ def _probabilities(
     }
     picked = find_probabilities(available, names, where)
     if names.probabilities or names.logits or names.classes or not saved:
-        if names.classes is None and set(picked.columns) == set(saved.values()):
+        same = set(picked.columns) == set(saved.values())
+        if same and known.read_as is not None:
+            _check_read_as(known.read_as, picked, where)
+        if names.classes is None and same:
             return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
         return _in_order(known, picked, where)
     found = {label: find_same(available, column) for label, column in saved.items()}
@@ -112,8 +117,7 @@ def _probabilities(
     # Of two classes, one leaves what the other is, unless there are columns of yet others.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns)
     if len(there) == len(saved) or (there and enough):
-        is_logits = all(column.lower().startswith(LOGITS) for column in there.values())
-        return Picked(tuple(there.values()), tuple(there), is_logits)
+        return Picked(tuple(there.values()), tuple(there), _were_logits(known, there.values()))
     if not there and known.ranked_by == "given_confidence":
         return Picked()  # labels are an extra here
     lacking = [column for label, column in saved.items() if label not in there]
@@ -121,6 +125,25 @@ def _probabilities(
         f"The policy decides by the column(s) {name_some(list(saved.values()))}, and {where} lacks "
         f"{name_some(lacking)}. Hint: say which columns hold the same probabilities "
         "(--probabilities)."
+    )
+
+
+def _were_logits(known: Known, columns: Iterable[str]) -> bool:
+    """Return whether a policy was made of logits; older ones say so by the names alone."""
+    if known.read_as is not None:
+        return known.read_as == "logits"
+    return all(column.lower().startswith(LOGITS) for column in columns)
+
+
+def _check_read_as(read_as: str, picked: Picked, where: str) -> None:
+    """Refuse to take for logits what the policy took for probabilities, or the reverse."""
+    if picked.is_logits == (read_as == "logits"):
+        return
+    was, now = ("logits", "probabilities") if read_as == "logits" else ("probabilities", "logits")
+    raise FileFormatError(
+        f"The policy was made of the column(s) {name_some(picked.columns)} as {was}, and those of "
+        f"{where} would be read as {now}. Hint: name them as --{was}, or leave that out: the "
+        "policy remembers."
     )
 
 

@@ -21,6 +21,7 @@ __all__ = ["Label", "Origin"]
 
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence"]
+ReadAs = Literal["probabilities", "normalized", "logits"]
 N_QUANTILES = 101
 
 
@@ -38,6 +39,9 @@ class Origin:
     probability_columns : tuple of str or None, optional
         The columns of a file that the probabilities were read from, in the order of the classes;
         None for one of two classes that has no column, because the other's tells enough.
+    read_as : {"probabilities", "normalized", "logits"}, optional
+        What those columns were read as: as they are, divided by the sum of their row, or by the
+        softmax of their row.
     confidence_column : str, optional
         The column of a file that the threshold is a threshold of.
     confidence_quantiles : tuple of float, optional
@@ -56,6 +60,7 @@ class Origin:
     ranked_by: RankedBy = "given_confidence"
     labels: tuple[Label, ...] | None = None
     probability_columns: tuple[str | None, ...] | None = None
+    read_as: ReadAs | None = None
     confidence_column: str | None = None
     confidence_quantiles: tuple[float, ...] | None = None
     data_sha256: str | None = None

@@ -34,12 +34,13 @@ from expertload.operating_point.point import OperatingPoint
 __all__ = ["load_operating_point"]
 
 KIND = "expertload operating point"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # What older schemas did not have: their files are read as if they had said nothing about it.
 ORIGIN_SINCE = {
     "probability_columns": 2,
     "confidence_column": 2,
     "confidence_quantiles": 3,
+    "read_as": 4,
 }
 CONTENT_SINCE = {"clusters": 3, "passed": 3}
 TYPES: dict[str, type[OperatingPoint]] = {
@@ -69,6 +70,7 @@ NUMBERS = {
 }
 WHOLE = {"sufficient_cases", "max_errors", "next_cases"}
 WORDS: dict[str, set[str]] = {
+    "read_as": {"probabilities", "normalized", "logits"},
     "method": {*METHODS},
     "risk": {*RISKS},
     "clusters": {"one_case_each", "all_cases"},
@@ -346,6 +348,8 @@ def _origin(value: Any, version: int) -> Origin:
         ):
             _refuse(f"its {f.name!r} must be text, not {text!r}")
     _word(content, "ranked_by")
+    if content["read_as"] is not None:
+        _word(content, "read_as")
     labels, columns = _list(content, "labels"), _list(content, "probability_columns")
     quantiles = _numbers(content, "confidence_quantiles")
     if quantiles is not None and (len(quantiles) < 2 or quantiles != sorted(quantiles)):

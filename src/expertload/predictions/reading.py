@@ -203,6 +203,7 @@ class PredictionsTable:
         origin = replace(
             point.origin,
             probability_columns=self.class_columns,
+            read_as=self.columns.read_as,
             confidence_column=self.columns.confidence,
         )
         groups, targets = found.group_certification, found.target_certification
