@@ -17,7 +17,11 @@ SOURCE = str(Path(expertload.__file__).parents[1])
 
 def import_without(missing: str, module: str) -> str:
     """The last line of what importing a module says where another is not installed."""
-    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
+    return said_without(missing, f"import {module}").splitlines()[-1]
+
+
+def said_without(missing: str, statement: str) -> str:
+    code = f"import sys; sys.modules[{missing!r}] = None; {statement}"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -25,7 +29,7 @@ def import_without(missing: str, module: str) -> str:
         check=False,
         env={"PYTHONPATH": SOURCE},
     )
-    return done.stderr.strip().splitlines()[-1]
+    return done.stderr.strip()
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,14 @@ def test_importing_a_part_names_its_extra(module, missing, extra):
     assert "MissingExtraError" in said
     assert f"needs {missing}, which is not installed" in said
     assert f"pip install 'expertload[{extra}]'" in said
+
+
+def test_a_star_asks_for_nothing_that_may_be_missing():
+    assert said_without("sklearn", "from expertload import *; aucoc_score, certify, scorers") == ""
+    by_name = "from expertload import DelegatingClassifier"
+    assert "pip install 'expertload[sklearn]'" in said_without("sklearn", by_name)
+    assert said_without("nothing", f"{by_name}; DelegatingClassifier.fit") == ""
+    assert "DelegatingClassifier" in dir(expertload)
 
 
 def test_a_module_of_our_own_that_is_missing_is_no_missing_extra():

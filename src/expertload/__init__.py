@@ -5,7 +5,7 @@ The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
 they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
 `expertload.torch_metrics`, `expertload.frames`, `expertload.report` and `expertload.lab`.
-`DelegatingClassifier` is imported when it is first used.
+`DelegatingClassifier` is imported when it is asked for by name.
 """
 
 import importlib as _importlib
@@ -36,13 +36,12 @@ from expertload.curve import (
 from expertload.operating_point import OperatingPoint, certify
 
 if _t.TYPE_CHECKING:
-    from expertload.delegating_classifier import DelegatingClassifier
+    from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "COCCurve",
-    "DelegatingClassifier",
     "OperatingPoint",
     "accuracy_at_load",
     "accuracy_at_load_from_correctness",
@@ -64,7 +63,8 @@ __all__ = [
     "significance",
 ]
 
-# What needs scikit-learn, and the module it is imported from when it is first asked for.
+# What needs scikit-learn, and the module it is imported from when it is first asked for. Not in
+# __all__: a star would ask for it, and fail where scikit-learn is not installed.
 _LAZY = {"DelegatingClassifier": "expertload.delegating_classifier"}
 
 
