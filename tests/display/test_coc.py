@@ -246,6 +246,46 @@ def test_delegating_everything_stands_on_the_axis():
     np.testing.assert_allclose(pixels, display.ax_.transAxes.transform((1, 0)))
 
 
+@pytest.mark.parametrize("method", ["spending", "bonferroni"])
+def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(method):
+    rng = np.random.default_rng(5)
+    confidence = rng.random(6000)
+    dips = (confidence > 0.8) & (confidence < 0.85)
+    case = rng.random(6000) < np.where(dips, 0.5, 0.99), confidence
+    point = operating_point.certify_from_correctness(*case, target_accuracy=0.93, method=method)
+    display = COCDisplay.from_correctness(*case).mark(point).mark(point.at(expert_load=0.9))
+    drawn = display.marks_[0].certified
+    x, y = drawn.get_data()
+    assert len(point.passed.ranges) == np.isnan(x).sum() == np.isnan(y).sum() == 2
+    parts = np.split(np.arange(len(x)), np.flatnonzero(np.isnan(x)) + 1)[:-1]
+    for rows, (low, high) in zip(parts, point.passed.ranges[::-1], strict=True):
+        for row, threshold in ((rows[0], low), (rows[-2], high)):
+            end = operating_point.at_threshold_from_correctness(*case, threshold=threshold)
+            assert (x[row], y[row]) == pytest.approx((end.expert_load, end.accuracy), abs=1e-12)
+    if method == "bonferroni":  # nothing is promised between thresholds tested apart
+        assert (drawn.get_linewidth(), drawn.get_marker()) == (0, "o")
+        assert np.isfinite(x).sum() == len(point.passed)
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert sum(text.startswith("certified: ") for text in texts) == 1
+
+
+def test_a_single_certified_threshold_is_a_dot():
+    """A hundred right cases of one confidence pass; the others are wrong."""
+    correct, confidence = np.repeat([1, 0], 100), np.repeat([0.9, 0.1], 100)
+    point = operating_point.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    assert point.passed.is_continuous
+    assert len(point.passed) == 1
+    drawn = COCDisplay.from_correctness(correct, confidence).mark(point).marks_[0].certified
+    assert drawn.get_xydata()[drawn.get_markevery()].tolist() == [[0.5, 1.0]]
+
+
+def test_a_point_that_promises_nothing_marks_no_part_of_the_curve():
+    chosen = operating_point.choose_from_correctness(*model(), target_accuracy=0.9)
+    refused = operating_point.certify_from_correctness(*model(30), target_accuracy=0.99)
+    display = COCDisplay.from_correctness(*model()).mark(chosen).mark(refused)
+    assert [marks.certified for marks in display.marks_] == [None, None]
+
+
 def test_mark_draws_the_curve_first_and_takes_a_label():
     curve = coc_curve_from_correctness(*model())
     point = operating_point.choose_from_correctness(*model(), load_budget=0.3)

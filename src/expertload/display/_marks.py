@@ -19,11 +19,12 @@ __all__ = ["PointMarks", "draw_marks", "mark_operating_point"]
 
 
 class PointMarks(NamedTuple):
-    """What was drawn for one point."""
+    """What was drawn for one point; of a certified one, where others are certified too."""
 
     dot: Line2D
     guide: Line2D
     label: Annotation
+    certified: Line2D | None = None
 
 
 def mark_operating_point(

@@ -9,6 +9,7 @@ from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_curve_points
 from expertload.display._axes import figure_of, one_axes
+from expertload.display._certified import draw_certified
 from expertload.display._coc_axes import draw_band, draw_line, finish, next_style, zoom
 from expertload.display._marks import PointMarks, mark_operating_point
 from expertload.display._measure import measure
@@ -61,7 +62,8 @@ class COCDisplay:
     floor_ : matplotlib Line2D
         The certified lower bound, once `floor` has drawn it.
     marks_ : list of PointMarks
-        What `mark` drew: ``dot``, ``guide`` and ``label`` of each operating point.
+        What `mark` drew: ``dot``, ``guide`` and ``label`` of each operating point, and
+        ``certified``, the part of the curve that is certified, or None.
 
     Notes
     -----
@@ -308,7 +310,8 @@ class COCDisplay:
         ----------
         point : OperatingPoint
             As `expertload.operating_point.choose` returns it. Delegating everything has no
-            accuracy and is marked at the foot of the axis.
+            accuracy and is marked at the foot of the axis. Of a `CertifiedPoint`, all thresholds
+            that passed are marked along the curve.
         label : str, optional
             The label, such as "95 % accuracy at 29 % load" by default.
 
@@ -329,7 +332,12 @@ class COCDisplay:
         """
         if not hasattr(self, "ax_"):
             self.plot()
-        self.marks_.append(mark_operating_point(self.ax_, point, self.line_.get_color(), label))
+        colour = self.line_.get_color()
+        certified = draw_certified(self.ax_, point)
+        if certified is not None:
+            add_legend(self.ax_, self._legend_title())
+        marks = mark_operating_point(self.ax_, point, colour, label)
+        self.marks_.append(marks._replace(certified=certified))
         return self
 
     def floor(self, curve: CertifiedCurve) -> Self:

@@ -12,6 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from expertload._typing import BoolArray, FloatArray
+from expertload.display._certified import ANY_HERE, AT_DOTS
 from expertload.display._style import percent
 from expertload.evaluation import Evaluation
 from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
@@ -34,8 +35,8 @@ class Strokes:
     def legend(self) -> str:
         """What the strokes mean; empty where there are none."""
         if self.stretches:
-            return "certified: any threshold here keeps the promise"
-        return "certified: the thresholds at the dots keep the promise" if self.dots else ""
+            return ANY_HERE
+        return AT_DOTS if self.dots else ""
 
 
 def are_certified(evaluation: Evaluation, thresholds: FloatArray) -> BoolArray:
