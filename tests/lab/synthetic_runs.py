@@ -39,10 +39,12 @@ def make_config(loss="ce", *, seed=0, weight=None, options=None, data=None, mode
     )
 
 
-def write_run(place, config, *, skill=1.5, n=300, n_classes=4, labels_seed=0, results=None):
+def write_run(
+    place, config, *, skill=1.5, n=300, n_classes=4, first=0, labels_seed=0, results=None
+):
     """Write the folder of a run whose logits know the label as well as `skill` says."""
     shared = np.random.default_rng(labels_seed)
-    labels = {split: shared.integers(0, n_classes, n) for split in ("validation", "test")}
+    labels = {split: shared.integers(first, n_classes, n) for split in ("validation", "test")}
     own = np.random.default_rng([config.seed, len(config.loss.name), int(100 * skill)])
     run = RunFolder(Path(place) / config.run_name)
     run.create(config)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, Seed
+from expertload._typing import ArrayLike, BoolArray, FloatArray, Seed
 from expertload._validation import (
     as_array,
     check_count,
@@ -55,10 +55,11 @@ def permutation_test(
     y_proba_a: ArrayLike,
     y_proba_b: ArrayLike,
     *,
-    metric: Callable[[AnyArray, AnyArray], float] = aucoc_score,
+    metric: Callable[..., float] = aucoc_score,
     n_rounds: int = 1000,
     random_state: Seed = None,
     exchange: str = "predictions",
+    labels: ArrayLike | None = None,
 ) -> PermutationResult:
     """Test whether two models differ in a metric on the same cases.
 
@@ -84,6 +85,8 @@ def permutation_test(
         scales blurs the curves, and differences in AUCOC are missed. Ranks, for AUCOC alone,
         compare each case with its own model's confidences first, as Venkatraman and Begg (1996) do
         for ROC curves.
+    labels : array-like of shape (n_classes,), optional
+        Names of the columns in order, which the metric is told; without them it finds them itself.
 
     Returns
     -------
@@ -106,8 +109,8 @@ def permutation_test(
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
     if metric is aucoc_score:
-        a = check_cases(y_true, y_proba_a, None, None, None, caller)
-        b = check_cases(y_true, y_proba_b, None, None, None, caller)
+        a = check_cases(y_true, y_proba_a, None, None, labels, caller)
+        b = check_cases(y_true, y_proba_b, None, None, labels, caller)
         return _test(_aucoc_difference(a, b, exchange), len(a.correct), n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
@@ -119,10 +122,12 @@ def permutation_test(
     check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
     check_same_shape(caller, y_proba_a=proba_a, y_proba_b=proba_b)
 
+    told = {} if labels is None else {"labels": labels}
+
     def difference(swap: BoolArray) -> float:
         rows = swap.reshape(-1, *[1] * (proba_a.ndim - 1))
-        number_a = metric(y, np.where(rows, proba_b, proba_a))
-        number_b = metric(y, np.where(rows, proba_a, proba_b))
+        number_a = metric(y, np.where(rows, proba_b, proba_a), **told)
+        number_b = metric(y, np.where(rows, proba_a, proba_b), **told)
         return check_metric_value(number_a, caller) - check_metric_value(number_b, caller)
 
     return _test(difference, len(y), n_rounds, rng)

@@ -46,6 +46,22 @@ def test_two_runs_are_compared_by_the_tests_of_the_core(groups):
     assert result.difference == pytest.approx(result.closed_form.difference)
 
 
+@pytest.mark.parametrize("number", ["aucoc", "ece", "load@90"])
+def test_runs_without_the_first_class_are_compared(tmp_path, number):
+    sides = [
+        [
+            write_run(tmp_path, make_config(loss, seed=seed, weight=weight), skill=skill, first=1)
+            for seed in (0, 1)
+        ]
+        for loss, weight, skill in (("ce+aucoc", 2.0, 1.6), ("ce", None, 1.0))
+    ]
+    result = compare_runs(*sides, number=number, n_rounds=20)
+    assert result.difference == pytest.approx(result.permutation.difference, abs=1e-12)
+    assert result.by_seed.differences[0] != 0
+    if number == "aucoc":
+        assert result.difference == pytest.approx(result.closed_form.difference, abs=1e-12)
+
+
 def test_groups_are_compared_as_ensembles_and_seed_by_seed(groups):
     result = compare_runs(groups["ce+aucoc"], groups["ce"], n_rounds=100)
     both = {

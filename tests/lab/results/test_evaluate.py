@@ -11,11 +11,12 @@ from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 from expertload import aucoc_score, load_at_accuracy
 from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling
-from expertload.exceptions import FileFormatError, ParameterError
+from expertload.exceptions import FileFormatError, LabelError, ParameterError
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
 from expertload.lab.runs._weights import load_weights, save_weights
 from expertload.lab.runs.finished import FinishedRun, describe_loss
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.training.loop import _validation_metrics
 from expertload.metrics import (
     brier_loss,
     classwise_calibration_error,
@@ -52,6 +53,22 @@ def test_numbers_are_those_of_the_core(tmp_path):
         "aucoc_low": interval.low,
         "aucoc_high": interval.high,
     }
+
+
+def test_a_split_without_the_first_class_is_evaluated():
+    rng = np.random.default_rng(3)
+    proba = rng.dirichlet([1, 1, 1], 60)
+    labels = rng.integers(1, 3, 60)
+    with pytest.raises(LabelError, match="only where 0 occurs"):
+        aucoc_score(labels, proba)
+    found = evaluate_probabilities(labels, proba, [0.9])
+    # Class 0 as the last column and the others moved up: the same cases under other numbers.
+    same = evaluate_probabilities((labels - 1) % 3, np.roll(proba, -1, axis=1), [0.9])
+    assert found == pytest.approx(same, abs=1e-12)
+    assert found["accuracy"] == (proba.argmax(axis=1) == labels).mean()
+    metrics = _validation_metrics(np.log(proba), labels)
+    assert metrics["aucoc"] == pytest.approx(found["aucoc"], abs=1e-12)
+    assert metrics["ece"] == pytest.approx(found["ece"], abs=1e-12)
 
 
 def test_a_run_is_evaluated_before_and_after_calibration(tmp_path):

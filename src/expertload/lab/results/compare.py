@@ -162,8 +162,11 @@ def compare_runs(
     labels = sides[0][0].test[1]
     proba = tuple(_mean_probabilities(side) for side in sides)
     closed_form = None
-    if metric is aucoc_score:
-        closed_form = aucoc_paired_test(labels, *proba, confidence_level=level)
+    # The labels are column numbers, whichever of them occur.
+    places = np.arange(proba[0].shape[1])
+    is_aucoc = chosen.name == "aucoc"
+    if is_aucoc:
+        closed_form = aucoc_paired_test(labels, *proba, confidence_level=level, labels=places)
     return RunComparison(
         number=number,
         names=(_name(sides[0]), _name(sides[1])),
@@ -174,10 +177,11 @@ def compare_runs(
         permutation=permutation_test(
             labels,
             *proba,
-            metric=metric,
+            metric=aucoc_score if is_aucoc else metric,
+            labels=places if is_aucoc else None,
             n_rounds=n_rounds,
             random_state=random_state,
-            exchange="ranks" if metric is aucoc_score else "predictions",
+            exchange="ranks" if is_aucoc else "predictions",
         ),
         closed_form=closed_form,
         by_seed=_by_seed(sides, metric, level),

@@ -187,7 +187,7 @@ def evaluate_probabilities(
     >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
     0.67 0.67
     """
-    interval = aucoc_interval(labels, proba)
+    interval = aucoc_interval(labels, proba, labels=np.arange(proba.shape[1]))
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
     numbers = [(name, find_measure(name).metric) for name in names]
     return {
@@ -226,7 +226,9 @@ def _calibrate(
 ) -> FloatArray:
     """Fit on validation, and return the test split's calibrated probabilities."""
     if name != "kcal":
-        fitted = make_calibrator(name, input=kind).fit(inputs.validation, labels)
+        fitted = make_calibrator(name, input=kind).fit(
+            inputs.validation, labels, labels=np.arange(inputs.validation.shape[1])
+        )
         return fitted.transform(inputs.test)
     if features is None:
         raise ParameterError(
@@ -234,7 +236,9 @@ def _calibrate(
             "call evaluate_runs, which computes them from the run's weights."
         )
     return (
-        make_calibrator(name, n_classes=n_classes).fit(features[0], labels).transform(features[1])
+        make_calibrator(name, n_classes=n_classes)
+        .fit(features[0], labels, labels=np.arange(n_classes))
+        .transform(features[1])
     )
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
+
+import numpy as np
 
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.curve import aucoc_score, load_at_accuracy
@@ -22,7 +24,7 @@ from expertload.metrics import (
     log_loss,
 )
 
-__all__ = ["MEASURE_NAMES", "Measure", "find_measure", "load_name"]
+__all__ = ["MEASURE_NAMES", "Measure", "find_measure", "load_name", "of_places"]
 
 Metric = Callable[[AnyArray, AnyArray], float]
 
@@ -63,16 +65,34 @@ def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
     return float((y_proba.argmax(axis=1) == y_true).mean())
 
 
+def of_places(metric: Callable[..., float], **options: Any) -> Metric:
+    """Return a metric that takes labels for column numbers, as the lab's are: a split may lack 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.curve import aucoc_score
+    >>> from expertload.lab.results.measures import of_places
+    >>> of_places(aucoc_score)(np.array([1, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
+    1.0
+    """
+
+    def told(y_true: AnyArray, y_proba: AnyArray) -> float:
+        return metric(y_true, y_proba, labels=np.arange(y_proba.shape[1]), **options)
+
+    return told
+
+
 _MEASURES = {
     number.name: number
     for number in (
-        Measure("aucoc", "AUCOC", True, aucoc_score),
+        Measure("aucoc", "AUCOC", True, of_places(aucoc_score)),
         Measure("accuracy", "accuracy", True, accuracy_score),
-        Measure("ece", "ECE", False, expected_calibration_error),
-        Measure("ks", "KS", False, kolmogorov_smirnov_error),
-        Measure("brier", "Brier", False, brier_loss),
-        Measure("cwece", "cwECE", False, classwise_calibration_error, decimals=3),
-        Measure("nll", "NLL", False, log_loss, decimals=3, percent=False),
+        Measure("ece", "ECE", False, of_places(expected_calibration_error)),
+        Measure("ks", "KS", False, of_places(kolmogorov_smirnov_error)),
+        Measure("brier", "Brier", False, of_places(brier_loss)),
+        Measure("cwece", "cwECE", False, of_places(classwise_calibration_error), decimals=3),
+        Measure("nll", "NLL", False, of_places(log_loss), decimals=3, percent=False),
         Measure("auroc", "AUROC", True),
         Measure("aupr", "AUPR", True),
         Measure("fpr95", "FPR95", False),
@@ -110,7 +130,7 @@ def find_measure(name: str) -> Measure:
             f"There is no number {name!r}. Hint: it is one of {', '.join(_MEASURES)}, or load@90 "
             "for the expert load at 90 % accuracy."
         )
-    metric = partial(load_at_accuracy, target_accuracy=percent / 100)
+    metric = of_places(load_at_accuracy, target_accuracy=percent / 100)
     return Measure(name, f"load at {percent:g} %", False, metric)
 
 

@@ -165,7 +165,9 @@ def evaluate_outliers(
             f"{caller} looks at the logits of one network, and {run.folder.path} is an ensemble, "
             "which has probabilities alone. Hint: evaluate its members."
         )
-    temperature = TemperatureScaling(objective=objective).fit(*run.validation).temperature_
+    logits, labels = run.validation
+    scaling = TemperatureScaling(objective=objective)
+    temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
     data, network = run.load_data_and_network(data_dir, allow=allow)
     examiner = _Examiner(
         run.config.data, data, network.to(device), settings, temperature, batch_size, data_dir

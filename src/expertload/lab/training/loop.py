@@ -290,10 +290,11 @@ def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> Non
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
     proba = softmax(logits.astype(np.float64), axis=1)
+    places = np.arange(proba.shape[1])  # labels are column numbers; 0 need not occur
     return {
-        "aucoc": aucoc_score(labels, proba),
+        "aucoc": aucoc_score(labels, proba, labels=places),
         "accuracy": float((proba.argmax(axis=1) == labels).mean()),
-        "ece": expected_calibration_error(labels, proba),
+        "ece": expected_calibration_error(labels, proba, labels=places),
     }
 
 
