@@ -5,32 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload.columns import (
-    ColumnNames,
-    Columns,
-    class_key,
-    find_columns,
-    grades_from,
-    labels_from,
-    match_by_order,
-    match_columns,
-    names_from,
-    numbers_from,
-    plain_classes,
-    probabilities_from,
-    said_of_file,
-    same_class,
-)
+from expertload.columns import ColumnNames, Columns, find_columns, names_from
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
+from expertload.predictions._arrays import arrays_from
 from expertload.predictions._identity import (
     Identity,
     align,
@@ -280,7 +266,7 @@ def read_predictions(
         where=source.where,
         columns=columns,
         n_cases=n_cases,
-        **_arrays(source.where, columns, found, codes),
+        **arrays_from(source.where, columns, found, codes),
         **_identified(source.where, wanted, rows, found),
         **_clustered(source.where, wanted, rows, found),
     )
@@ -361,78 +347,3 @@ def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTab
     rows = align(first.identifiers, other.identifiers, column, (first.where, other.where))
     found = other if rows is None else other.take(rows)
     return replace(found, identifiers=first.identifiers)
-
-
-def _arrays(
-    where: str, columns: Columns, found: Table, codes: Mapping[str, Coded]
-) -> dict[str, Any]:
-    def numbers(name: str | None) -> FloatArray | None:
-        return None if name is None else numbers_from(found[name], name, where)
-
-    arrays: dict[str, Any] = {
-        "confidence": numbers(columns.confidence),
-        "weight": numbers(columns.weight),
-        "group_codes": None if columns.group is None else codes[columns.group],
-    }
-    if columns.correct is not None:
-        arrays["correct"] = grades_from(found[columns.correct], columns.correct, where)
-    if columns.label is not None:
-        labels = _Labels.from_codes(codes[columns.label], columns.label, where)
-        arrays["target"] = _by_name(labels)
-        if columns.prediction is None:
-            return {**arrays, **_predictions(where, columns, found, labels)}
-        guesses = _Labels.from_codes(codes[columns.prediction], columns.prediction, where)
-        given = (labels.names[code] for code in labels.codes.tolist())
-        guessed = (guesses.names[code] for code in guesses.codes.tolist())
-        arrays["correct"] = same_class(list(given), list(guessed), where)
-    return arrays
-
-
-class _Labels(NamedTuple):
-    """Labels as text, each of them once, and which of them each case has."""
-
-    names: list[str]
-    codes: IntArray
-
-    @classmethod
-    def from_codes(cls, coded: Coded, column: str, where: str) -> _Labels:
-        names = names_from(coded.values)
-        if any(name is None for name in names):
-            labels_from(names[coded.codes], column, where)  # says in which row one is missing
-        return cls(names.tolist(), coded.codes)
-
-    def first_rows(self) -> dict[str, int]:
-        """Return the row in which each label first stands, counted from 1."""
-        first = np.zeros(len(self.names), dtype=np.int64)
-        # Of several values for one place the last is kept, so that rows are gone through backwards.
-        first[self.codes[::-1]] = np.arange(len(self.codes), 0, -1)
-        return dict(zip(self.names, first.tolist(), strict=True))
-
-
-def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
-    """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
-    said = said_of_file(where, columns.label)
-    rows, taken = given.first_rows(), columns.probabilities
-    if columns.is_numbered:
-        match = match_by_order(rows, len(taken), said)
-    else:
-        match = match_columns(rows, taken, columns.classes, said)
-    numbers = [match.place[name] for name in given.names]
-    place = np.array(numbers, dtype=np.min_scalar_type(len(match.classes)))
-    lone: dict[int | None, tuple[str | None, ...]] = {
-        None: columns.probabilities,
-        0: (*columns.probabilities, None),
-        1: (None, *columns.probabilities),
-    }
-    return {
-        "labels": np.array(plain_classes(match.classes)),
-        "place": place[given.codes],
-        "class_columns": lone[match.lone],
-        "y_proba": probabilities_from(columns, found, where, lone=match.lone),
-    }
-
-
-def _by_name(labels: _Labels) -> IntArray:
-    keys = [class_key(name) for name in labels.names]
-    number = {key: i for i, key in enumerate(sorted(set(keys)))}
-    return np.array([number[key] for key in keys], np.min_scalar_type(len(keys)))[labels.codes]
