@@ -282,7 +282,7 @@ def check_same_cases(
     differ = target_a is not None and target_b is not None and (target_a != target_b).any()
     if differ or not _same_weight(a.weight, b.weight):
         raise ShapeError(
-            f"The models compared by {caller} must have seen the same cases in the same order. "
+            f"The models given to {caller} must have seen the same cases in the same order. "
             f"Got {'labels' if differ else 'weights'} that differ. Hint: sort both by the same "
             "identifier."
         )

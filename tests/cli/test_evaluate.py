@@ -316,7 +316,9 @@ def test_groups_that_cannot_be_certified(run, file, table, tmp_path):
     assert "needs groups" in declined.stderr
     rows = {**table, "group": np.where(table["id"] == 7, "", table["group"])}
     write(tmp_path / "gaps.csv", rows)
-    assert "without a group" in run("evaluate", "gaps.csv", "--certify-groups", code=1).stderr
+    refused = run("evaluate", "gaps.csv", "--certify-groups", code=1).stderr
+    row = table["id"].tolist().index(7) + 1
+    assert f"'group' of gaps.csv names no group in row {row}, and in 1 row(s)" in refused
     assert "(missing)" in run("evaluate", "gaps.csv").stdout
     write(tmp_path / "few.csv", predictions(40))
     saving = ["--certify-groups", "--save-policy", "p.json"]

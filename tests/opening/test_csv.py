@@ -207,9 +207,11 @@ def test_decimal_commas(tmp_path):
     found = read_predictions(path, options=FileOptions(decimal=","))
     assert found.y_proba.tolist() == [[0.9, 0.1], [0.2, 0.8]]
     path.write_text("label;p_a;p_b\na;0,9;0,1\nb;0.2;0,8\n")
-    with pytest.raises(FileFormatError, match="'p_a' of x.csv must hold numbers. Got '0.2'"):
+    with pytest.raises(
+        FileFormatError, match="'p_a' of x.csv must hold numbers. Got '0.2' in row 2.$"
+    ):
         read_predictions(path, options=FileOptions(decimal=","))
-    with pytest.raises(FileFormatError, match="must hold numbers. Got '0,9' in row 1"):
+    with pytest.raises(FileFormatError, match="Got '0,9' in row 1. Hint: .* --decimal ','"):
         read_predictions(path)
 
 

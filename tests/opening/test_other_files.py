@@ -83,6 +83,14 @@ def test_parquet_is_read_as_arrow_reads_it(tmp_path, rows, group):
     assert found["i"].tolist() == list(whole)
 
 
+def test_files_of_one_name_are_told_apart(tmp_path):
+    for folder, name in (("north", "id"), ("south", "other")):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({name: [1]}), tmp_path / folder / "x.parquet")
+    with pytest.raises(FileFormatError, match="of south/x.parquet are not those of north/x.par"):
+        open_source(tmp_path)
+
+
 def test_a_folder_of_parquet_in_the_order_of_names(tmp_path):
     for i in (2, 0, 1):
         pq.write_table(pa.table({"id": [i, i]}), tmp_path / f"part-{i}.parquet")

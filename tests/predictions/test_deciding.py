@@ -136,6 +136,7 @@ def test_a_threshold_for_each_group(tmp_path, names):
         ("p_cat,p_dog,p_owl\n", "no cases"),
         ("p_cat,p_dog,p_owl\n1,0,0\n1,x,0\n", "'p_dog' of new.csv must hold numbers.*row 2"),
         ("p_cat,p_dog,p_owl\n1,0,0\n3,-1,0\n", "Rows 1 to 2 of new.csv cannot be decided"),
+        ("p_cat,p_dog,p_owl\n3,-1,0\n", "Row 1 of new.csv cannot be decided"),
         ("p_cat,p_dog,p_owl\n1,0,0\n1,,0\n", "lacks 1 value.* row 2"),
     ],
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from expertload._opening.connection import literal_paths, quoted, saying_errors, text_of
@@ -174,6 +176,12 @@ def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
             schemas.append(list(zip(found.columns, map(str, found.types), strict=True)))
         if schemas[-1] != schemas[0]:
             raise FileFormatError(
-                f"The columns of {path.name} are not those of {paths[0].name}. Hint: files that "
-                "are read together must have the same columns, in the same order and types."
+                f"The columns of {_below(path, paths)} are not those of {_below(paths[0], paths)}. "
+                "Hint: files that are read together must have the same columns, in the same order "
+                "and types."
             )
+
+
+def _below(path: Path, paths: Sequence[Path]) -> str:
+    """Return a path as seen from the folder that all are in: names alone may be the same."""
+    return path.relative_to(os.path.commonpath([path.parent for path in paths])).as_posix()

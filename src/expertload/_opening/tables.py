@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -135,7 +136,7 @@ class DuckDBSource:
             if is_none and written is not None:
                 raise FileFormatError(
                     f"The column '{name}' of {self.where} must hold numbers. Got "
-                    f"{shortened(written)} in row {row}."
+                    f"{shortened(written)} in row {row}.{self._hint(written)}"
                 )
 
     def _check_lengths(self, part: Part, limit: str, first_row: int) -> None:
@@ -163,6 +164,12 @@ class DuckDBSource:
                     f"numbers, and {taken[part.column]} would be taken. Hint: take all of them, "
                     "one a class, or say which with --query 'SELECT ... FROM file'."
                 )
+
+    def _hint(self, written: str) -> str:
+        """Say how commas before fractions are read, where that is what a value looks like."""
+        if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
+            return " Hint: if commas stand before fractions, say so with --decimal ','."
+        return ""
 
     def _select(
         self, wanted: Sequence[str], names: Sequence[str], size: int, limit: str = ""

@@ -123,7 +123,8 @@ def _say(file: Path, counts: DecisionCounts) -> None:
         one_line(f"{file.name}: {counts.columns}"), style="dim", markup=False, soft_wrap=True
     )
     said.print(
-        f"{counts.n_cases} cases: {counts.n_accepted} decided automatically, "
+        f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
+        f"{counts.n_accepted} decided automatically, "
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )

@@ -20,6 +20,7 @@ from expertload.exceptions import FileFormatError, ShapeError
 __all__ = [
     "Identity",
     "align",
+    "certifiable_groups",
     "check_distinct",
     "check_one_model",
     "find_identity",
@@ -113,24 +114,37 @@ def known_identifiers(
     values: AnyArray, column: str, where: str, *, is_named: bool
 ) -> AnyArray | None:
     """Return identifiers; None where some are missing from a column that nobody named."""
-    missing = [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
-    if missing and is_named:
-        raise FileFormatError(
-            f"The column '{column}' of {where} identifies no case in row {missing[0] + 1}, and in "
-            f"{len(missing)} row(s) in all. Hint: every case needs an identifier of its own."
-        )
-    return None if missing else values
+    if is_named:
+        hint = "every case needs an identifier of its own"
+        _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
+        return values
+    return None if _missing(values) else values
 
 
 def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
     """Return which cluster each case belongs to, as text; refused where some belong to none."""
-    missing = [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
+    hint = "give a case that stands alone a name of its own"
+    _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
+    return as_text(values)
+
+
+def certifiable_groups(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return the group of each case; refused where some have none that could be certified."""
+    hint = "give cases without a group a name of their own, such as 'unknown'"
+    _check_named(values, f"The column '{column}' of {where} names no group", hint)
+    return values
+
+
+def _missing(values: AnyArray) -> list[int]:
+    return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
+
+
+def _check_named(values: AnyArray, says: str, hint: str) -> None:
+    missing = _missing(values)
     if missing:
         raise FileFormatError(
-            f"The column '{column}' of {where} names no cluster in row {missing[0] + 1}, and in "
-            f"{len(missing)} row(s) in all. Hint: give a case that stands alone a name of its own."
+            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in all. Hint: {hint}."
         )
-    return as_text(values)
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:

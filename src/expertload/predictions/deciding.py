@@ -231,9 +231,8 @@ def _decide(
         accepted, labels = policy.decide(proba, confidence=confidence, **by_group)
     except InvalidInputError as error:
         last_row = first_row + len(next(iter(chunk.values()))) - 1
-        raise FileFormatError(
-            f"Rows {first_row} to {last_row} of {where} cannot be decided: {error}"
-        ) from error
+        rows = f"Row {first_row}" if last_row == first_row else f"Rows {first_row} to {last_row}"
+        raise FileFormatError(f"{rows} of {where} cannot be decided: {error}") from error
     names = columns.classes
     if policy.origin.labels is None and confidence is not None and len(names) == proba.shape[1]:
         labels = np.array(names)[labels]  # what the policy does not know, the file says

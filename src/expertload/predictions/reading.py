@@ -20,6 +20,7 @@ from expertload.predictions._arrays import arrays_from
 from expertload.predictions._identity import (
     Identity,
     align,
+    certifiable_groups,
     check_distinct,
     check_one_model,
     find_identity,
@@ -163,7 +164,7 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
             ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
         """
-        options["groups"] = self.groups if options.get("certify_groups") else self._members()
+        options["groups"] = self._groups() if options.get("certify_groups") else self._members()
         options["clusters"] = self.clusters if self.is_clustered else None
         if self.place is None or self.y_proba is None or self.labels is None:
             correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
@@ -176,6 +177,10 @@ class PredictionsTable:
         predictions = Predictions(self.place, self.y_proba, weight)
         found = evaluate_matched(predictions, names, confidence=self.confidence, **options)
         return self._named(replace(found, target=self.target))
+
+    def _groups(self) -> AnyArray | None:
+        groups, column = self.groups, self.columns.group
+        return None if groups is None else certifiable_groups(groups, str(column), self.where)
 
     def _members(self) -> Members | None:
         groups = self.group_codes
