@@ -225,7 +225,7 @@ class TestHardSets:
         logits = data.draw(npst.arrays(np.float64, (n, 3), elements=numbers))
         target = data.draw(npst.arrays(np.int64, n, elements=st.integers(0, 2)))
         new = data.draw(npst.arrays(np.float64, (2, 3), elements=numbers))
-        fitted = fit(name, logits, target)
+        fitted = fit(name, logits, target, labels=[0, 1, 2])
         check_rows(fitted.transform(new), (2, 3))
         assert type(fitted).from_dict(fitted.to_dict()) == fitted
 
@@ -273,7 +273,7 @@ def test_the_predicted_class_stays_on_top(name, data):
     numbers = st.floats(-30, 30, width=32)
     logits = data.draw(npst.arrays(np.float64, (n, k), elements=numbers))
     target = data.draw(npst.arrays(np.int64, n, elements=st.integers(0, k - 1)))
-    proba = fit(name, logits, target).transform(logits)
+    proba = fit(name, logits, target, labels=np.arange(k)).transform(logits)
     predicted = logits.argmax(axis=1)
     # Logits that differ by a rounding may come out equal, never the other way round.
     np.testing.assert_array_equal(proba[np.arange(n), predicted], proba.max(axis=1))

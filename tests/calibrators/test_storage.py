@@ -61,7 +61,7 @@ class TestRoundTrip:
         logits, target = overconfident(90, 3, seed=3)
         kept = target != 0
         calibrator = make_calibrator(name, **OPTIONS.get(name, {}))
-        calibrator.fit(logits[kept], target[kept]).save(tmp_path / "c.json")
+        calibrator.fit(logits[kept], target[kept], labels=[0, 1, 2]).save(tmp_path / "c.json")
         assert load_calibrator(tmp_path / "c.json") == calibrator
 
     def test_the_header(self, name, fitted):

@@ -97,7 +97,7 @@ def test_constant_logits_have_every_temperature():
 
 @pytest.mark.parametrize("target", [[0], [1]])
 def test_gaps_of_nearly_nothing_count_as_none(target):
-    fitted = TemperatureScaling().fit([[1e-311, 0.0]], target)
+    fitted = TemperatureScaling().fit([[1e-311, 0.0]], target, labels=[0, 1])
     assert (fitted.temperature_, fitted.converged_) == (1.0, True)
 
 

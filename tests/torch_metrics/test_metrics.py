@@ -26,7 +26,7 @@ SCALARS = {
     "aucoc": (AUCOC, expertload.aucoc_score),
     "load": (
         lambda **options: LoadAtAccuracy(0.8, **options),
-        lambda y, p: expertload.load_at_accuracy(y, p, target_accuracy=0.8),
+        lambda y, p, **more: expertload.load_at_accuracy(y, p, target_accuracy=0.8, **more),
     ),
 }
 every_scalar = pytest.mark.parametrize(("make", "reference"), SCALARS.values(), ids=SCALARS)

@@ -184,4 +184,4 @@ class CaseMetric(Metric):
     def _tensor(self, values: float | FloatArray) -> Tensor:
         """Return a result on the metric's device."""
         dtype = self._state_dtypes()["confidence"]
-        return torch.as_tensor(values, dtype=dtype, device=self.device)
+        return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
