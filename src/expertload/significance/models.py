@@ -72,9 +72,9 @@ def compare_models(
     >>> models = {f"noise {s}": np.clip(good + s * noise, 0, 1) for s in (0, 0.03, 0.3)}
     >>> for (a, b), found in compare_models(y_true, models).items():
     ...     print(f"{a} minus {b}: {found.p_value:.2g}, adjusted {found.adjusted_p_value:.2g}")
-    noise 0 minus noise 0.03: 0.72, adjusted 0.72
-    noise 0 minus noise 0.3: 1.3e-09, adjusted 3.9e-09
-    noise 0.03 minus noise 0.3: 3.6e-09, adjusted 7.2e-09
+    noise 0 minus noise 0.03: 0.097, adjusted 0.097
+    noise 0 minus noise 0.3: 7.9e-11, adjusted 1.6e-10
+    noise 0.03 minus noise 0.3: 2.2e-12, adjusted 6.5e-12
     """
     caller = "compare_models"
     cases = {
