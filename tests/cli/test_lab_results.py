@@ -22,7 +22,7 @@ from tests.lab.synthetic_runs import make_config, train_once, write_run
 
 
 def run(*words):
-    return CliRunner().invoke(app, ["lab", *map(str, words)])
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["lab", *map(str, words)])
 
 
 @pytest.fixture
