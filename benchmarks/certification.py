@@ -20,11 +20,11 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.operating_point.populations import POPULATIONS, Population, drawn_steps
 
 from benchmarks.measure import best_times, row
-from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.ladder import Ladder, Steps
 from expertload.operating_point.certification.methods import Calibration, Tests, descend_from
 from expertload.operating_point.certification.promise import Promise
 from expertload.operating_point.certification.starts import grant, plan_starts
+from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.tally import Tally
 
 SIZES = {200: 24, 500: 24, 1000: 20, 2000: 12, 5000: 8, 20_000: 3}  # and how many draws of each

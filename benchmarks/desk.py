@@ -25,7 +25,7 @@ from benchmarks.measure import row
 from expertload.desk import Desk, Rules
 from expertload.desk.people import add_token
 from expertload.desk.queue import claim, hand_back
-from expertload.desk.trail._export import export
+from expertload.desk.trail.export import export
 from expertload.desk.watch import state_of
 
 FEW = 1_000

@@ -20,11 +20,11 @@ from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.runs.recipe import TrainingConfig
-from expertload.lab.training._average import make_average
-from expertload.lab.training._parts import launch_fabric, prepare
-from expertload.lab.training._step import Step
+from expertload.lab.training.average import make_average
 from expertload.lab.training.loop import _train_epoch
+from expertload.lab.training.parts import launch_fabric, prepare
 from expertload.lab.training.progress import SilentReporter
+from expertload.lab.training.step import Step
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 BATCH_SIZE, N_BATCHES, N_CLASSES = 128, 3, 100

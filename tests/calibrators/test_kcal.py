@@ -6,7 +6,7 @@ from tests.calibrators.synthetic import clusters, log_loss
 from tests.reference.calibrators import kernel_posterior
 
 from expertload import exceptions
-from expertload.calibrators import KCal, _kernel
+from expertload.calibrators import KCal, kernel
 from expertload.metrics import expected_calibration_error
 
 
@@ -54,15 +54,15 @@ def test_the_bandwidth_is_best_at_leaving_one_out(cases):
 def test_blocks_do_not_change_the_answer(cases, new, monkeypatch):
     whole = KCal().fit(*cases)
     expected = whole.transform(new)
-    monkeypatch.setattr(_kernel, "BLOCK_BYTES", 7 * 8 * 60)
+    monkeypatch.setattr(kernel, "BLOCK_BYTES", 7 * 8 * 60)
     blocked = KCal().fit(*cases)
     assert blocked.bandwidth_ == pytest.approx(whole.bandwidth_, rel=1e-12)
     np.testing.assert_allclose(blocked.transform(new), expected, rtol=1e-12)
 
 
 def test_blocks_bound_the_memory():
-    blocks = list(_kernel._blocks(1_000_000, 50_000))
-    assert blocks[0].stop * 50_000 * 8 <= _kernel.BLOCK_BYTES
+    blocks = list(kernel._blocks(1_000_000, 50_000))
+    assert blocks[0].stop * 50_000 * 8 <= kernel.BLOCK_BYTES
     assert blocks[-1].stop >= 1_000_000
 
 

@@ -21,9 +21,9 @@ from expertload.calibrators import (
     CALIBRATORS,
     KCal,
     TemperatureScaling,
-    _storage,
     load_calibrator,
     make_calibrator,
+    storage,
 )
 
 OPTIONS = {"kcal": {"bandwidth": 1.5, "projection": "pca", "n_components": 2}}
@@ -229,7 +229,7 @@ class TestAtomicWrite:
         def broken(_):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(_storage.os, "fsync", broken)
+        monkeypatch.setattr(storage.os, "fsync", broken)
         with pytest.raises(OSError, match="No space left"):
             fitted["temperature"].save(path)
         assert path.read_bytes() == before

@@ -17,8 +17,8 @@ from expertload import _cases, tally
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_predictions
 from expertload.operating_point import certify_groups, load_operating_point, origin
-from expertload.predictions import _arrays
-from expertload.report._page import FORMATS
+from expertload.predictions import arrays
+from expertload.report.page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
 
@@ -106,8 +106,8 @@ def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
     watched = (
         (_cases, "check_probabilities"),
         (_cases, "check_named_labels"),
-        (_arrays, "probabilities_from"),
-        (_arrays, "match_columns"),
+        (arrays, "probabilities_from"),
+        (arrays, "match_columns"),
         (tally, "_count"),
         (tally, "_add_up"),
         (origin, "_digest"),

@@ -16,7 +16,7 @@ pytest.importorskip("sqlalchemy")
 
 from expertload.desk import Desk, Rules
 from expertload.desk.store import open_database
-from expertload.desk.store._tables import metadata
+from expertload.desk.store.tables import metadata
 from tests.desk.world import Clock, World
 
 # Flushing to a busy disk is most of a test's time, and a killed process loses no memory.

@@ -7,7 +7,7 @@ from collections import defaultdict
 from sqlalchemy import select
 
 from expertload.desk.intake import draw
-from expertload.desk.store._tables import (
+from expertload.desk.store.tables import (
     answers,
     cases,
     counters,

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from expertload.desk import Desk, Rules
 from expertload.desk.api import create_app
 from expertload.desk.people import revoke_token
-from expertload.desk.people._roles import ROLES
+from expertload.desk.people.roles import ROLES
 from tests.desk.serving import Caller, serving
 from tests.desk.test_watch import read_all
 from tests.desk.world import Clock, World, sent

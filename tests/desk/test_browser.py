@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from expertload.desk.api import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.people import begin_session, make_link
-from expertload.desk.store._tables import answers, monitors, policies, readings, skips
+from expertload.desk.store.tables import answers, monitors, policies, readings, skips
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DeskRefusedError
 from expertload.predictions import read_predictions
@@ -75,6 +75,11 @@ class Tab:
         with self.page.expect_navigation():
             self.page.keyboard.press(key)
         assert leads_to in self.title, self.title
+
+    def click(self, button):
+        """Click a button that sends a form, and wait for the page that answers."""
+        with self.page.expect_navigation():
+            self.page.get_by_role("button", name=button).click()
 
     def text(self, query="main"):
         return self.page.locator(query).inner_text()
@@ -143,8 +148,7 @@ def test_keys_can_be_switched_off_and_stay_off(served):
     tab.page.wait_for_timeout(200)
     assert labels(served) == []
     assert not tab.page.locator("#classes kbd").first.is_visible()
-    tab.page.get_by_role("button", name="cat").click()
-    tab.page.wait_for_url("**/review")
+    tab.click("cat")
     assert labels(served) == ["cat"]
 
 
@@ -221,18 +225,18 @@ def test_without_script_everything_essential_works(served):
     served.with_rules(classes=("cat", "dog"))
     served.send(image("case-0"), image("case-1"))
     tab = Tab(served, "ann", "reader", java_script_enabled=False).go()
-    tab.page.get_by_role("button", name="Take it").click()
+    tab.click("Take it")
     assert tab.page.locator("#image").is_visible()
     assert not tab.page.locator("kbd").first.is_visible()
-    tab.page.get_by_role("button", name="dog").click()
+    tab.click("dog")
     assert "case-1" in tab.title
-    tab.page.get_by_role("button", name="Undo").click()
+    tab.click("Undo")
     assert "case-0" in tab.title
     tab.page.get_by_text("Pass it on").first.click()
-    tab.page.get_by_role("button", name="Pass it on to somebody else").click()
+    tab.click("Pass it on to somebody else")
     assert "case-1" in tab.title
-    tab.page.get_by_role("button", name="More time").click()
-    tab.page.get_by_role("button", name="Put it back and stop").click()
+    tab.click("More time")
+    tab.click("Put it back and stop")
     assert labels(served) == ["dog"]
     assert not served.rows(select(readings).where(readings.c.state == "leased"))
 
@@ -262,7 +266,7 @@ def busy(served):
 def test_pages_are_accessible_and_ask_nobody_else(busy, theme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     tab = Tab(busy, "boss", *EVERYTHING, width=width, color_scheme=theme).go()
-    tab.page.get_by_role("button", name="Take it").click()
+    tab.click("Take it")
     stranger = Tab(busy, None, width=width, color_scheme=theme)
     for each, path in [*((tab, path) for path in PAGES), (stranger, "/sign-in")]:
         each.go(path)
@@ -290,21 +294,21 @@ def test_the_overview_moves_by_itself(busy):
 def test_managers_give_people_access(served):
     tab = Tab(served, "boss", "manager").go("/manage/people")
     tab.page.get_by_label("Name").first.fill("Zoë")
-    tab.page.get_by_role("button", name="Add, and make a link").click()
+    tab.click("Add, and make a link")
     link = tab.text(".secret").strip()
     assert tab.go("/manage/people").page.locator(".secret").count() == 0, "shown once"
     guest = Tab(served, None)
     guest.page.goto(link)
-    guest.page.get_by_role("button", name="Enter the desk").click()
+    guest.click("Enter the desk")
     assert "Nothing waits" in guest.title
-    tab.page.get_by_role("button", name="Shut Zoë out").click()
+    tab.click("Shut Zoë out")
     guest.go()
     assert "Sign in" in guest.title
     tab.page.get_by_label("Name").nth(1).fill("scanner")
-    tab.page.get_by_role("button", name="Make a token").click()
+    tab.click("Make a token")
     with DeskClient(served.address, tab.text(".secret").strip()) as client:
         assert client.send(sent("a")).is_acknowledged
-        tab.page.get_by_role("button", name="End token").click()
+        tab.click("End token")
         with pytest.raises(DeskRefusedError):
             client.send(sent("b"))
 
@@ -335,8 +339,8 @@ def test_a_whole_day(served, tmp_path):
     file.write_text(policy_text())
     boss = Tab(served, "boss", "manager", "auditor").go("/manage/policies")
     boss.page.get_by_label("Policy file").set_input_files(file)
-    boss.page.get_by_role("button", name="Keep it as a draft").click()
-    boss.page.get_by_role("button", name="Activate").click()
+    boss.click("Keep it as a draft")
+    boss.click("Activate")
     assert "decides from now on" in boss.text()
 
     readers = [Tab(served, name, "reader") for name in ("ann", "ben")]
@@ -371,20 +375,20 @@ def test_a_whole_day(served, tmp_path):
         boss.go("/manage/policies")
         assert "labelled blind" in boss.text()
         boss.page.get_by_label("Accuracy to promise").fill("0.9")
-        boss.page.get_by_role("button", name="Certify").click()
+        boss.click("Certify")
         assert "certified from blind labels" in boss.text()
-        boss.page.get_by_role("button", name="Activate").click()
+        boss.click("Activate")
         assert sender.send(sent("night", 0.99)).status == "decided"
 
         # What the withdrawn policy decided is read again.
         boss.page.get_by_text("Look back at what it decided").click()
-        boss.page.get_by_role("button", name="Let experts read them").click()
+        boss.click("Let experts read them")
         assert "wait to be read again" in boss.text()
 
     states = [row.state for row in served.rows(select(policies).order_by(policies.c.id))]
     assert states == ["withdrawn", "active"]
     _check_export(served, boss, tmp_path)
-    boss.go("/audit").page.get_by_role("button", name="Verify everything").click()
+    boss.go("/audit").click("Verify everything")
     assert "Nothing was changed" in boss.text()
 
 

@@ -19,7 +19,7 @@ from expertload.desk import Desk, Rules
 from expertload.desk.client import DeskClient
 from expertload.desk.intake import Outcome, read_case, receive
 from expertload.desk.queue import answer, claim, hand_back
-from expertload.desk.store._tables import answers, cases
+from expertload.desk.store.tables import answers, cases
 from expertload.desk.trail import seal_events
 from expertload.desk.watch import activate, add_policy
 from expertload.exceptions import DeskUnavailableError
@@ -223,7 +223,7 @@ PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
 
 
 def test_two_servers_on_one_postgresql(cluster):
-    from expertload.desk.store._tables import metadata
+    from expertload.desk.store.tables import metadata
 
     names = ", ".join(table.name for table in metadata.sorted_tables)
     cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")

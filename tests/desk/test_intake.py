@@ -19,8 +19,8 @@ from expertload.desk.intake import (
     read_policy,
     receive,
 )
-from expertload.desk.intake._body import MOST_PIXELS, read_body
-from expertload.desk.store._tables import bodies, cases, decisions, readings
+from expertload.desk.intake.body import MOST_PIXELS, read_body
+from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import policy_text, sent
 

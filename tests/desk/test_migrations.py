@@ -12,9 +12,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from expertload.desk import Desk
-from expertload.desk.store import _migrating, open_database
-from expertload.desk.store._migrating import current_revision, newest_revision
-from expertload.desk.store._tables import metadata
+from expertload.desk.store import migrating, open_database
+from expertload.desk.store.migrating import current_revision, newest_revision
+from expertload.desk.store.tables import metadata
 from expertload.desk.trail import verify
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import Clock, World
@@ -112,11 +112,11 @@ def a_step(tmp_path, monkeypatch):
     """Add a migration; return a function that says what more it does."""
     before = newest_revision()
     scripts = tmp_path / "scripts"
-    shutil.copytree(_migrating.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(migrating.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
 
     def add(more: str = "pass") -> None:
         (scripts / "versions" / "step_0099.py").write_text(STEP.format(before=before, more=more))
-        monkeypatch.setattr(_migrating, "SCRIPTS", scripts)
+        monkeypatch.setattr(migrating, "SCRIPTS", scripts)
 
     return add
 
@@ -146,7 +146,7 @@ def test_a_step_that_fails_changes_nothing(empty, a_step):
     a_step("raise RuntimeError('half way')")
     with pytest.raises(RuntimeError, match="half way"):
         open_database(empty)
-    _migrating.SCRIPTS.joinpath("versions", "step_0099.py").unlink()
+    migrating.SCRIPTS.joinpath("versions", "step_0099.py").unlink()
     with open_database(empty) as database:
         assert database.read(current_revision) == before
         columns = database.read(lambda c: [i["name"] for i in inspect(c).get_columns("users")])

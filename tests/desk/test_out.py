@@ -19,9 +19,9 @@ from expertload.desk import Desk
 from expertload.desk.api import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.store import backup, open_database, restore
-from expertload.desk.store._tables import metadata, monitors, outbox
+from expertload.desk.store.tables import metadata, monitors, outbox
 from expertload.desk.trail import add_webhook, deliver, seal_events, send_again, verify
-from expertload.desk.trail._export import export, export_lines
+from expertload.desk.trail.export import export, export_lines
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import DeskRefusedError, FileWriteError
 from expertload.predictions import ColumnNames, read_predictions

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from sqlalchemy import update
 
 from expertload.desk.api import create_app
-from expertload.desk.pages._route import PageRoute
+from expertload.desk.pages.route import PageRoute
 from expertload.desk.people import (
     first_link,
     hash_password,
@@ -23,7 +23,7 @@ from expertload.desk.people import (
     set_roles,
     use_link,
 )
-from expertload.desk.store._tables import cases
+from expertload.desk.store.tables import cases
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import PASSWORD, Visitor, person, visitor
 from tests.desk.serving import serving

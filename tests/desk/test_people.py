@@ -29,8 +29,8 @@ from expertload.desk.people import (
     set_roles,
     use_link,
 )
-from expertload.desk.people._sessions import LINK_SECONDS, SESSION_SECONDS
-from expertload.desk.store._tables import sessions, users
+from expertload.desk.people.sessions import LINK_SECONDS, SESSION_SECONDS
+from expertload.desk.store.tables import sessions, users
 from expertload.desk.trail import differences
 from expertload.exceptions import DeskRefusedError, ParameterError
 

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk.queue import extend, hand_back, next_reading, skip, undo, upcoming
-from expertload.desk.queue._agreement import Settled
-from expertload.desk.store._tables import answers, cases, decisions, readings
+from expertload.desk.queue.agreement import Settled
+from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
 

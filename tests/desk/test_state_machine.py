@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from expertload.desk import Desk, Rules
 from expertload.desk.intake import Outcome
 from expertload.desk.queue import answer, extend, hand_back, skip, undo
-from expertload.desk.store._tables import metadata
+from expertload.desk.store.tables import metadata
 from expertload.desk.trail import seal_events
 from expertload.desk.watch import active_policy, withdraw
 from expertload.exceptions import DeskRefusedError

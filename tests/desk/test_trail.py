@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select, text
 
-from expertload.desk.store._tables import events, metadata
+from expertload.desk.store.tables import events, metadata
 from expertload.desk.trail import differences, replay, seal_events, verify
 from tests.desk.world import sent
 

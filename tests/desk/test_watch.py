@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk.queue import undo
-from expertload.desk.store._tables import cases, decisions, events, monitors, policies
+from expertload.desk.store.tables import cases, decisions, events, monitors, policies
 from expertload.desk.watch import activate, add_policy, withdraw
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import AccuracyMonitor

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.store._tables import cases, decisions, policies, readings
+from expertload.desk.store.tables import cases, decisions, policies, readings
 from expertload.desk.watch import (
     activate,
     blind_labels,

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from expertload.desk.intake import Outcome, read_case, receive
 from expertload.desk.people import add_token, find_token
 from expertload.desk.queue import answer, claim
-from expertload.desk.store._tables import cases, counters
+from expertload.desk.store.tables import cases, counters
 from expertload.desk.watch import activate, add_policy, change_rules
 from expertload.operating_point import certify, certify_groups
 

@@ -9,8 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 from expertload import coc_curve, coc_curve_from_correctness, operating_point
 from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
-from expertload.display._coc_axes import ALPHA_ALONE, ALPHA_AMONG_OTHERS
-from expertload.display._style import PALETTE
+from expertload.display.coc_axes import ALPHA_ALONE, ALPHA_AMONG_OTHERS
+from expertload.display.style import PALETTE
 from expertload.exceptions import (
     EmptyInputError,
     ParameterError,

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score, cross_validate
 
 from expertload import accuracy_at_load_from_correctness
 from expertload.display import COCComparisonDisplay, COCDisplay
-from expertload.display._vertices import mean_curve
+from expertload.display.vertices import mean_curve
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.scorers import aucoc_scorer
 

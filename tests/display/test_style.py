@@ -1,7 +1,7 @@
 import pytest
 from matplotlib import pyplot as plt
 
-from expertload.display._style import PALETTE, _tick, line_style, percent, percent_axis, with_name
+from expertload.display.style import PALETTE, _tick, line_style, percent, percent_axis, with_name
 
 
 @pytest.mark.parametrize(

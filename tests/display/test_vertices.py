@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload import aucoc_score_from_correctness, coc_curve_from_correctness
-from expertload.display._vertices import COLUMNS, STEP, along_curve, visible
+from expertload.display.vertices import COLUMNS, STEP, along_curve, visible
 from expertload.significance import coc_band_from_correctness
 
 CASES = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=40)

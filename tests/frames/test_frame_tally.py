@@ -13,7 +13,7 @@ from tests.frames.backends import make_frame
 import expertload as el
 from expertload import exceptions
 from expertload.frames import FrameTally, tally_frame
-from expertload.frames._bounds import accuracy_bounds, area_bounds, load_bounds
+from expertload.frames.bounds import accuracy_bounds, area_bounds, load_bounds
 
 ENGINES = ["polars-lazy", "pyarrow", "duckdb", "pandas"]
 SLACK = 1e-9

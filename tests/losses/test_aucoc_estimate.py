@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from expertload.losses._confidence_function import LogConfidences
-from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.array_namespace import as_mask, as_working, namespace
-from expertload.losses._options import AreaOptions
 from expertload.losses.aucoc import _solve
 from expertload.losses.aucoc_upper_bound import _solve as solve_bound
+from expertload.losses.confidence_function import LogConfidences
+from expertload.losses.estimate import Batch, estimate_areas
+from expertload.losses.kde.array_namespace import as_mask, as_working, namespace
+from expertload.losses.options import AreaOptions
 
 RESOLUTION = np.finfo(np.float32).eps
 

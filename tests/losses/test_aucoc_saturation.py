@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from expertload.losses import AUCOCLoss
-from expertload.losses._saturation import PATIENCE
+from expertload.losses.saturation import PATIENCE
 
 
 def certain(n=64):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from expertload.exceptions import LabelError, NonFiniteError, ShapeError
-from expertload.losses._inputs import flatten_logits, labelled
+from expertload.losses.inputs import flatten_logits, labelled
 
 
 def test_positions_are_flattened_and_ignored_ones_dropped():

@@ -9,13 +9,13 @@ import pytest
 import torch
 from tests.reference import aucoc_loss as reference
 
-from expertload.losses._kde.area import REACH, Samples, smoothed_area
-from expertload.losses._kde.bandwidth import kernel_width, largest_span
-from expertload.losses._kde.choice import choose_sums
-from expertload.losses._kde.dense import DenseSums
-from expertload.losses._kde.grid import GridSums
-from expertload.losses._kde.kernel_sums import Points
-from expertload.losses._kde.lowrank import LowRankSums
+from expertload.losses.kde.area import REACH, Samples, smoothed_area
+from expertload.losses.kde.bandwidth import kernel_width, largest_span
+from expertload.losses.kde.choice import choose_sums
+from expertload.losses.kde.dense import DenseSums
+from expertload.losses.kde.grid import GridSums
+from expertload.losses.kde.kernel_sums import Points
+from expertload.losses.kde.lowrank import LowRankSums
 
 RESOLUTION = np.finfo(float).eps
 
@@ -134,7 +134,7 @@ def test_exact_sums_against_the_written_out_formula(reflect):
 def test_exact_sums_do_not_depend_on_the_size_of_blocks(monkeypatch):
     batch = samples(uniform, 50)
     whole = area(batch, "exact")
-    monkeypatch.setattr("expertload.losses._kde.dense.PAIRS_PER_BLOCK", 64)
+    monkeypatch.setattr("expertload.losses.kde.dense.PAIRS_PER_BLOCK", 64)
     assert_close(area(batch, "exact"), whole, loss=1e-12, gradient=1e-12)
 
 

@@ -11,8 +11,7 @@ from scipy.stats import binom
 from tests.reference import certify as reference
 
 from expertload._cases import Cases
-from expertload.operating_point.certification import _p_values as p_values
-from expertload.operating_point.certification import betting
+from expertload.operating_point.certification import betting, p_values
 from expertload.operating_point.certification.betting import Grades
 
 TARGETS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])

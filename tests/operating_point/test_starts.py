@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from expertload.operating_point.certification._p_values import allowed_errors, least_cases
 from expertload.operating_point.certification.betting import (
     graded_cases_at_loss,
     least_graded_cases,
 )
+from expertload.operating_point.certification.p_values import allowed_errors, least_cases
 from expertload.operating_point.certification.starts import first_step, grant, plan_starts
 
 TARGETS, LEVELS = st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2])

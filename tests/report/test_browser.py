@@ -11,7 +11,7 @@ import pytest
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.operating_point import at_threshold_from_correctness
 from expertload.report import build_report
-from expertload.report._stops import find_stops
+from expertload.report.stops import find_stops
 from expertload.significance import coc_band_from_correctness
 from tests.report.conftest import predictions
 

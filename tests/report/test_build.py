@@ -13,8 +13,8 @@ from expertload.evaluation import evaluate_from_correctness, evaluate_prediction
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold_from_correctness
 from expertload.report import build_report
-from expertload.report._page import compare_with_first, models_of_page
-from expertload.report._stops import N_STEPS, find_stops
+from expertload.report.page import compare_with_first, models_of_page
+from expertload.report.stops import N_STEPS, find_stops
 from tests.report.conftest import predictions
 
 

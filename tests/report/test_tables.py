@@ -10,7 +10,7 @@ import pytest
 
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.report import build_report
-from expertload.report._stops import find_stops
+from expertload.report.stops import find_stops
 from expertload.significance.band import wilson
 from tests.report.conftest import predictions
 from tests.report.test_browser import HOSTILE, OUTSIDE

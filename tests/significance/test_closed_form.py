@@ -12,7 +12,7 @@ import expertload as el
 from expertload import significance as sig
 from expertload._cases import Cases
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
-from expertload.significance._influence import influence_of_cases, linearise, linearise_cases
+from expertload.significance.influence import influence_of_cases, linearise, linearise_cases
 from expertload.tally import Tally
 
 

@@ -17,14 +17,14 @@ name                   what it does                                keeps the pre
 =====================  ==========================================  ========================
 """
 
-from expertload.calibrators._base import CalibrationWarning, Calibrator
-from expertload.calibrators._registry import CALIBRATORS, load_calibrator, make_calibrator
+from expertload.calibrators.base import CalibrationWarning, Calibrator
 from expertload.calibrators.correctness import CorrectnessModel
 from expertload.calibrators.histogram import HistogramBinning
 from expertload.calibrators.isotonic import IsotonicCalibration
 from expertload.calibrators.kcal import KCal
 from expertload.calibrators.matrix_scaling import MatrixScaling
 from expertload.calibrators.platt import PlattScaling
+from expertload.calibrators.registry import CALIBRATORS, load_calibrator, make_calibrator
 from expertload.calibrators.spline import SplineCalibration
 from expertload.calibrators.temperature import TemperatureScaling
 from expertload.calibrators.vector_scaling import VectorScaling

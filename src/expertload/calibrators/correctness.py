@@ -24,10 +24,10 @@ from scipy.special import expit
 
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import check_count, check_same_length
-from expertload.calibrators._base import FittedOnLogits
-from expertload.calibrators._logits import log_odds
-from expertload.calibrators._newton import Minimum, minimise
-from expertload.calibrators._storage import Learned, read_document
+from expertload.calibrators.base import FittedOnLogits
+from expertload.calibrators.logits import log_odds
+from expertload.calibrators.newton import Minimum, minimise
+from expertload.calibrators.storage import Learned, read_document
 from expertload.columns import check_labels
 
 __all__ = ["CorrectnessModel"]

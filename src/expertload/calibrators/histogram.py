@@ -12,8 +12,8 @@ import numpy as np
 
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
-from expertload.calibrators._one_vs_rest import OneVsRest
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.one_vs_rest import OneVsRest
+from expertload.calibrators.storage import Learned
 from expertload.tally import Tally
 
 __all__ = ["HistogramBinning"]

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload.calibrators._one_vs_rest import OneVsRest
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.one_vs_rest import OneVsRest
+from expertload.calibrators.storage import Learned
 from expertload.tally import Tally
 
 __all__ = ["IsotonicCalibration"]

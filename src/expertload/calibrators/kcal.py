@@ -28,11 +28,11 @@ from expertload._validation import (
     check_same_length,
     unwritable,
 )
-from expertload.calibrators._base import Calibrator
-from expertload.calibrators._kernel import choose_bandwidth, class_posterior
-from expertload.calibrators._learned_projection import learn_axes, principal_axes
-from expertload.calibrators._logits import one_hot
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.base import Calibrator
+from expertload.calibrators.kernel import choose_bandwidth, class_posterior
+from expertload.calibrators.learned_projection import learn_axes, principal_axes
+from expertload.calibrators.logits import one_hot
+from expertload.calibrators.storage import Learned
 from expertload.columns import count_classes
 
 __all__ = ["KCal"]

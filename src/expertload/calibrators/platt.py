@@ -16,10 +16,10 @@ import numpy as np
 from scipy.special import expit
 
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.calibrators._base import Calibrator
-from expertload.calibrators._logits import log_odds, normalise_rows, softmax
-from expertload.calibrators._newton import Minimum, minimise
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.base import Calibrator
+from expertload.calibrators.logits import log_odds, normalise_rows, softmax
+from expertload.calibrators.newton import Minimum, minimise
+from expertload.calibrators.storage import Learned
 
 __all__ = ["PlattScaling"]
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_option
-from expertload.calibrators._base import Calibrator
-from expertload.calibrators._logits import WIDEST_GAP, centre, softmax
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.base import Calibrator
+from expertload.calibrators.logits import WIDEST_GAP, centre, softmax
+from expertload.calibrators.storage import Learned
 from expertload.metrics.calibration import expected_calibration_error_from_correctness
 
 __all__ = ["TemperatureScaling"]

@@ -15,11 +15,11 @@ import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_positive
-from expertload.calibrators._base import Calibrator
-from expertload.calibrators._logits import softmax
-from expertload.calibrators._newton import minimise
-from expertload.calibrators._softmax_regression import Prior, SoftmaxRegression, bounded
-from expertload.calibrators._storage import Learned
+from expertload.calibrators.base import Calibrator
+from expertload.calibrators.logits import softmax
+from expertload.calibrators.newton import minimise
+from expertload.calibrators.softmax_regression import Prior, SoftmaxRegression, bounded
+from expertload.calibrators.storage import Learned
 from expertload.calibrators.temperature import fit_inverse_temperature
 
 __all__ = ["VectorScaling"]

@@ -305,8 +305,8 @@ def export(
 
     check_output(out)
     with open_desk(data, database) as desk:
-        from expertload.desk.trail._export import Which
-        from expertload.desk.trail._export import export as write
+        from expertload.desk.trail.export import Which
+        from expertload.desk.trail.export import export as write
 
         if cases not in get_args(Which):
             raise ParameterError(f"--cases must be one of {', '.join(get_args(Which))}.")

@@ -241,7 +241,7 @@ def _matched_by(models: Models) -> str | None:
 
 
 def _write_report(models: Models, out: Path, title: str) -> None:
-    from expertload.predictions._writing import saying_write_errors
+    from expertload.predictions.writing import saying_write_errors
     from expertload.report import build_report
 
     with saying_write_errors(out):
@@ -250,7 +250,7 @@ def _write_report(models: Models, out: Path, title: str) -> None:
 
 def _save_policy(models: Models, path: Path) -> None:
     from expertload.exceptions import InsufficientDataError
-    from expertload.predictions._writing import saying_write_errors
+    from expertload.predictions.writing import saying_write_errors
 
     called, (_, found) = next(iter(models.items()))
     groups, point = found.group_certification, found.certification

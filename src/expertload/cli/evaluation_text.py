@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from expertload.cli.screen import one_line
-from expertload.display._style import percent
+from expertload.display.style import percent
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:

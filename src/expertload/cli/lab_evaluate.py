@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.calibrators._registry import CALIBRATORS
+from expertload.calibrators.registry import CALIBRATORS
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console

@@ -191,7 +191,7 @@ def _rows(column: Any, rows: Any) -> Any:
 
 
 def _save(watched: AccuracyMonitor, state: Path) -> None:
-    from expertload.predictions._writing import saying_write_errors
+    from expertload.predictions.writing import saying_write_errors
 
     with saying_write_errors(state):
         watched.save(state)

@@ -54,7 +54,7 @@ def save_picture(figure: Figure, out: Path) -> None:
     from matplotlib import rc_context
 
     from expertload._files import write_atomically
-    from expertload.predictions._writing import saying_write_errors
+    from expertload.predictions.writing import saying_write_errors
 
     kind = out.suffix.lower().removeprefix(".")
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]

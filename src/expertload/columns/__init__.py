@@ -6,7 +6,7 @@ columns of a file, `values` turns them into numbers, and `policy` finds the colu
 decides by. Nothing is guessed: what leaves a doubt is refused in a sentence.
 """
 
-from expertload.columns._arrays import (
+from expertload.columns.arrays import (
     check_groups,
     check_labels,
     check_named_labels,
@@ -18,7 +18,7 @@ from expertload.columns._arrays import (
     said_of,
     sort_probabilities,
 )
-from expertload.columns._finding import (
+from expertload.columns.finding import (
     ColumnNames,
     Columns,
     find_column,
@@ -28,10 +28,10 @@ from expertload.columns._finding import (
     pick,
     said_of_file,
 )
-from expertload.columns._matching import Matched, match_by_order, match_columns
-from expertload.columns._policy import arrange_probabilities, known_groups, policy_columns
-from expertload.columns._spelling import ClassName, class_key, is_missing, plain_classes
-from expertload.columns._values import (
+from expertload.columns.matching import Matched, match_by_order, match_columns
+from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns.spelling import ClassName, class_key, is_missing, plain_classes
+from expertload.columns.values import (
     grades_from,
     labels_from,
     names_from,

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, insert, select
 
 from expertload.desk.settings import Rules
 from expertload.desk.store import Database, Transaction, open_database
-from expertload.desk.store._tables import projects
+from expertload.desk.store.tables import projects
 
 __all__ = ["Desk"]
 

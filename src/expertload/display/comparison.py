@@ -8,9 +8,9 @@ from expertload._answers import answers_of, right_answers
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_models, check_option
-from expertload.display._axes import figure_of, one_axes
-from expertload.display._measure import measure
+from expertload.display.axes import figure_of, one_axes
 from expertload.display.coc import SIZE, COCDisplay
+from expertload.display.measure import measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,9 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_fraction, check_same_length
-from expertload.display._axes import figure_of, two_axes
-from expertload.display._style import BLUE, GUIDE, INK, SMALL, VERMILLION, percent, percent_axis
-from expertload.display._style import quiet as quiet_axes
+from expertload.display.axes import figure_of, two_axes
+from expertload.display.style import BLUE, GUIDE, INK, SMALL, VERMILLION, percent, percent_axis
+from expertload.display.style import quiet as quiet_axes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload.display._axes import AxesOrPair
+    from expertload.display.axes import AxesOrPair
     from expertload.monitoring import AccuracyMonitor
 
 __all__ = ["EvidenceDisplay"]

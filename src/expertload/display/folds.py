@@ -11,12 +11,12 @@ from expertload._answers import answers_of, right_answers
 from expertload._cases import check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_array, check_cv_results, require_extra
-from expertload.display._axes import figure_of, one_axes
-from expertload.display._coc_axes import draw_fold, draw_mean, finish, next_style, zoom
-from expertload.display._measure import measure
-from expertload.display._style import with_name
-from expertload.display._vertices import mean_curve
+from expertload.display.axes import figure_of, one_axes
 from expertload.display.coc import SIZE, COCDisplay
+from expertload.display.coc_axes import draw_fold, draw_mean, finish, next_style, zoom
+from expertload.display.measure import measure
+from expertload.display.style import with_name
+from expertload.display.vertices import mean_curve
 from expertload.significance import Interval
 
 if TYPE_CHECKING:

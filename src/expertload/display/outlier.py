@@ -9,11 +9,11 @@ import numpy as np
 from expertload._cases import Cases, check_outlier_cases
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_fraction, check_option, check_roc_points
-from expertload.display._axes import figure_of, two_axes
-from expertload.display._labels import settle_legend
-from expertload.display._marks import PointMarks, draw_marks
-from expertload.display._roc import draw_densities, draw_roc
-from expertload.display._style import percent, with_name
+from expertload.display.axes import figure_of, two_axes
+from expertload.display.labels import settle_legend
+from expertload.display.marks import PointMarks, draw_marks
+from expertload.display.roc import draw_densities, draw_roc
+from expertload.display.style import percent, with_name
 from expertload.metrics.ood import Positive, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK, Tally
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload.display._axes import AxesOrPair
+    from expertload.display.axes import AxesOrPair
 
 __all__ = ["OutlierDisplay"]
 

@@ -10,9 +10,9 @@ from expertload._answers import answers_of, right_answers
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_same_length, check_unit_interval
-from expertload.display._axes import figure_of, two_axes
-from expertload.display._diagram import draw_diagram, draw_histogram
-from expertload.display._style import with_name
+from expertload.display.axes import figure_of, two_axes
+from expertload.display.diagram import draw_diagram, draw_histogram
+from expertload.display.style import with_name
 from expertload.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import StepPatch
 
-    from expertload.display._axes import AxesOrPair
+    from expertload.display.axes import AxesOrPair
 
 __all__ = ["ReliabilityDisplay"]
 

@@ -1,10 +1,10 @@
 """Everything there is to say about one model on one set of cases, in one object."""
 
-from expertload.evaluation._classes import ClassAnswers, ClassEvaluation, Confusion
-from expertload.evaluation._groups import GroupEvaluation, Members
-from expertload.evaluation._parts import Calibration, ConfidenceHistogram
+from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, Confusion
 from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
 from expertload.evaluation.evaluation import Evaluation, compare_evaluations
+from expertload.evaluation.groups import GroupEvaluation, Members
+from expertload.evaluation.parts import Calibration, ConfidenceHistogram
 
 __all__ = [
     "Calibration",

@@ -23,11 +23,11 @@ from expertload._validation import (
     parameter_error,
 )
 from expertload.columns import ClassName, check_groups
-from expertload.evaluation._classes import ClassAnswers, answers_by_class
-from expertload.evaluation._groups import Members, evaluate_members, name_members
-from expertload.evaluation._parts import Calibration, histogram, rate_interval
-from expertload.evaluation._point import settle_point
+from expertload.evaluation.classes import ClassAnswers, answers_by_class
 from expertload.evaluation.evaluation import Evaluation
+from expertload.evaluation.groups import Members, evaluate_members, name_members
+from expertload.evaluation.parts import Calibration, histogram, rate_interval
+from expertload.evaluation.point import settle_point
 from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
 from expertload.metrics.proper import ProperScores
@@ -37,8 +37,8 @@ from expertload.operating_point.certification.clusters import read_clustering
 from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
-from expertload.significance._influence import effective_size
 from expertload.significance.closed_form import interval_of_tally
+from expertload.significance.influence import effective_size
 from expertload.tally import Tally
 
 __all__ = ["evaluate_from_correctness", "evaluate_predictions"]

@@ -14,9 +14,9 @@ from expertload._cases import Cases, check_same_cases
 from expertload._html import small_table
 from expertload._typing import AnyArray, IntArray
 from expertload.curve import COCCurve
-from expertload.evaluation._classes import ClassAnswers, ClassEvaluation, evaluate_classes
-from expertload.evaluation._groups import GroupEvaluation, Members
-from expertload.evaluation._parts import Calibration, ConfidenceHistogram
+from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, evaluate_classes
+from expertload.evaluation.groups import GroupEvaluation, Members
+from expertload.evaluation.parts import Calibration, ConfidenceHistogram
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
 from expertload.operating_point import (

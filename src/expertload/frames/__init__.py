@@ -6,9 +6,9 @@ shards, days or sites add up. Files larger than memory are opened with `scan_fil
 """
 
 from expertload._opening import FileOptions
-from expertload.frames._bounds import Bounds
-from expertload.frames._frame_tally import FrameTally
-from expertload.frames._from_file import scan_file
-from expertload.frames._from_frame import tally_frame, tally_groups
+from expertload.frames.bounds import Bounds
+from expertload.frames.frame_tally import FrameTally
+from expertload.frames.from_file import scan_file
+from expertload.frames.from_frame import tally_frame, tally_groups
 
 __all__ = ["Bounds", "FileOptions", "FrameTally", "scan_file", "tally_frame", "tally_groups"]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_fraction, check_option, check_positive
-from expertload.losses._reduction import REDUCTIONS, Reduction, negative_log_likelihood, reduce
 from expertload.losses.focal import focus
+from expertload.losses.reduction import REDUCTIONS, Reduction, negative_log_likelihood, reduce
 
 __all__ = ["AdaptiveFocalLoss", "adaptive_focal_loss"]
 

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_count, incompatible_options_error
-from expertload.losses._confidence_function import (
+from expertload.losses.confidence_function import (
     LogConfidences,
     LossAndGradient,
     Reading,
     confidence_loss,
 )
-from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.array_namespace import Array, at_least, at_most, in_rows, namespace
-from expertload.losses._kde.bandwidth import LARGEST_LOG_ODDS
-from expertload.losses._memory import Memory
-from expertload.losses._options import AreaOptions, checked_options
-from expertload.losses._saturation import SaturationWatch
+from expertload.losses.estimate import Batch, estimate_areas
+from expertload.losses.kde.array_namespace import Array, at_least, at_most, in_rows, namespace
+from expertload.losses.kde.bandwidth import LARGEST_LOG_ODDS
+from expertload.losses.memory import Memory
+from expertload.losses.options import AreaOptions, checked_options
+from expertload.losses.saturation import SaturationWatch
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
 

@@ -16,15 +16,15 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from expertload.losses._confidence_function import (
+from expertload.losses.confidence_function import (
     LogConfidences,
     LossAndGradient,
     Reading,
     confidence_loss,
 )
-from expertload.losses._estimate import Batch, estimate_areas
-from expertload.losses._kde.array_namespace import in_rows, namespace
-from expertload.losses._options import AreaOptions, checked_options
+from expertload.losses.estimate import Batch, estimate_areas
+from expertload.losses.kde.array_namespace import in_rows, namespace
+from expertload.losses.options import AreaOptions, checked_options
 
 __all__ = ["AUCOCUpperBoundLoss", "aucoc_upper_bound_loss"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from expertload.losses._entropy import SoftmaxEntropy
-from expertload.losses._inputs import flatten_logits
-from expertload.losses._top_label import working_dtype
+from expertload.losses.entropy import SoftmaxEntropy
+from expertload.losses.inputs import flatten_logits
+from expertload.losses.top_label import working_dtype
 
 __all__ = ["ConfidencePenalty", "confidence_penalty"]
 

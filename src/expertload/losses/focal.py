@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_option, check_positive
-from expertload.losses._reduction import REDUCTIONS, Reduction, negative_log_likelihood, reduce
+from expertload.losses.reduction import REDUCTIONS, Reduction, negative_log_likelihood, reduce
 
 __all__ = ["FocalLoss", "focal_loss"]
 

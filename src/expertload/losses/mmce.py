@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from expertload.losses._top_label import ValueAndSlope, calibration_loss
+from expertload.losses.top_label import ValueAndSlope, calibration_loss
 
 __all__ = ["MMCELoss", "mmce_loss"]
 

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_fraction, check_positive
-from expertload.losses._entropy import SoftmaxEntropy
-from expertload.losses._inputs import flatten_logits
-from expertload.losses._top_label import working_dtype
+from expertload.losses.entropy import SoftmaxEntropy
+from expertload.losses.inputs import flatten_logits
+from expertload.losses.top_label import working_dtype
 
 __all__ = ["SoftAvUCLoss", "soft_avuc_loss"]
 

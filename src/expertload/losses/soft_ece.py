@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from expertload._validation import check_count, check_minimum, check_positive
-from expertload.losses._top_label import ValueAndSlope, calibration_loss
+from expertload.losses.top_label import ValueAndSlope, calibration_loss
 
 __all__ = ["SoftECELoss", "soft_ece_loss"]
 

@@ -2,9 +2,9 @@
 
 from expertload._opening import FileOptions
 from expertload.columns import ColumnNames, Columns
-from expertload.predictions._identity import Identity
 from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
 from expertload.predictions.deciding import DecisionCounts, decide_file
+from expertload.predictions.identity import Identity
 from expertload.predictions.reading import PredictionsTable, match_cases, read_predictions
 
 __all__ = [

@@ -23,8 +23,8 @@ from expertload.columns import (
 )
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
-from expertload.predictions._invalid import sound_rows
-from expertload.predictions._writing import open_writer
+from expertload.predictions.invalid import sound_rows
+from expertload.predictions.writing import open_writer
 
 __all__ = ["DecisionCounts", "decide_file"]
 

@@ -16,8 +16,8 @@ from expertload.columns import ColumnNames, Columns, find_columns, names_from
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
-from expertload.predictions._arrays import arrays_from
-from expertload.predictions._identity import (
+from expertload.predictions.arrays import arrays_from
+from expertload.predictions.identity import (
     Identity,
     align,
     certifiable_groups,

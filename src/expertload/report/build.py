@@ -28,8 +28,8 @@ from expertload._validation import (
     require_extra,
 )
 from expertload.evaluation import Evaluation
-from expertload.report._page import FORMATS, ModelPart, models_of_page
-from expertload.report._scale import Frame
+from expertload.report.page import FORMATS, ModelPart, models_of_page
+from expertload.report.scale import Frame
 
 __all__ = ["build_report"]
 

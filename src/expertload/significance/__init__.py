@@ -1,6 +1,5 @@
 """How sure one can be: intervals, bands, and tests between models on the same cases."""
 
-from expertload.significance._results import Comparison, Interval
 from expertload.significance.band import COCBand, coc_band, coc_band_from_correctness
 from expertload.significance.bootstrap import (
     bootstrap_interval,
@@ -18,6 +17,7 @@ from expertload.significance.permutation import (
     permutation_test,
     permutation_test_from_correctness,
 )
+from expertload.significance.results import Comparison, Interval
 
 __all__ = [
     "COCBand",

@@ -31,7 +31,7 @@ from expertload._validation import (
 )
 from expertload.columns import sort_probabilities
 from expertload.curve import area_of_cases, aucoc_score
-from expertload.significance._results import Interval
+from expertload.significance.results import Interval
 from expertload.tally import cumulative_from_top
 
 __all__ = ["bootstrap_interval", "bootstrap_interval_from_correctness"]

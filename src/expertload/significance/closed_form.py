@@ -9,9 +9,9 @@ from scipy.special import expit, logit, xlogy
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_enough_cases, check_fraction, check_same_length
-from expertload.significance._influence import Linearised, effective_size, linearise_cases
-from expertload.significance._results import Comparison, Interval
+from expertload.significance.influence import Linearised, effective_size, linearise_cases
 from expertload.significance.models import compare_cases
+from expertload.significance.results import Comparison, Interval
 from expertload.tally import Tally
 
 __all__ = [

@@ -21,8 +21,8 @@ from expertload._validation import (
     check_models,
     check_option,
 )
-from expertload.significance._influence import influence_of_cases, linearise
-from expertload.significance._results import Comparison
+from expertload.significance.influence import influence_of_cases, linearise
+from expertload.significance.results import Comparison
 from expertload.tally import Tally
 
 __all__ = ["compare_models", "compare_models_from_correctness"]

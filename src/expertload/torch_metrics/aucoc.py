@@ -10,7 +10,7 @@ from torch import Tensor
 from expertload._area import delegated_mass
 from expertload._typing import FloatArray
 from expertload.curve import aucoc_score_from_correctness
-from expertload.torch_metrics._state import CaseMetric
+from expertload.torch_metrics.state import CaseMetric
 
 __all__ = ["AUCOC"]
 

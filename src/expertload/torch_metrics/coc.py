@@ -11,7 +11,7 @@ import torch
 
 from expertload.curve import COCCurve, coc_curve_from_correctness
 from expertload.display import COCDisplay
-from expertload.torch_metrics._state import CaseMetric
+from expertload.torch_metrics.state import CaseMetric
 
 __all__ = ["COC"]
 

@@ -11,7 +11,7 @@ from expertload._typing import FloatArray
 from expertload._validation import check_fraction
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.tally import COMPARISON_SLACK
-from expertload.torch_metrics._state import CaseMetric, Table
+from expertload.torch_metrics.state import CaseMetric, Table
 
 __all__ = ["LoadAtAccuracy"]
 

@@ -13,8 +13,8 @@ from tests.lab.data.official_files import random_images
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Augmentation, Normalisation, Split
-from expertload.lab.data._families.medmnist import KNOWN
 from expertload.lab.data.augmenting import change_floats, draw, move_pixels
+from expertload.lab.data.families.medmnist import KNOWN
 from expertload.lab.data.loader import BatchLoader
 
 EVERYTHING = Augmentation(padding=2, symmetries=True, crop=0.6, colour=0.4)

@@ -8,7 +8,7 @@ from tests.lab.data.official_files import write_cifar
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-from expertload.lab.data._families.cifar_pickle import read_pickle
+from expertload.lab.data.families.cifar_pickle import read_pickle
 
 
 def test_pixels_labels_and_names_come_through(tmp_path):

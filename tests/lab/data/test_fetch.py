@@ -18,8 +18,8 @@ from tests.lab.data.official_files import REPOSITORY
 
 from expertload.exceptions import DataDamagedError, DownloadError
 from expertload.lab.data import fetch_dataset, registry
-from expertload.lab.data._catalogue import Entry, RemoteFile
-from expertload.lab.data._fetching import fetch_files
+from expertload.lab.data.catalogue import Entry, RemoteFile
+from expertload.lab.data.fetching import fetch_files
 
 BLOCK = 1 << 14  # what is sure to be kept when a connection breaks
 CONTENT = np.random.default_rng(0).bytes(16 * BLOCK)
@@ -181,8 +181,8 @@ def test_a_killed_download_goes_on_where_it_stopped(server, tmp_path):
     file = remote(server)
     code = (
         "import sys; from pathlib import Path\n"
-        "from expertload.lab.data._catalogue import RemoteFile\n"
-        "from expertload.lab.data._fetching import fetch_files\n"
+        "from expertload.lab.data.catalogue import RemoteFile\n"
+        "from expertload.lab.data.fetching import fetch_files\n"
         "fetch_files([RemoteFile(*sys.argv[2:5], at_most=10**6)], Path(sys.argv[1]))"
     )
     arguments = [tmp_path, file.path, file.url, file.checksum]
@@ -233,7 +233,7 @@ def test_two_that_start_together_download_once(server, tmp_path):
 
 
 def test_the_bar_counts_what_was_there_before(server, tmp_path, monkeypatch):
-    from expertload.lab.data._fetching import download
+    from expertload.lab.data.fetching import download
 
     seen = []
 

@@ -4,7 +4,7 @@ from tests.lab.data.official_files import SHARED, random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-from expertload.lab.data._families.medmnist import KNOWN
+from expertload.lab.data.families.medmnist import KNOWN
 
 
 def arrays(channels=(), sizes=(("train", 30), ("val", 6), ("test", 9)), classes=3, side=28):

@@ -13,9 +13,9 @@ from expertload import aucoc_score, load_at_accuracy
 from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling
 from expertload.exceptions import FileFormatError, LabelError, ParameterError
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
-from expertload.lab.runs._weights import load_weights, save_weights
 from expertload.lab.runs.finished import FinishedRun, describe_loss
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.weights import load_weights, save_weights
 from expertload.lab.training.loop import _validation_metrics
 from expertload.metrics import (
     brier_loss,

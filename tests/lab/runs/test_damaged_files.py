@@ -14,7 +14,7 @@ from tests.lab.synthetic_runs import make_config, write_run
 from expertload.exceptions import FileFormatError
 from expertload.lab.results import collect, evaluate_runs
 from expertload.lab.runs import FinishedRun, RunFolder
-from expertload.lab.runs._weights import load_weights, save_weights
+from expertload.lab.runs.weights import load_weights, save_weights
 from expertload.lab.sweeps.choice import Choice, save_choices
 from expertload.lab.training import train
 

@@ -15,8 +15,8 @@ from expertload.lab.results.ood import evaluate_outliers
 from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.recipe import DataConfig, ModelConfig, TrainingConfig
-from expertload.lab.training._parts import explaining_lone_images
 from expertload.lab.training.loop import train
+from expertload.lab.training.parts import explaining_lone_images
 
 pytestmark = pytest.mark.filterwarnings("ignore:TemperatureScaling")  # hardly trained
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from expertload.exceptions import ParameterError, ShapeError
-from expertload.lab.training import _state
-from expertload.lab.training._global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab.training import state as training_state
+from expertload.lab.training.global_batch import GlobalBatchLoss, gather_rows
 
 
 def test_one_process_has_the_loss_as_it_is():
@@ -38,13 +38,13 @@ def test_generators_are_gathered_on_the_device_of_the_training(monkeypatch):
         handed.append(own)
         return [torch.zeros(1, 4, dtype=torch.uint8), torch.ones(1, 4, dtype=torch.uint8)]
 
-    monkeypatch.setattr(_state, "gather_rows", gather)
-    states = _state.gather_generators(torch.device("meta"))
+    monkeypatch.setattr(training_state, "gather_rows", gather)
+    states = training_state.gather_generators(torch.device("meta"))
     assert [own.device.type for own in handed] == ["meta"]
     assert handed[0].shape == (1, *torch.get_rng_state().shape)
     assert [state.tolist() for state in states] == [[0] * 4, [1] * 4]
 
 
 def test_generators_come_back_in_main_memory():
-    (state,) = _state.gather_generators(torch.device("cpu"))
+    (state,) = training_state.gather_generators(torch.device("cpu"))
     assert torch.equal(state, torch.get_rng_state())

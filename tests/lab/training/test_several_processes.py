@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.lab.conftest import run_command, tiny
 
-from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.weights import load_weights
 from expertload.lab.training.loop import train
 
 pytestmark = pytest.mark.processes

@@ -10,7 +10,7 @@ from tests.lab.conftest import tiny
 from torch import nn
 
 from expertload.lab.training import train
-from expertload.lab.training._sharpness import Sharpness
+from expertload.lab.training.sharpness import Sharpness
 from expertload.losses import AUCOCLoss
 
 CPU = torch.device("cpu")

@@ -23,15 +23,15 @@ from expertload.exceptions import (
 )
 from expertload.lab.data import load_dataset
 from expertload.lab.results.rows import collect
-from expertload.lab.runs import _weights as weights_module
-from expertload.lab.runs._weights import load_weights, save_weights
+from expertload.lab.runs import weights as weights_module
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import apply_network
-from expertload.lab.training import _state
+from expertload.lab.runs.weights import load_weights, save_weights
 from expertload.lab.training import loop as training_module
-from expertload.lab.training._parts import describe_environment
+from expertload.lab.training import state as training_state
 from expertload.lab.training.loop import set_weight, train
+from expertload.lab.training.parts import describe_environment
 from expertload.losses import build_loss
 from expertload.losses.build import LOSS_NAMES
 
@@ -513,19 +513,19 @@ def test_the_weight_of_an_epoch(epoch, weight):
 def test_moments_come_back_in_the_layout_of_their_weights(run_path, monkeypatch):
     """Convolutions are kept with channels last, and a file knows nothing of layouts."""
     layouts = []
-    lay_out = _state._lay_out_like_parameters
+    lay_out = training_state._lay_out_like_parameters
 
     def watch(optimiser):
         lay_out(optimiser)
         for parameter, state in optimiser.state.items():
             layouts.extend((parameter.stride(), state[key].stride()) for key in ("exp_avg",))
 
-    monkeypatch.setattr(_state, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(training_state, "_lay_out_like_parameters", watch)
     monkeypatch.setattr(training_module, "_finish", _stop)
     with pytest.raises(KeyboardInterrupt):
         train(tiny(), run_path)
     monkeypatch.undo()
-    monkeypatch.setattr(_state, "_lay_out_like_parameters", watch)
+    monkeypatch.setattr(training_state, "_lay_out_like_parameters", watch)
     train(tiny(), run_path)
     assert layouts
     assert all(weight == moment for weight, moment in layouts)

@@ -1,5 +1,5 @@
 """The JSON interface, under `/api`."""
 
-from expertload.desk.api._app import create_app
+from expertload.desk.api.app import create_app
 
 __all__ = ["create_app"]

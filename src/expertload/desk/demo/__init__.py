@@ -1,7 +1,7 @@
 """A desk to try: real images, a real network, a certified policy, and colleagues who help."""
 
-from expertload.desk.demo._cast import Cast
-from expertload.desk.demo._digits import Digits, train
-from expertload.desk.demo._stage import DEMO_RULES, prepare
+from expertload.desk.demo.cast import Cast
+from expertload.desk.demo.digits import Digits, train
+from expertload.desk.demo.stage import DEMO_RULES, prepare
 
 __all__ = ["DEMO_RULES", "Cast", "Digits", "prepare", "train"]

@@ -1,11 +1,11 @@
 """Cases come in: read and doubted, routed by the certified policy, stored once."""
 
-from expertload.desk.intake._body import Body
-from expertload.desk.intake._case import SentCase, read_case, read_line
-from expertload.desk.intake._readings import open_reading
-from expertload.desk.intake._receiving import Outcome, receive
-from expertload.desk.intake._routing import Route, RoutingPolicy, read_policy
-from expertload.desk.intake._sampling import draw
+from expertload.desk.intake.body import Body
+from expertload.desk.intake.case import SentCase, read_case, read_line
+from expertload.desk.intake.readings import open_reading
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy
+from expertload.desk.intake.sampling import draw
 
 __all__ = [
     "Body",

@@ -1,5 +1,5 @@
 """The pages that people see: plain HTML and forms, a little script, nothing from elsewhere."""
 
-from expertload.desk.pages._install import install_pages
+from expertload.desk.pages.install import install_pages
 
 __all__ = ["install_pages"]

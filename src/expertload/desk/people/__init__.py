@@ -1,6 +1,6 @@
 """Who may do what: people and their roles, sessions, and tokens for programs."""
 
-from expertload.desk.people._accounts import (
+from expertload.desk.people.accounts import (
     PERSONAL,
     Person,
     add_user,
@@ -12,12 +12,12 @@ from expertload.desk.people._accounts import (
     set_password,
     set_roles,
 )
-from expertload.desk.people._first import FIRST, first_link
-from expertload.desk.people._oidc import Attempt, OpenIdConnect
-from expertload.desk.people._passwords import check_password, hash_password
-from expertload.desk.people._proxy import TrustedProxy, find_named
-from expertload.desk.people._roles import Principal, Role, require
-from expertload.desk.people._sessions import (
+from expertload.desk.people.first import FIRST, first_link
+from expertload.desk.people.oidc import Attempt, OpenIdConnect
+from expertload.desk.people.passwords import check_password, hash_password
+from expertload.desk.people.proxy import TrustedProxy, find_named
+from expertload.desk.people.roles import Principal, Role, require
+from expertload.desk.people.sessions import (
     begin_session,
     end_session,
     end_sessions,
@@ -26,8 +26,8 @@ from expertload.desk.people._sessions import (
     peek_link,
     use_link,
 )
-from expertload.desk.people._throttle import Throttle
-from expertload.desk.people._tokens import add_token, find_token, revoke_token
+from expertload.desk.people.throttle import Throttle
+from expertload.desk.people.tokens import add_token, find_token, revoke_token
 
 __all__ = [
     "FIRST",

@@ -1,11 +1,11 @@
 """The desk's memory: tables written once, SQLite in a folder or PostgreSQL for a team."""
 
-from expertload.desk.store._backup import backup, restore
-from expertload.desk.store._database import Database, WantsExclusive
-from expertload.desk.store._opening import open_database
-from expertload.desk.store._postgres import PostgresDatabase
-from expertload.desk.store._sqlite import SqliteDatabase
-from expertload.desk.store._transaction import AnyRow, Event, Project, Transaction
+from expertload.desk.store.backup import backup, restore
+from expertload.desk.store.database import Database, WantsExclusive
+from expertload.desk.store.opening import open_database
+from expertload.desk.store.postgres import PostgresDatabase
+from expertload.desk.store.sqlite import SqliteDatabase
+from expertload.desk.store.transaction import AnyRow, Event, Project, Transaction
 
 __all__ = [
     "AnyRow",

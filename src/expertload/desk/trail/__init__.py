@@ -1,10 +1,10 @@
 """What happened, for good: events in a sealed chain, and messages to others."""
 
-from expertload.desk.trail._delivery import add_webhook, deliver, end_webhook, send_again
-from expertload.desk.trail._outbox import announce
-from expertload.desk.trail._replay import differences, replay
-from expertload.desk.trail._sealing import seal_events
-from expertload.desk.trail._verify import Verdict, verify
+from expertload.desk.trail.delivery import add_webhook, deliver, end_webhook, send_again
+from expertload.desk.trail.outbox import announce
+from expertload.desk.trail.replay import differences, replay
+from expertload.desk.trail.sealing import seal_events
+from expertload.desk.trail.verify import Verdict, verify
 
 __all__ = [
     "Verdict",

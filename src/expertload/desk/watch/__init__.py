@@ -1,14 +1,14 @@
 """The promise, watched while it is used, and what happens when it is not kept."""
 
-from expertload.desk.watch._capacity import (
+from expertload.desk.watch.capacity import (
     Capacity,
     capacity_of,
     readers_needed,
     waiting_probability,
 )
-from expertload.desk.watch._drift import LoadShift, load_shift
-from expertload.desk.watch._look_back import look_back, void_case
-from expertload.desk.watch._policies import (
+from expertload.desk.watch.drift import LoadShift, load_shift
+from expertload.desk.watch.look_back import look_back, void_case
+from expertload.desk.watch.policies import (
     activate,
     active_policy,
     add_policy,
@@ -16,9 +16,9 @@ from expertload.desk.watch._policies import (
     find_policy,
     withdraw,
 )
-from expertload.desk.watch._quality import recount
-from expertload.desk.watch._recertify import BlindLabels, blind_labels, recertify
-from expertload.desk.watch._state import count_of, state_of
+from expertload.desk.watch.quality import recount
+from expertload.desk.watch.recertify import BlindLabels, blind_labels, recertify
+from expertload.desk.watch.state import count_of, state_of
 
 __all__ = [
     "BlindLabels",

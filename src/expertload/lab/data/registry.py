@@ -9,10 +9,10 @@ from pathlib import Path
 
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
-from expertload.lab.data._catalogue import DataRequest, Entry, cache_folder
-from expertload.lab.data._families import ENTRIES
-from expertload.lab.data._fetching import fetch_files
+from expertload.lab.data.catalogue import DataRequest, Entry, cache_folder
 from expertload.lab.data.dataset import Dataset
+from expertload.lab.data.families import ENTRIES
+from expertload.lab.data.fetching import fetch_files
 
 __all__ = ["DatasetInfo", "dataset_names", "describe_datasets", "fetch_dataset", "load_dataset"]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from expertload._validation import check_option
-from expertload.lab.models._blocks import BasicBlock, Bottleneck, GlobalPool, conv3x3, initialise
+from expertload.lab.models.blocks import BasicBlock, Bottleneck, GlobalPool, conv3x3, initialise
 from expertload.lab.models.classifier import Classifier
 
 __all__ = ["STEMS", "resnet8", "resnet14", "resnet18", "resnet20", "resnet34", "resnet50"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from expertload.lab.models._blocks import GlobalPool, conv3x3, initialise
+from expertload.lab.models.blocks import GlobalPool, conv3x3, initialise
 from expertload.lab.models.classifier import Classifier
 
 __all__ = ["small_cnn"]

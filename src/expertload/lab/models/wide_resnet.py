@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from expertload.exceptions import ParameterError
-from expertload.lab.models._blocks import GlobalPool, conv3x3, initialise
+from expertload.lab.models.blocks import GlobalPool, conv3x3, initialise
 from expertload.lab.models.classifier import Classifier
 
 __all__ = ["wide_resnet28_10"]

@@ -16,7 +16,7 @@ from expertload.evaluation import Evaluation, evaluate_predictions
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.results.evaluate import names_of, targets_of
 from expertload.lab.runs.finished import Runs, read_runs
-from expertload.predictions._writing import saying_write_errors
+from expertload.predictions.writing import saying_write_errors
 from expertload.report import build_report
 
 __all__ = ["evaluate_test_cases", "save_policy", "write_report"]

@@ -14,8 +14,8 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.data import Dataset, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
-from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.recipe import RunConfig
+from expertload.lab.runs.weights import load_weights
 
 __all__ = ["apply_network"]
 

@@ -27,23 +27,23 @@ from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.results.evaluate import evaluate_logits
-from expertload.lab.runs._weights import load_weights
 from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.folder import RunFolder, Weights
 from expertload.lab.runs.origin import refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
-from expertload.lab.training._average import WeightAverage, make_average
-from expertload.lab.training._global_batch import gather_rows
-from expertload.lab.training._parts import (
+from expertload.lab.runs.weights import load_weights
+from expertload.lab.training.average import WeightAverage, make_average
+from expertload.lab.training.global_batch import gather_rows
+from expertload.lab.training.parts import (
     describe_environment,
     launch_fabric,
     make_loaders,
     prepare,
     refuse_no_batches,
 )
-from expertload.lab.training._state import TrainingState, key_of
-from expertload.lab.training._step import Step
 from expertload.lab.training.progress import Reporter, SilentReporter
+from expertload.lab.training.state import TrainingState, key_of
+from expertload.lab.training.step import Step
 from expertload.losses import CombinedLoss, build_loss
 from expertload.metrics import expected_calibration_error
 

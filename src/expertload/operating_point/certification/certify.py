@@ -18,7 +18,6 @@ import numpy as np
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
 from expertload.exceptions import ParameterError
-from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.certified_point import CertifiedPoint, ClusterPromise
 from expertload.operating_point.certification.clusters import (
     Clustering,
@@ -28,6 +27,7 @@ from expertload.operating_point.certification.clusters import (
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
 from expertload.operating_point.certification.targets import CertifiedTargets
+from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.origin import Label, Origin, RankedBy, origin_of, ranked_by
 
 __all__ = ["certify", "certify_from_correctness"]

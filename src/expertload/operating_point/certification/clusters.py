@@ -37,7 +37,6 @@ from expertload._validation import (
 )
 from expertload.columns import check_groups
 from expertload.exceptions import ParameterError
-from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.betting import stakes
 from expertload.operating_point.certification.certified_point import (
     CertifiedPoint,
@@ -48,6 +47,7 @@ from expertload.operating_point.certification.certified_thresholds import passed
 from expertload.operating_point.certification.ladder import Ladder, Steps, at_thresholds
 from expertload.operating_point.certification.methods import Calibration, descend_from
 from expertload.operating_point.certification.promise import Promise
+from expertload.operating_point.certification.verdict import certify_calibration
 
 __all__ = ["ClusteredCases", "Clustering"]
 

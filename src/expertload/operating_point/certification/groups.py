@@ -22,10 +22,10 @@ from expertload._cases import (
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_same_length
 from expertload.columns import check_groups
-from expertload.operating_point.certification._verdict import certify_calibration
 from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certification.methods import Calibration
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
+from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.origin import (
     Label,
     Origin,

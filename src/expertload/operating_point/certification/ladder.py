@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.operating_point.certification._p_values import binomial_p_values
 from expertload.operating_point.certification.betting import p_values_of_capital
+from expertload.operating_point.certification.p_values import binomial_p_values
 from expertload.tally import Tally
 
 __all__ = ["Ladder", "Run", "Steps"]

@@ -11,7 +11,6 @@ import numpy as np
 
 from expertload._cases import Cases
 from expertload._typing import FloatArray
-from expertload.operating_point.certification._p_values import first_failure, least_cases
 from expertload.operating_point.certification.betting import (
     Grades,
     least_graded_cases,
@@ -27,6 +26,7 @@ from expertload.operating_point.certification.ladder import (
     runs_of,
     spaced_counts,
 )
+from expertload.operating_point.certification.p_values import first_failure, least_cases
 from expertload.operating_point.certification.promise import Method, Promise
 from expertload.operating_point.certification.spending import Plan, descend, plan
 from expertload.operating_point.certification.starts import grant, plan_starts

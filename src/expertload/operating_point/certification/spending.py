@@ -76,9 +76,9 @@ import numpy as np
 from scipy.special import bdtr
 
 from expertload._typing import FloatArray, IntArray
-from expertload.operating_point.certification._p_values import first_failure, least_cases
 from expertload.operating_point.certification.error_law import ErrorLaw, nothing_yet
 from expertload.operating_point.certification.ladder import Run
+from expertload.operating_point.certification.p_values import first_failure, least_cases
 
 __all__ = ["Look", "Plan"]
 

@@ -56,14 +56,14 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload.operating_point.certification._p_values import (
-    allowed_errors,
-    cases_for_errors,
-    least_cases,
-)
 from expertload.operating_point.certification.betting import (
     graded_cases_at_loss,
     least_graded_cases,
+)
+from expertload.operating_point.certification.p_values import (
+    allowed_errors,
+    cases_for_errors,
+    least_cases,
 )
 
 __all__ = ["Start"]

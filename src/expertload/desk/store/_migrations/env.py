@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from expertload.desk.store._tables import metadata
+from expertload.desk.store.tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 with context.begin_transaction():

@@ -10,7 +10,7 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option
 from expertload.exceptions import ParameterError
-from expertload.lab.data.corruptions import _blur, _digital, _noise, _weather
+from expertload.lab.data.corruptions import blur, digital, noise, weather
 from expertload.lab.data.dataset import ImageArray
 
 __all__ = ["SEVERITIES", "corrupt", "corruption_names"]
@@ -21,21 +21,21 @@ SEVERITIES = (1, 2, 3, 4, 5)
 CHUNK = 1000  # images at a time: a few dozen megabytes of floats
 
 _CORRUPTIONS: dict[str, Corruption] = {
-    "gaussian_noise": _noise.gaussian_noise,
-    "shot_noise": _noise.shot_noise,
-    "impulse_noise": _noise.impulse_noise,
-    "defocus_blur": _blur.defocus_blur,
-    "glass_blur": _blur.glass_blur,
-    "motion_blur": _blur.motion_blur,
-    "zoom_blur": _blur.zoom_blur,
-    "snow": _weather.snow,
-    "frost": _weather.frost,
-    "fog": _weather.fog,
-    "brightness": _weather.brightness,
-    "contrast": _digital.contrast,
-    "elastic_transform": _digital.elastic_transform,
-    "pixelate": _digital.pixelate,
-    "jpeg_compression": _digital.jpeg_compression,
+    "gaussian_noise": noise.gaussian_noise,
+    "shot_noise": noise.shot_noise,
+    "impulse_noise": noise.impulse_noise,
+    "defocus_blur": blur.defocus_blur,
+    "glass_blur": blur.glass_blur,
+    "motion_blur": blur.motion_blur,
+    "zoom_blur": blur.zoom_blur,
+    "snow": weather.snow,
+    "frost": weather.frost,
+    "fog": weather.fog,
+    "brightness": weather.brightness,
+    "contrast": digital.contrast,
+    "elastic_transform": digital.elastic_transform,
+    "pixelate": digital.pixelate,
+    "jpeg_compression": digital.jpeg_compression,
 }
 
 

@@ -6,7 +6,7 @@ Whoever adds a second step first puts here, as statements, what this one made: i
 
 from alembic import op
 
-from expertload.desk.store._tables import metadata
+from expertload.desk.store.tables import metadata
 
 revision = "0001"
 down_revision = None

@@ -1,0 +1,284 @@
+"""What every calibrator shares: fit on held-out cases, transform new ones, save and load.
+
+A calibrator's constructor stores options and nothing else. ``fit`` learns attributes whose names
+end in an underscore; ``transform`` returns one row of probabilities a case. A method implements
+`_fit` and `_transform` on validated arrays and declares what it learns in the table `_learned`.
+`FittedOnLogits` is all of that but the probabilities.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from expertload._cases import check_weight
+from expertload._files import write_atomically
+from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload._validation import (
+    check_class_logits,
+    check_columns,
+    check_fitted,
+    check_option,
+    check_probabilities,
+    check_same_length,
+)
+from expertload.calibrators import storage
+from expertload.calibrators.logits import log_probabilities
+from expertload.columns import check_labels
+from expertload.exceptions import InvalidInputError
+
+
+class CalibrationWarning(UserWarning):
+    """The calibration set could not settle the fit; the message says what was done instead."""
+
+
+class FittedOnLogits(ABC):
+    """What is fitted on the logits or probabilities of held-out cases, and saved as JSON."""
+
+    name: ClassVar[str]
+    _learned: ClassVar[Mapping[str, storage.Learned]]
+
+    input: str = "logits"
+    n_classes_: int
+
+    # ----------------------------------------------------------------------- what a method writes
+
+    @abstractmethod
+    def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
+        """Learn from float64 logits, column numbers and positive weights."""
+
+    def _check_options(self) -> None:
+        """Raise ParameterError for an option outside its range."""
+        check_option(self.input, ("logits", "probabilities"), "input", type(self).__name__)
+
+    def _problem(self) -> str | None:
+        """Say what is wrong with restored attributes beyond their shapes, or None."""
+        return None
+
+    def _check_writable(self) -> None:  # noqa: B027 - most methods have nothing to check
+        """Raise where an option cannot be written to a file."""
+
+    # ----------------------------------------------------------------------- what a user calls
+
+    def fit(
+        self,
+        inputs: ArrayLike,
+        y_true: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from cases that the model was not trained on.
+
+        Parameters
+        ----------
+        inputs : array-like of shape (n_cases, n_classes)
+            One row a case and one column a class, logits or probabilities as the option `input`
+            says. A single column stands for the second of two classes: its log-odds, or its
+            probability.
+        y_true : array-like of shape (n_cases,)
+            The true label of each case.
+        sample_weight : array-like of shape (n_cases,), optional
+            Weights, zero or more; cases of weight zero count as absent.
+        labels : array-like of shape (n_classes,), optional
+            Names of the columns in order; needed where labels are not column numbers.
+
+        Returns
+        -------
+        Self
+            The same object, fitted.
+        """
+        self._check_options()
+        caller = f"{type(self).__name__}.fit"
+        array = self._check_inputs(inputs, caller)
+        n_classes = self._count_classes(array, y_true, labels, caller)
+        target = check_labels(y_true, n_classes, labels, caller)
+        check_same_length(caller, inputs=array, y_true=target)
+        weight = check_weight(sample_weight, len(target), caller)
+        if weight is None:
+            weight = np.ones(len(target))
+        elif not weight.all():
+            kept = weight > 0
+            array, target, weight = array[kept], target[kept], weight[kept]
+        self.n_classes_ = n_classes
+        self._fit(array, target, weight)
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted calibrator loaded."""
+        return all(hasattr(self, name) for name in ("n_classes_", *self._learned))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The constructor's options and their values."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return `options` under the name by which scikit-learn's ``clone`` asks for them."""
+        return self.options
+
+    def set_params(self, **options: Any) -> Self:
+        """Set options by name, as scikit-learn's estimators do.
+
+        Parameters
+        ----------
+        **options
+            Options of the constructor.
+
+        Returns
+        -------
+        Self
+            This calibrator; fit it again for the options to take effect.
+        """
+        for name, value in options.items():
+            check_option(name, tuple(self.options), "options", f"{type(self).__name__}.set_params")
+            setattr(self, name, value)
+        return self
+
+    # ----------------------------------------------------------------------- saving and loading
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all there is to a fitted calibrator as plain lists and numbers."""
+        check_fitted(self.is_fitted, f"{type(self).__name__}.to_dict")
+        self._check_writable()
+        return self._describe()
+
+    def _describe(self) -> dict[str, Any]:
+        from expertload import __version__  # the package imports this module, hence not above
+
+        return {
+            "kind": storage.KIND,
+            "schema_version": storage.SCHEMA_VERSION,
+            "library_version": __version__,
+            "method": self.name,
+            "options": self._plain_options(),
+            "n_classes": self.n_classes_,
+            "state": {name: storage.plain(getattr(self, name)) for name in self._learned},
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the calibrator that `to_dict` described, or raise FileFormatError."""
+        storage.check_header(document)
+        if document.get("method") != cls.name:
+            storage.refuse(f"its 'method' must be {cls.name!r}, not {document.get('method')!r}")
+        calibrator = cls._from_options(storage.section(document, "options"))
+        n_classes = document.get("n_classes")
+        if not isinstance(n_classes, int) or isinstance(n_classes, bool) or n_classes < 2:
+            storage.refuse(f"its 'n_classes' must be 2 or more, not {n_classes!r}")
+        calibrator.n_classes_ = n_classes
+        state = storage.section(document, "state")
+        for name, value in storage.read_learned(state, cls._learned, n_classes).items():
+            setattr(calibrator, name, value)
+        problem = calibrator._problem()
+        if problem is not None:
+            storage.refuse(problem)
+        return calibrator
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted calibrator as JSON; an older file is replaced whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; the folder must exist.
+        """
+        write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
+
+    # ----------------------------------------------------------------------- inside
+
+    def _check_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+        if self.input == "probabilities":
+            return log_probabilities(check_probabilities(inputs, "inputs", caller))
+        return check_class_logits(inputs, "inputs", caller)
+
+    def _count_classes(
+        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
+    ) -> int:
+        return int(inputs.shape[1])
+
+    def _n_columns(self) -> int:
+        return self.n_classes_
+
+    def _plain_options(self) -> dict[str, Any]:
+        return {name: storage.plain(value) for name, value in self.options.items()}
+
+    @classmethod
+    def _from_options(cls, options: Mapping[str, Any]) -> Self:
+        known = set(inspect.signature(cls).parameters)
+        if set(options) != known:
+            odd = ", ".join(sorted(known ^ set(options)))
+            storage.refuse(f"its 'options' has missing or unknown entries: {odd}")
+        calibrator = cls(**options)
+        try:
+            calibrator._check_options()
+        except InvalidInputError as error:
+            storage.refuse(str(error).rstrip("."))
+        return calibrator
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(f"{type(self).__name__}: {message}", CalibrationWarning, stacklevel=4)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"{type(self).__name__}({options})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, FittedOnLogits):
+            return NotImplemented
+        if self._plain_options() != other._plain_options() or self.is_fitted != other.is_fitted:
+            return False
+        return not self.is_fitted or self._describe() == other._describe()
+
+    __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
+
+    def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+        """Return the logits of new cases, in the form that `fit` was given."""
+        check_fitted(self.is_fitted, caller)
+        array = self._check_inputs(inputs, caller)
+        check_columns(array, self._n_columns(), "inputs", caller)
+        return array
+
+
+class Calibrator(FittedOnLogits):
+    """The protocol of all calibrators."""
+
+    @abstractmethod
+    def _transform(self, inputs: FloatArray) -> FloatArray:
+        """Return probabilities for float64 logits with the columns that fit saw."""
+
+    def transform(self, inputs: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, one column a class, rows that sum to one.
+
+        Parameters
+        ----------
+        inputs : array-like of shape (n_cases, n_classes)
+            Cases in the form that `fit` was given.
+
+        Returns
+        -------
+        ndarray of shape (n_cases, n_classes)
+            Float64.
+        """
+        return self._transform(self._check_new_inputs(inputs, f"{type(self).__name__}.transform"))
+
+    def fit_transform(
+        self,
+        inputs: ArrayLike,
+        y_true: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Return ``fit(...).transform(inputs)``; figures from it flatter the calibrator."""
+        fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
+        return fitted.transform(inputs)

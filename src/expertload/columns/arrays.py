@@ -1,0 +1,326 @@
+"""Labels and groups of arrays, and of frames of pandas and Polars.
+
+Frames are known by their columns, so neither library is imported. What a frame calls its columns by
+itself, numbers in their order, is no name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import AnyArray, ArrayLike, IntArray
+from expertload._validation.arrays import as_array
+from expertload._validation.wording import message
+from expertload.columns.matching import (
+    Matched,
+    Wording,
+    check_places,
+    match_by_name,
+    match_by_order,
+    match_lone,
+)
+from expertload.columns.spelling import (
+    ClassName,
+    is_missing,
+    truth_number,
+    whole_number,
+    without_prefix,
+)
+from expertload.exceptions import (
+    DataTypeError,
+    EmptyInputError,
+    LabelError,
+    ParameterError,
+    ShapeError,
+)
+
+__all__ = [
+    "check_groups",
+    "check_labels",
+    "check_named_labels",
+    "check_names",
+    "count_classes",
+    "frame_names",
+    "in_kind_of",
+    "is_numbering",
+    "label_array",
+    "label_text",
+    "name_groups",
+    "said_of",
+    "sort_probabilities",
+]
+
+Named = tuple[IntArray, tuple[ClassName, ...]]
+
+# A label from here on is taken for an identifier, not for a class number.
+MAX_CLASSES = 2**20
+# More groups than this are no groups that anyone reads, but an identifier.
+MAX_GROUPS = 1000
+# Whole numbers beyond are no longer told apart by a double.
+EXACT = 2**53
+# Labels that span no more than this are counted, which is faster than to sort them.
+COUNTED = 2**16
+
+
+def said_of(caller: str) -> Wording:
+    """Return how a refusal speaks to those who called a function."""
+    return Wording(
+        f"passed to {caller}",
+        f"passed to {caller}",
+        "pass labels=[...] that names the columns in order (a scikit-learn classifier's classes_)",
+    )
+
+
+# ------------------------------------------------------------------ labels
+
+
+def check_labels(
+    y_true: ArrayLike, n_classes: int, labels: ArrayLike | None, caller: str
+) -> IntArray:
+    """Return the column number of each label, where columns have no names of their own."""
+    return check_named_labels(y_true, None, n_classes, labels, caller)[0]
+
+
+def check_named_labels(
+    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None, caller: str
+) -> Named:
+    """Return the column number of each label, and the name or the number of each column.
+
+    A lone column that is named after the first class is made the second class's.
+    """
+    y, said = label_array(y_true, "y_true", caller), said_of(caller)
+    if labels is not None:
+        names = check_names(labels, n_classes, caller)
+        values, rows = _distinct(y)
+        found = match_by_name(values, [str(name) for name in names], said)
+        return _places(values, found)[rows], names
+    columns = frame_columns(y_proba)
+    if columns is None and y.dtype.kind in "biu":
+        if y.dtype.kind != "b":  # both truth values are known, whichever occur
+            check_places(int(y.min()), int(y.max()), n_classes, said)
+        return y.astype(np.int64, copy=False), tuple(range(n_classes))
+    values, rows = _distinct(y)
+    if columns is None:
+        found = match_by_order(values, n_classes, said)
+    elif len(columns) == 1:
+        found = _second(match_lone(values, columns[0], without_prefix(columns[0]), said))
+    else:
+        found = match_by_name(values, columns, said)
+    return _places(values, found)[rows], in_kind_of(y, found.classes)
+
+
+def _places(values: list[str], found: Matched) -> IntArray:
+    return np.array([found.place[value] for value in values], dtype=np.int64)
+
+
+def _second(found: Matched) -> Matched:
+    """Exchange the classes where the lone column is the first one's."""
+    if found.lone != 0:
+        return found
+    return Matched(found.classes[::-1], {label: 1 - i for label, i in found.place.items()}, 1)
+
+
+def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
+    """Return the labels that occur, as text, and the number of each case's among them."""
+    if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < COUNTED:
+        low = int(y.min())
+        wide = y if y.dtype.kind == "u" else y.astype(np.int64)  # where differences do not overflow
+        shifted = (wide - y.dtype.type(low)).astype(np.int64)
+        present = np.bincount(shifted) > 0
+        values = [str(low + i) for i in np.flatnonzero(present).tolist()]
+        return values, (np.cumsum(present) - 1)[shifted]
+    distinct, rows = np.unique(y, return_inverse=True)
+    return [str(value) for value in distinct.tolist()], rows
+
+
+def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> int:
+    """Return how many classes there are where no columns show it, and two at least."""
+    if labels is not None:
+        return max(2, as_array(labels, "labels", caller).size)
+    y = label_array(y_true, "y_true", caller)
+    if y.dtype.kind not in "biu":
+        return max(2, len(np.unique(y)))
+    largest = int(y.max())
+    if largest >= MAX_CLASSES:
+        raise LabelError(
+            f"Integer labels passed to {caller} are class numbers from 0 on. Got {largest}. "
+            "Hint: pass labels=[...] that names the classes in order."
+        )
+    return max(2, largest + 1)
+
+
+def check_names(labels: ArrayLike, n_classes: int, caller: str) -> tuple[ClassName, ...]:
+    """Return what a user calls the columns, one name each."""
+    names = as_array(labels, "labels", caller)
+    if names.ndim != 1 or len(names) != n_classes:
+        raise LabelError(
+            message("labels", caller, f"must name the {n_classes} columns", f"shape {names.shape}")
+        )
+    names = label_array(names, "labels", caller)
+    if len(np.unique(names)) != n_classes:
+        raise LabelError(message("labels", caller, "must be distinct", "repeated names"))
+    return tuple(int(n) if not isinstance(n, str) else n for n in names.tolist())
+
+
+def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
+    """Return classes as numbers where labels are, so that decisions are of the labels' kind."""
+    if y.dtype.kind not in "biu":
+        return tuple(str(each) for each in classes)
+    for as_number in (whole_number, truth_number):
+        numbers = [as_number(each) for each in classes]
+        if None not in numbers:
+            return tuple(n for n in numbers if n is not None)
+    return tuple(classes)
+
+
+def label_array(values: ArrayLike, name: str, caller: str) -> AnyArray:
+    """Return labels as integers, truth values or strings; whole floats pass as integers."""
+    y = as_array(values, name, caller)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        hint = f"for one-hot labels, pass {name}.argmax(axis=1)"
+        raise ShapeError(message(name, caller, "must have 1 dimension", f"shape {y.shape}", hint))
+    if y.size == 0:
+        raise EmptyInputError(message(name, caller, "must hold at least one case", "none"))
+    return _plain(y, name, caller)
+
+
+def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
+    def refuse(wanted: str, got: str, hint: str | None = None) -> LabelError:
+        return LabelError(message(name, caller, wanted, got, hint))
+
+    if y.dtype.kind == "O":
+        y = _from_objects(y, refuse)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise refuse("must name a class for each case", "NaN or infinity")
+        if (y != np.floor(y)).any():
+            got = f"fractions such as {y[y != np.floor(y)][0]:g}"
+            raise refuse("must hold class labels", got, "were y_true and y_proba exchanged?")
+        if np.abs(y).max() > EXACT:
+            got = f"{y[np.abs(y).argmax()]:g}, where floats skip whole numbers"
+            raise refuse("must hold class labels", got, "pass integers or strings")
+        return y.astype(np.int64)
+    if y.dtype.kind not in "biuUT":
+        raise refuse("must hold integers or strings", f"an array of {y.dtype}")
+    return y
+
+
+def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
+    """Return objects as what they are: text, whole numbers, or floats to look at."""
+    if all(isinstance(value, str) for value in y):
+        return y.astype(np.str_)
+    try:
+        if all(isinstance(value, Integral | np.bool_) for value in y):
+            return y.astype(np.int64)
+        return y.astype(np.float64)
+    except OverflowError as error:
+        hint = "pass such labels as strings"
+        raise refuse("must hold class labels", "a whole number beyond 2**63", hint) from error
+    except (TypeError, ValueError) as error:
+        kinds = sorted({type(value).__name__ for value in y[:1000].tolist()})
+        raise refuse(
+            "must hold only integers or only strings",
+            f"a mixture, missing values, or other things ({', '.join(kinds)})",
+            "drop the cases without a label, and pass the others as strings",
+        ) from error
+
+
+def label_text(value: Any, said: Wording) -> str:
+    """Return one label as text; a float must be one that no other whole number is mistaken for."""
+    if isinstance(value, float) and abs(value) > EXACT:
+        raise LabelError(
+            f"The labels {said.labels} must not be floats beyond 2**53, which skip whole numbers. "
+            f"Got {value:g}. Hint: make them integers or strings."
+        )
+    return str(value)
+
+
+# ------------------------------------------------------------------ frames
+
+
+def frame_columns(y_proba: Any) -> list[str] | None:
+    """Return the names of a frame's columns, None where there are none to go by."""
+    names = frame_names(y_proba)
+    return None if names is None or is_numbering(names) else [str(name) for name in names]
+
+
+def frame_names(y_proba: Any) -> list[Any] | None:
+    """Return what a frame calls its columns, None where they are no names or it is no frame."""
+    found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
+    found = getattr(y_proba, "columns", None) if found is None else found
+    names = [] if found is None or callable(found) else list(found)
+    plain = all(isinstance(name, str | int | np.integer | np.bool_) for name in names)
+    return names if names and plain else None
+
+
+def is_numbering(names: Sequence[Any]) -> bool:
+    """Whether these are the names that pandas or Polars give to columns without any."""
+    own = [[*range(len(names))], [f"column_{i}" for i in range(len(names))]]
+    return list(names) in own
+
+
+def sort_probabilities(y_true: ArrayLike, y_proba: Any, caller: str) -> AnyArray:
+    """Return probabilities as an array whose columns are in the order of the classes' names."""
+    array = as_array(y_proba, "y_proba", caller)
+    if frame_columns(y_proba) is None:
+        return array
+    _, names = check_named_labels(y_true, y_proba, max(array.shape[1], 2), None, caller)
+    order = np.argsort(np.array(names))
+    if array.shape[1] == 1:
+        return array if order[1] == 1 else 1 - array.astype(np.float64)
+    return array[:, order]
+
+
+# ------------------------------------------------------------------ groups
+
+
+def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> AnyArray:
+    """Return the group (or cluster) of each case, as integers or strings."""
+    values = as_array(groups, name, caller)
+    if values.ndim != 1:
+        raise ShapeError(
+            message(name, caller, "must have one name a case", f"shape {values.shape}")
+        )
+    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
+        values = values.astype(np.str_)
+    if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
+        values = label_array(values, name, caller)
+    if values.dtype.kind not in "biuUT":
+        raise DataTypeError(
+            message(
+                name,
+                caller,
+                "must hold only integers or only strings",
+                f"an array of {values.dtype}",
+                "give cases without a group a name of their own, such as 'unknown'",
+            )
+        )
+    return values
+
+
+def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
+    """Return the name of each case's group as a string; missing values are a group too."""
+    array = as_array(groups, "groups", caller)
+    if array.ndim != 1 or len(array) != n:
+        raise ShapeError(
+            message("groups", caller, f"must name a group for each of {n} cases", array.shape)
+        )
+    names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
+    n_groups = len(np.unique(names))
+    if n_groups > MAX_GROUPS:
+        raise ParameterError(
+            message(
+                "groups",
+                caller,
+                f"must hold at most {MAX_GROUPS} distinct groups",
+                f"{n_groups}",
+                "is it an identifier or a measurement? Cut it into bands first",
+            )
+        )
+    return names

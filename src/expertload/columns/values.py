@@ -1,0 +1,234 @@
+"""From what a file holds to what an evaluation takes; what does not fit is named by its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import AnyArray, BoolArray, FloatArray
+from expertload._validation.probabilities import (
+    ROW_SUM_TOLERANCE,
+    ROW_SUM_TOLERANCE_HALF_PRECISION,
+)
+from expertload.columns.finding import Columns, shortened
+from expertload.columns.matching import places_by_name
+from expertload.columns.spelling import (
+    class_key,
+    is_missing,
+    name_some,
+    truth_number,
+    whole_number,
+)
+from expertload.exceptions import FileFormatError, ProbabilityError
+
+__all__ = [
+    "both_classes",
+    "grades_from",
+    "labels_from",
+    "names_from",
+    "numbers_from",
+    "probabilities_from",
+    "same_class",
+    "sums_missed",
+]
+
+NOT_ONE = "if a column is no probability, say which are (--probabilities)"
+# What rounding to two digits can do to the sum of a row: a half of the last digit a class.
+ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
+
+
+# ------------------------------------------------------------------ one column
+
+
+def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
+    """Return a column as finite numbers, or say which row holds none."""
+    if values.dtype.kind in "fiub":
+        numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
+        _check_finite(numbers, column, where, first_row)
+        return numbers
+    _check_present(values, column, where, first_row)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        row, bad = next(
+            ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
+        )
+    raise FileFormatError(
+        f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row "
+        f"{first_row + row}."
+    )
+
+
+def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
+    """Return a column of correctness as numbers; it may be in words, true or yes and their like."""
+    if values.dtype.kind == "O":
+        words = {value: _truth(str(value)) for value in set(values.tolist())}
+        if None not in words.values():
+            return np.array([words[value] for value in values.tolist()], dtype=np.float64)
+    return numbers_from(values, column, where)
+
+
+def _truth(word: str) -> int | None:
+    """Return 1 or 0 for a word that says so; numbers are none."""
+    return truth_number(word) if whole_number(word) is None else None
+
+
+def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
+    """Return a column of labels as text."""
+    names = names_from(values)
+    _check_present(names, column, where, 1)
+    return list(names)
+
+
+def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArray:
+    """Return whether each prediction is the label, however either is spelled."""
+    keys = {label: class_key(label) for label in dict.fromkeys(labels)}
+    classes, guesses = sorted(set(keys.values())), list(dict.fromkeys(predictions))
+    places, _ = places_by_name(guesses, classes)
+    if not places:
+        raise FileFormatError(
+            f"No prediction of {where} is a label: the labels are {name_some(classes)}, the "
+            f"predictions {name_some(guesses)}. Hint: spell both alike."
+        )
+    named = {guess: classes[place] for guess, place in places.items()}
+    return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
+
+
+def names_from(values: AnyArray) -> AnyArray:
+    """Return a column as text, None where a value is missing."""
+    names = np.empty(len(values), dtype=object)
+    names[:] = [None if is_missing(v) else str(v) for v in values.tolist()]
+    return names
+
+
+def _check_finite(values: FloatArray, column: str, where: str, first_row: int) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise FileFormatError(
+            f"The column '{column}' of {where} must be finite. Got {values[bad[0]]} in row "
+            f"{first_row + int(bad[0])}, and {len(bad)} such value(s) in all. Hint: drop those "
+            "cases, or find out why the model produced them."
+        )
+
+
+def _check_present(values: AnyArray, column: str, where: str, first_row: int) -> None:
+    if values.dtype.kind != "O":
+        return
+    missing = [i for i, value in enumerate(values) if value is None]
+    if missing:
+        raise FileFormatError(
+            f"The column '{column}' of {where} lacks {len(missing)} value(s), the first in row "
+            f"{first_row + missing[0]}. Hint: drop the cases without a value."
+        )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ------------------------------------------------------------------ columns of probabilities
+
+
+def probabilities_from(
+    columns: Columns,
+    table: Mapping[str, AnyArray],
+    where: str,
+    *,
+    lone: int | None = None,
+    first_row: int = 1,
+) -> FloatArray:
+    """Return one column a class; a lone column, of the first class or the second, becomes two."""
+    given = [numbers_from(table[name], name, where, first_row) for name in columns.probabilities]
+    if columns.is_logits:
+        if len(given) == 1:  # log-odds: the other class's logit is zero
+            given = both_logits(given[0], lone)
+        return softmax(np.column_stack(given))
+    proba: FloatArray = np.column_stack(given)
+    _check_range(columns, proba, where, first_row)
+    if len(given) == 1:
+        return np.column_stack(both_classes(given[0], lone))
+    return _with_sums(columns, proba, where, first_row)
+
+
+def both_classes(own: AnyArray, lone: int | None) -> list[FloatArray]:
+    """Return the probabilities of two classes from that of one, the first or the second.
+
+    In double precision, so that a threshold means the same in every program that reads the file.
+    """
+    own = own.astype(np.float64)
+    return [own, 1 - own] if lone == 0 else [1 - own, own]
+
+
+def both_logits(own: FloatArray, lone: int | None) -> list[FloatArray]:
+    """Return the logits of two classes from the log-odds of one, the first or the second."""
+    zero = np.zeros(len(own))
+    return [own, zero] if lone == 0 else [zero, own]
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return probabilities of logits, in double precision."""
+    shifted = logits.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    weight = np.exp(shifted)
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+
+def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int) -> None:
+    outside = np.argwhere((proba < 0) | (proba > 1))
+    if not len(outside):
+        return
+    row, column = (int(place) for place in outside[0])
+    low, high = proba.min(), proba.max()
+    percentages = "for percentages, divide by 100; " if low >= 0 and high <= 100 else ""
+    raise ProbabilityError(
+        f"The column '{columns.probabilities[column]}' of {where} must hold probabilities in "
+        f"[0, 1]. Got {proba[row, column]:g} in row {first_row + row}. Taken as probabilities: "
+        f"{shortened(columns.probabilities)}. Hint: {percentages}for logits, say which they are "
+        f"(--logits), and their softmax is taken; {NOT_ONE}."
+    )
+
+
+def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
+    """Return the rows whose probabilities do not sum to one, as nearly as was asked for."""
+    tolerance, rounded = _tolerances(proba)
+    miss = np.abs(proba.sum(axis=1, dtype=np.float64) - 1)
+    return np.asarray(~(miss <= (rounded if columns.is_normalized else tolerance)))
+
+
+def _tolerances(proba: FloatArray) -> tuple[float, float]:
+    """Return what arithmetic may do to the sum of a row, and what rounding may."""
+    half = proba.dtype == np.float16
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
+    rounded = min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST)
+    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions are no binary ones
+
+
+def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
+    """Return probabilities if rows sum to one, or divided by their sums if that was asked for."""
+    total = proba.sum(axis=1, dtype=np.float64)
+    missed = sums_missed(columns, proba)
+    if not missed.any():
+        return proba / total[:, None] if columns.is_normalized else proba
+    first = int(missed.argmax())
+    _, rounded = _tolerances(proba)
+    hint = (
+        f"--normalize forgives {rounded:g}, what rounding to two digits can do"
+        if columns.is_normalized or (np.abs(total - 1) > rounded).any()
+        else "for rounded values, divide each row by its sum with --normalize"
+    )
+    raise ProbabilityError(
+        f"The probabilities of {where} must sum to one in each row. Got {total[first]:g} in row "
+        f"{first_row + first}. Taken as probabilities: {shortened(columns.probabilities)}. Hint: "
+        f"{hint}; {NOT_ONE}."
+    )

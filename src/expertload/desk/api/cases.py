@@ -1,0 +1,164 @@
+"""`/api/cases`: the model's side of the desk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from sqlalchemy import select
+
+from expertload.desk.api.access import desk_of, needs
+from expertload.desk.api.bodies import read_limited
+from expertload.desk.api.errors import error_body
+from expertload.desk.api.gathering import Gathering
+from expertload.desk.intake import Outcome, SentCase, read_line, receive
+from expertload.desk.intake.case import CONTROL, MOST_CASES
+from expertload.desk.people import Principal
+from expertload.desk.store import Transaction
+from expertload.desk.store.tables import cases, decisions
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/cases")
+Sender = Annotated[Principal, Depends(needs("api"))]
+NDJSON = "application/x-ndjson"
+SMALL = 50_000  # bytes that are read without moving to another thread
+
+
+_NAME = {"type": ["string", "integer", "null"], "maxLength": 200}
+_CASE = {
+    "type": "object",
+    "required": ["key"],
+    "additionalProperties": False,
+    "properties": {
+        "key": {"type": "string", "minLength": 1, "maxLength": 200},
+        "probabilities": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        "confidence": {"type": ["number", "null"]},
+        "label": _NAME,
+        "group": _NAME,
+        "cluster": _NAME,
+        "model": _NAME,
+        "due": {"type": ["string", "number", "null"]},
+        "body": {
+            "type": "object",
+            "required": ["kind", "content"],
+            "properties": {
+                "kind": {"enum": ["image", "text", "table", "json"]},
+                "content": {},
+            },
+        },
+    },
+}
+_SENT = {
+    "required": True,
+    "content": {"application/json": {"schema": _CASE}, NDJSON: {"schema": {"type": "string"}}},
+}
+
+
+@router.post(
+    "",
+    summary="Send a case, or up to 5,000 as NDJSON",
+    openapi_extra={"requestBody": _SENT},
+)
+async def send(request: Request, sender: Sender) -> Response:
+    """Store and decide cases; the answer carries the decision of each."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return await _send_one(request, sender)
+    if kind == NDJSON:
+        return await _send_many(request, sender)
+    raise DeskRefusedError(
+        "wrong_media_type", "Cases are sent as application/json, or as application/x-ndjson."
+    )
+
+
+async def _send_one(request: Request, sender: Principal) -> Response:
+    data = await read_limited(request)
+    case = read_line(data) if len(data) < SMALL else await asyncio.to_thread(read_line, data)
+    gatherings: dict[int, Gathering] = request.app.state.gatherings
+    if sender.user not in gatherings:
+        gatherings[sender.user] = Gathering(desk_of(request).acting(sender.user))
+    outcome = await gatherings[sender.user].send(case)
+    if isinstance(outcome, DeskRefusedError):
+        raise outcome
+    return JSONResponse(outcome._asdict())
+
+
+async def _send_many(request: Request, sender: Principal) -> Response:
+    data = await read_limited(request)
+    read = await asyncio.to_thread(_read_lines, data)
+    sent = [case for case in read if isinstance(case, SentCase)]
+    desk = desk_of(request).acting(sender.user)
+    received = iter(await desk.awrite(receive, sent) if sent else [])
+    outcomes = [next(received) if isinstance(each, SentCase) else each for each in read]
+    content = await asyncio.to_thread(_write_lines, outcomes, read)
+    return Response(content, media_type=NDJSON)
+
+
+def _read_lines(data: bytes) -> list[SentCase | DeskRefusedError]:
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if len(lines) > MOST_CASES:
+        raise DeskRefusedError(
+            "too_large", f"A batch has at most {MOST_CASES} cases. Got {len(lines)}."
+        )
+    return [_read_line(line) for line in lines]
+
+
+def _read_line(line: bytes) -> SentCase | DeskRefusedError:
+    """Read a line; one that is bad is an error line, and the others stand."""
+    try:
+        return read_line(line)
+    except DeskRefusedError as error:
+        return error
+
+
+def _write_lines(
+    outcomes: list[Outcome | DeskRefusedError], read: list[SentCase | DeskRefusedError]
+) -> str:
+    lines = []
+    for number, (outcome, case) in enumerate(zip(outcomes, read, strict=True), start=1):
+        if isinstance(outcome, Outcome):
+            line: dict[str, Any] = outcome._asdict()
+        else:
+            key = case.key if isinstance(case, SentCase) else None
+            said = error_body(outcome.code, outcome.said, outcome.hint)
+            line = {"key": key, "line": number, **said}
+        lines.append(json.dumps(line, separators=(",", ":")))
+    return "\n".join(lines) + "\n"
+
+
+@router.get("/{key:path}", summary="What became of a case")
+async def show(key: str, request: Request, sender: Sender) -> dict[str, Any]:
+    """Return a case's status, its label, and how it came about."""
+    return await desk_of(request).aread(_show, key)
+
+
+def _show(transaction: Transaction, key: str) -> dict[str, Any]:
+    if CONTROL.search(key):  # which no key has, and not every database can look for
+        raise DeskRefusedError("not_found", "There is no such case.")
+    case = transaction.connection.execute(
+        select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)
+    ).first()
+    if case is None:
+        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    made = transaction.connection.execute(
+        select(decisions).where(decisions.c.case_id == case.id).order_by(decisions.c.version)
+    ).all()
+    label = made[-1].label if made else None
+    return {
+        "key": case.key,
+        "status": "delegated" if label is None else "decided",
+        "state": case.state,
+        "label": label,
+        "policy": case.policy_id,
+        "cause": case.cause,
+        "received": case.received,
+        "due": case.due,
+        "decisions": [
+            {"kind": d.kind, "label": d.label, "policy": d.policy_id, "made": d.made} for d in made
+        ],
+    }

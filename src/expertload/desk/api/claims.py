@@ -1,0 +1,114 @@
+"""`/api/claims`: the reader's side of the desk. Nothing here tells what the model said."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from expertload.desk.api.access import desk_of, needs
+from expertload.desk.people import Principal
+from expertload.desk.queue import Claim, ShownBody, answer, claim, extend, hand_back, skip, undo
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api")
+Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AnswerBody(_Body):
+    """An answer, and the sender's own name for it."""
+
+    label: Annotated[str, Field(min_length=1, max_length=200)]
+    submission: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
+
+
+class SkipBody(_Body):
+    """Why a case is passed on."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
+
+
+@router.post("/claims", summary="Take the case that is due first")
+async def take(request: Request, reader: Reader) -> Response:
+    """Return a case, the one still held if there is one; 204 if nothing waits."""
+    held = (
+        await desk_of(request)
+        .acting(reader.user)
+        .awrite(claim, reader.user, arbiter="arbiter" in reader.roles)
+    )
+    return Response(status_code=204) if held is None else JSONResponse(_shown(held))
+
+
+@router.post("/claims/{lease}/answer", summary="Answer a case")
+async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -> dict[str, Any]:
+    """Store an answer; say whether it counts, came late, or had been given before."""
+    desk = desk_of(request).acting(reader.user)
+    given = await desk.awrite(answer, reader.user, lease, body.label, body.submission)
+    return {
+        "outcome": given.outcome,
+        "standing": given.standing,
+        "undo_until": _seconds(given.undo_until),
+    }
+
+
+@router.post("/claims/{lease}/skip", summary="Pass a case on, with a reason")
+async def pass_on(lease: str, body: SkipBody, request: Request, reader: Reader) -> dict[str, str]:
+    """Put a case back for other readers."""
+    desk = desk_of(request).acting(reader.user)
+    held = await desk.awrite(skip, reader.user, lease, body.reason)
+    return {"outcome": "skipped" if held else "lost"}
+
+
+@router.post("/claims/{lease}/return", summary="Put a case back")
+async def put_back(lease: str, request: Request, reader: Reader) -> dict[str, str]:
+    """Put a case back without an answer."""
+    held = await desk_of(request).acting(reader.user).awrite(hand_back, reader.user, lease)
+    return {"outcome": "returned" if held else "lost"}
+
+
+@router.post("/claims/{lease}/extend", summary="Hold a case for longer")
+async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
+    """Lengthen a lease that is still held."""
+    until = await desk_of(request).acting(reader.user).awrite(extend, reader.user, lease)
+    return {"outcome": "lost" if until is None else "extended", "until": _seconds(until)}
+
+
+@router.post("/answers/{submission}/undo", summary="Take an answer back")
+async def take_back(submission: str, request: Request, reader: Reader) -> dict[str, Any]:
+    """Take an answer back, while nothing rests on it; the case is held again."""
+    desk = desk_of(request).acting(reader.user)
+    return _shown(await desk.awrite(undo, reader.user, submission))
+
+
+def _shown(held: Claim) -> dict[str, Any]:
+    return {
+        "lease": held.lease,
+        "until": _seconds(held.until),
+        "key": held.key,
+        "body": None if held.body is None else _body(held.body),
+        "classes": list(held.classes),
+    }
+
+
+def _body(body: ShownBody) -> dict[str, Any]:
+    content: Any
+    if body.kind == "image":
+        content = base64.b64encode(body.content).decode()
+    elif body.kind == "text":
+        content = body.content.decode()
+    else:
+        content = json.loads(body.content)
+    return {"kind": body.kind, "media_type": body.media_type, "content": content}
+
+
+def _seconds(moment: int | None) -> float | None:
+    return None if moment is None else moment / 1e6

@@ -1,0 +1,200 @@
+"""A case as it was sent: read once, doubted, and given a digest.
+
+What is wrong in form is refused in a sentence. What is well formed but cannot be decided (a NaN,
+an unknown class) is no error here: such a case must reach an expert, and routing sees to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from expertload.desk.intake.body import Body, read_body
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["MOST_CASES", "SentCase", "read_case", "read_line"]
+
+MOST_CASES = 5_000
+LONGEST_NAME = 200
+MOST_CLASSES = 10_000
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+FIELDS = {"key", "probabilities", "confidence", "label", "group", "cluster", "model", "due", "body"}
+LATEST_DUE = 253_402_300_799  # the end of the year 9999
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentCase:
+    """One case, checked in form.
+
+    Attributes
+    ----------
+    key : str
+        The sender's name for it; the same key is the same case for ever.
+    digest : str
+        SHA-256 of what was sent.
+    probabilities : dict from str to float, optional
+        A class's name to its probability; NaN is possible.
+    confidence, label : float and str, optional
+        The model's answer and how sure it is; NaN is possible.
+    group, cluster, model : str, optional
+        As sent.
+    due : int, optional
+        Microseconds since 1970.
+    body : Body, optional
+        What readers see.
+    """
+
+    key: str
+    digest: str
+    probabilities: dict[str, float] | None = None
+    confidence: float | None = None
+    label: str | None = None
+    group: str | None = None
+    cluster: str | None = None
+    model: str | None = None
+    due: int | None = None
+    body: Body | None = None
+
+
+def read_line(line: bytes | str) -> SentCase:
+    """Read one case in JSON."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _refuse(f"This is not JSON ({_short(str(error))}).", "one object a line") from None
+    return read_case(content)
+
+
+def read_case(content: Any) -> SentCase:
+    """Read one case that was parsed from JSON."""
+    if not isinstance(content, dict):
+        raise _refuse(f"A case must be an object. Got {_short(content)}.")
+    if unknown := sorted(set(content) - FIELDS):
+        raise _refuse(
+            f"A case has no field '{_short(unknown[0])}'.", f"its fields are {sorted(FIELDS)}"
+        )
+    given = {name: value for name, value in content.items() if value is not None}
+    case = SentCase(
+        key=_key(given.get("key")),
+        digest=_digest(content),
+        probabilities=_probabilities(given.get("probabilities")),
+        confidence=_number(given.get("confidence"), "confidence"),
+        label=_name(given.get("label"), "label"),
+        group=_name(given.get("group"), "group"),
+        cluster=_name(given.get("cluster"), "cluster"),
+        model=_name(given.get("model"), "model"),
+        due=_due(given.get("due")),
+        body=read_body(given["body"]) if "body" in given else None,
+    )
+    if case.probabilities is None and (case.confidence is None or case.label is None):
+        raise _refuse(
+            f"The case '{_short(case.key)}' has no prediction.",
+            "send 'probabilities', or 'confidence' and 'label'",
+        )
+    return case
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _refuse(f"A case needs a 'key', a text that is its own. Got {_short(value)}.")
+    return _text(value, "key")
+
+
+def _name(value: Any, field: str) -> str | None:
+    """Return a name; whole numbers are names too, as classes often are."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _refuse(f"'{field}' must be text or a whole number. Got {_short(value)}.")
+    try:
+        return _text(str(value), field)
+    except ValueError:  # a number with more digits than Python writes
+        raise _refuse(f"'{field}' must have at most {LONGEST_NAME} characters.") from None
+
+
+def _text(value: str, field: str) -> str:
+    if len(value) > LONGEST_NAME:
+        raise _refuse(f"'{field}' must have at most {LONGEST_NAME} characters. Got {len(value)}.")
+    if CONTROL.search(value):
+        raise _refuse(f"'{field}' must not have control characters. Got {value!a}.")
+    return value
+
+
+def _probabilities(value: Any) -> dict[str, float] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not 1 <= len(value) <= MOST_CLASSES:
+        raise _refuse(
+            f"'probabilities' must be an object from classes to numbers. Got {_short(value)}."
+        )
+    read = {}
+    for name, number in value.items():
+        known = _number(number, "probabilities")
+        read[_text(name, "probabilities")] = math.nan if known is None else known
+    return read
+
+
+def _number(value: Any, field: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refuse(f"'{field}' must be a number. Got {_short(value)}.")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _due(value: Any) -> int | None:
+    """Read a moment: seconds since 1970, or a date and time with its zone."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            when = datetime.fromisoformat(value)
+            if when.tzinfo is None:
+                raise ValueError(value)
+            seconds = when.astimezone(UTC).timestamp()
+        else:
+            number = _number(value, "due")
+            seconds = math.nan if number is None else number
+        if not 0 <= seconds <= LATEST_DUE:
+            raise ValueError(value)
+    except (ValueError, OverflowError):
+        raise _refuse(
+            f"'due' must be a moment. Got {_short(value)}.",
+            "2026-05-01T12:00:00Z, or seconds since 1970",
+        ) from None
+    return int(seconds * 1e6)
+
+
+def _digest(content: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    except ValueError as error:
+        raise _refuse(f"The case cannot be written down ({_short(str(error))}).") from None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _short(value: Any) -> str:
+    """Show what was got, never more than a glance of it."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    try:
+        text = (
+            ascii(value)
+            if not isinstance(value, str)
+            else value.encode("ascii", "backslashreplace").decode()
+        )
+    except ValueError:
+        return "a very long number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _refuse(said: str, hint: str = "") -> DeskRefusedError:
+    return DeskRefusedError("bad_case", said, hint)

@@ -1,0 +1,251 @@
+"""Cases arrive: each is stored once, decided or queued, and answered the same for ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import select, text
+
+from expertload.desk.intake.case import SentCase
+from expertload.desk.intake.readings import reading_row
+from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
+from expertload.desk.intake.sampling import draw
+from expertload.desk.store import AnyRow, Event, Transaction
+from expertload.desk.store.tables import bodies, cases, decisions, policies, readings
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["Outcome", "receive"]
+
+SECOND = 1_000_000
+
+
+class Outcome(NamedTuple):
+    """What became of a sent case: a decision, or an expert's turn.
+
+    Attributes
+    ----------
+    key : str
+        The case.
+    status : {"decided", "delegated"}
+        Whether the policy decided it.
+    label : str or None
+        The decision.
+    policy : int or None
+        The policy that decided.
+    """
+
+    key: str
+    status: str
+    label: str | None
+    policy: int | None
+
+
+def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome | DeskRefusedError]:
+    """Store cases and return the outcome of each, or why it was refused; the others stand."""
+    first = {case.key: case for case in reversed(sent)}
+    known = _known(transaction, list(first))
+    new = sorted((c for c in first.values() if c.key not in known), key=lambda case: case.key)
+    outcomes = _store(transaction, new) if new else {}
+    return [_answer(case, first[case.key], known.get(case.key), outcomes) for case in sent]
+
+
+def _answer(
+    case: SentCase, first: SentCase, stored: AnyRow | None, outcomes: dict[str, Outcome]
+) -> Outcome | DeskRefusedError:
+    digest = first.digest if stored is None else stored.digest
+    if case.digest != digest:
+        return DeskRefusedError(
+            "conflict",
+            f"The key '{case.key}' belongs to a case with another content.",
+            "give every case a key of its own; a case that changed is a new one.",
+        )
+    if stored is None:
+        return outcomes[case.key]
+    decided = stored.kind == "auto"
+    return Outcome(
+        case.key,
+        "decided" if decided else "delegated",
+        stored.label if decided else None,
+        stored.decided_by if decided else None,
+    )
+
+
+def _known(transaction: Transaction, keys: list[str]) -> dict[str, AnyRow]:
+    """Return the cases that are stored already, with the first word on each."""
+    on_postgres = transaction.connection.dialect.name == "postgresql"
+    wanted = "= ANY(:keys)" if on_postgres else "IN (SELECT value FROM json_each(:keys))"
+    found = transaction.connection.execute(
+        text(
+            "SELECT cases.key, cases.digest, first.kind, first.label, "
+            "first.policy_id AS decided_by FROM cases "
+            "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
+            f"WHERE cases.project_id = :project AND cases.key {wanted}"
+        ),
+        {"project": transaction.project.id, "keys": keys if on_postgres else json.dumps(keys)},
+    )
+    return {row.key: row for row in found}
+
+
+class _Active(NamedTuple):
+    id: int
+    since: int
+    policy: RoutingPolicy
+    trusted: bool
+
+
+def _active(transaction: Transaction) -> _Active | None:
+    """Return the active policy, and whether it may decide now."""
+    row = transaction.connection.execute(
+        select(policies.c.id, policies.c.document, policies.c.activated).where(
+            policies.c.project_id == transaction.project.id, policies.c.state == "active"
+        )
+    ).first()
+    if row is None:
+        return None
+    return _Active(row.id, row.activated, read_policy(row.document), _trusted(transaction, row.id))
+
+
+def _trusted(transaction: Transaction, policy: int) -> bool:
+    if not transaction.project.rules.strict:
+        return True
+    state = transaction.connection.execute(
+        text("SELECT state FROM monitors WHERE policy_id = :policy"), {"policy": policy}
+    ).scalar()
+    return state == "confirmed"
+
+
+def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outcome]:
+    active = _active(transaction)
+    if active is None:
+        routes = [unrouted(case, "no_policy") for case in new]
+    else:
+        routes = active.policy.route(new)
+    rate = transaction.project.sampling_rate if active and active.trusted else 1.0
+    filing = _Filing(transaction, active, rate)
+    for number, case, route in zip(transaction.new_ids(cases, len(new)), new, routes, strict=True):
+        filing.add(number, case, route)
+    filing.store()
+    return filing.outcomes
+
+
+class _Filing:
+    """Rows of a batch, gathered and then written a table at a time."""
+
+    def __init__(self, transaction: Transaction, active: _Active | None, rate: float) -> None:
+        self.transaction = transaction
+        self.active = active
+        self.rate = rate
+        self.outcomes: dict[str, Outcome] = {}
+        self.made = max(transaction.now, active.since) if active else transaction.now
+        self._cases: list[tuple[Event, dict[str, Any]]] = []
+        self._bodies: list[tuple[Event, dict[str, Any]]] = []
+        self._decisions: list[tuple[Event, dict[str, Any]]] = []
+        self._readings: list[tuple[Event, dict[str, Any]]] = []
+
+    def add(self, number: int, case: SentCase, route: Route) -> None:
+        """Add one case: its row, and its decision or its reading, or both."""
+        event = self.transaction.event("case.received", case_id=number)
+        project = self.transaction.project
+        u = draw(project.secret, "quality", project.name, case.key)
+        decided = route.accepted and self.active is not None and self.active.trusted
+        row = self._row(number, case, route, u, decided)
+        self._cases.append((event, row))
+        if case.body is not None:
+            self._bodies.append((event, _body_row(number, case)))
+        if decided:
+            self._decisions.append((event, self._decision(number, route)))
+        if not decided or u < self.rate:
+            self._readings.append((event, self._reading(row, decided)))
+        policy = self.active.id if decided and self.active else None
+        self.outcomes[case.key] = Outcome(
+            case.key,
+            "decided" if decided else "delegated",
+            route.predicted if decided else None,
+            policy,
+        )
+
+    def _row(
+        self, number: int, case: SentCase, route: Route, u: float, decided: bool
+    ) -> dict[str, Any]:
+        transaction = self.transaction
+        due = transaction.now + transaction.project.rules.due_seconds * SECOND
+        cause = route.cause if decided or not route.accepted else "not_confirmed_yet"
+        return {
+            "id": number,
+            "project_id": transaction.project.id,
+            "key": case.key,
+            "digest": case.digest,
+            "state": "auto" if decided else "waiting",
+            "model": case.model,
+            "group_name": case.group,
+            "cluster": case.cluster,
+            "predicted": route.predicted,
+            "confidence": route.confidence,
+            "probabilities": _written(case.probabilities),
+            "accepted": route.accepted,
+            "cause": cause,
+            "policy_id": self.active.id if self.active else None,
+            "draw": u,
+            "rate": self.rate,
+            "audit": "open" if route.accepted and u < self.rate else None,
+            "received": self.made,
+            "due": due if case.due is None else case.due,
+        }
+
+    def _decision(self, number: int, route: Route) -> dict[str, Any]:
+        return {
+            "case_id": number,
+            "version": 1,
+            "kind": "auto",
+            "label": route.predicted,
+            "policy_id": self.active.id if self.active else None,
+            "reading_id": None,
+            "made": self.made,
+            "supersedes": None,
+        }
+
+    def _reading(self, case: dict[str, Any], decided: bool) -> dict[str, Any]:
+        why = "quality" if decided else "delegated"
+        return reading_row(case["project_id"], case["id"], why, due=case["due"], now=self.made)
+
+    def store(self) -> None:
+        """Write everything, parents first, and count."""
+        transaction = self.transaction
+        transaction.insert_all(cases, self._cases)
+        transaction.insert_all(bodies, self._bodies)
+        for table, rows in ((decisions, self._decisions), (readings, self._readings)):
+            for number, (_, row) in zip(
+                transaction.new_ids(table, len(rows)) if rows else [], rows, strict=True
+            ):
+                row["id"] = number
+                if table is readings:
+                    row["root"] = number
+            transaction.insert_all(table, rows)
+        transaction.count("received", len(self._cases))
+        transaction.count("decided", len(self._decisions))
+        transaction.count_hourly("received", len(self._cases))
+        transaction.count_hourly("decided", len(self._decisions))
+        transaction.count_hourly("readings", len(self._readings))
+
+
+def _body_row(number: int, case: SentCase) -> dict[str, Any]:
+    body = case.body
+    if body is None:
+        raise ValueError("a case without a body has no row for it")
+    return {
+        "id": number,
+        "kind": body.kind,
+        "media_type": body.media_type,
+        "sha256": body.sha256,
+        "content": body.content,
+    }
+
+
+def _written(probabilities: dict[str, float] | None) -> str | None:
+    """Write probabilities as JSON, which has no NaN: null stands for it."""
+    if probabilities is None:
+        return None
+    plain = {name: p if abs(p) <= 1e300 else None for name, p in probabilities.items()}
+    return json.dumps(plain, separators=(",", ":"))

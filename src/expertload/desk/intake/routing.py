@@ -1,0 +1,170 @@
+"""Which cases the policy decides, and why the others go to an expert.
+
+A case is decided automatically only if everything is as it was when the policy was certified: the
+same model, the same classes, a group it knows, the same kind of confidence. Whatever is not, goes
+to an expert, with the cause on record.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import FloatArray
+from expertload.desk.intake.case import SentCase
+from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
+from expertload.operating_point import CertifiedGroups, CertifiedPoint, load_operating_point
+
+__all__ = ["Route", "RoutingPolicy", "read_policy", "unrouted"]
+
+Point = CertifiedPoint | CertifiedGroups
+
+
+class Route(NamedTuple):
+    """Where a case goes.
+
+    Attributes
+    ----------
+    accepted : bool
+        Whether the policy decides it.
+    predicted, confidence : str and float, optional
+        The model's answer and how sure it is, as far as they are known.
+    cause : str
+        Why: "above_threshold", "below_threshold", or what was not as it must be.
+    """
+
+    accepted: bool
+    predicted: str | None
+    confidence: float | None
+    cause: str
+
+
+@dataclass(frozen=True)
+class RoutingPolicy:
+    """A certified policy as the desk uses it."""
+
+    point: Point
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; empty where the policy does not know them."""
+        return tuple(str(label) for label in self.point.origin.labels or ())
+
+    @property
+    def model(self) -> str | None:
+        """The model it was certified for."""
+        return self.point.origin.model_name
+
+    @property
+    def by_confidence(self) -> bool:
+        """Whether it is a threshold of a confidence that is sent beside the prediction."""
+        return self.point.origin.ranked_by == "given_confidence"
+
+    def route(self, cases: Sequence[SentCase]) -> list[Route]:
+        """Route cases, all of them at once."""
+        routes = [unrouted(case, self._obstacle(case)) for case in cases]
+        ready = [i for i, route in enumerate(routes) if not route.cause]
+        for i, accepted in zip(
+            ready, self._accepts([cases[i] for i in ready], routes, ready), strict=True
+        ):
+            cause = "above_threshold" if accepted else "below_threshold"
+            routes[i] = routes[i]._replace(accepted=accepted, cause=cause)
+        return routes
+
+    def _obstacle(self, case: SentCase) -> str:
+        """Say what forbids to decide a case by this policy, if anything does."""
+        if self.model is not None and case.model != self.model:
+            return "unknown_model" if case.model is not None else "model_not_named"
+        if isinstance(self.point, CertifiedGroups) and self._group(case) is None:
+            return "unknown_group"
+        if self.by_confidence:
+            if case.confidence is None:
+                return "no_confidence"
+            if not math.isfinite(case.confidence):
+                return "not_a_number"
+        elif case.probabilities is None:
+            return "no_probabilities"
+        return self._class_obstacle(case)
+
+    def _class_obstacle(self, case: SentCase) -> str:
+        known = frozenset(self.classes)
+        if case.probabilities is not None:
+            if known and known != case.probabilities.keys():
+                return "unknown_class"
+            values = case.probabilities.values()
+            if not all(0 <= value <= 1 for value in values):
+                return "not_a_probability" if all(v == v for v in values) else "not_a_number"
+            if len(case.probabilities) < 2 or abs(sum(values) - 1) > 1e-3:
+                return "not_a_probability"
+            top = _top(case.probabilities)
+            return "another_label" if case.label not in (None, top) else ""
+        return "unknown_class" if known and case.label not in known else ""
+
+    def _accepts(self, cases: list[SentCase], routes: list[Route], ready: list[int]) -> list[bool]:
+        if not cases:
+            return []
+        scores: FloatArray = np.array([routes[i].confidence for i in ready], dtype=np.float64)
+        if isinstance(self.point, CertifiedGroups):
+            groups = np.array([self._group(case) for case in cases])
+            accepted = self.point.accepts(scores, groups=groups)
+        else:
+            accepted = self.point.accepts(scores)
+        return [bool(each) for each in accepted]
+
+    def _group(self, case: SentCase) -> str | int | None:
+        if not isinstance(self.point, CertifiedGroups) or case.group is None:
+            return None
+        return next((known for known in self.point if str(known) == case.group), None)
+
+
+def unrouted(case: SentCase, cause: str) -> Route:
+    """Return the route of a case that nothing decides, with what is known of its prediction."""
+    if case.confidence is not None:
+        confidence: float | None = case.confidence
+    elif case.probabilities:
+        confidence = max(case.probabilities.values())
+    else:
+        confidence = None
+    if confidence is not None and not math.isfinite(confidence):
+        confidence = None
+    predicted = case.label
+    if predicted is None and case.probabilities:
+        predicted = _top(case.probabilities)
+    return Route(False, predicted, confidence, cause)
+
+
+def _top(probabilities: dict[str, float]) -> str | None:
+    if any(value != value for value in probabilities.values()):
+        return None
+    return max(probabilities, key=probabilities.__getitem__)
+
+
+@lru_cache(maxsize=32)
+def read_policy(document: str) -> RoutingPolicy:
+    """Read a policy that was saved as JSON; only a certified one is a policy."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "policy.json")
+        try:
+            file.write_text(document, encoding="utf-8")
+            point = load_operating_point(file)
+        except (FileFormatError, InvalidInputError, UnicodeEncodeError) as error:
+            raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
+    certified = (
+        point.certified
+        if isinstance(point, CertifiedGroups)
+        else isinstance(point, CertifiedPoint) and point.is_certified
+    )
+    if not certified or not isinstance(point, CertifiedPoint | CertifiedGroups):
+        raise DeskRefusedError(
+            "not_certified",
+            "A desk works with certified policies alone, and nothing is certified in this one.",
+            "expertload evaluate FILE --target-accuracy 0.95 --save-policy policy.json",
+        )
+    return RoutingPolicy(point)

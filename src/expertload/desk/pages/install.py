@@ -1,0 +1,32 @@
+"""The routes of every page, added to an app."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request, Response
+
+from expertload.desk.api.errors import http_error
+from expertload.desk.pages import audit, manage, people_page, review, sign_in, single
+from expertload.desk.pages.files import router as files
+from expertload.desk.pages.render import refusal
+from expertload.desk.people import OpenIdConnect, TrustedProxy
+
+__all__ = ["install_pages"]
+
+
+def install_pages(
+    app: FastAPI, *, proxy: TrustedProxy | None = None, provider: OpenIdConnect | None = None
+) -> None:
+    """Add the pages to an app whose `state.desk` is the desk."""
+    sign_in.prepare(app, proxy, provider)
+    for part in (sign_in, single, review, people_page, manage, audit):
+        app.include_router(part.router, include_in_schema=False)
+    app.include_router(files, include_in_schema=False)
+    app.add_exception_handler(404, _nowhere)
+
+
+async def _nowhere(request: Request, error: Exception) -> Response:
+    """Answer an address that leads nowhere: people get a page, programs what they always get."""
+    if "text/html" in request.headers.get("accept", ""):
+        said = "There is no page at this address."
+        return refusal(request, 404, said, "start from your own page.")
+    return await http_error(request, error)

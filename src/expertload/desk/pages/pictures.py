@@ -1,0 +1,143 @@
+"""The manager's pictures, worked out as numbers that templates write as SVG, as in the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from expertload._typing import FloatArray
+from expertload.monitoring import accuracy_lower_bound
+from expertload.report.scale import Frame, Tick, round_ticks
+
+__all__ = ["Bars", "Course", "Gauge", "course_of", "evidence_gauge", "hourly_bars"]
+
+WIDE = Frame(width=720, height=300, left=52, right=704, top=16, bottom=262)
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Course:
+    """How accuracy and its bound went as audits came in."""
+
+    frame: Frame
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    estimate: str
+    bound: str
+    area: str
+    target: float
+
+
+def course_of(wrong: FloatArray, is_open: FloatArray, target: float, level: float) -> Course | None:
+    """Draw audits in the order in which their cases were decided.
+
+    Parameters
+    ----------
+    wrong, is_open : array
+        For each audit, 1 if the decision was wrong, 1 if nobody has answered yet.
+    target : float
+        The promised accuracy.
+    level : float
+        Of the bound, which holds however often one looks; open audits count as wrong for it.
+    """
+    n = len(wrong)
+    if n < 2:
+        return None
+    at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
+    errors, opened = np.cumsum(wrong)[at - 1], np.cumsum(is_open)[at - 1]
+    settled = np.maximum(at - opened, 1)
+    estimate = 1 - errors / settled
+    bound = np.asarray(
+        accuracy_lower_bound(errors + opened, at.astype(float), confidence_level=level)
+    )
+    late = at >= min(10, n)
+    lowest = min(target, float(bound[late][-1]), float(estimate[late].min()))
+    floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)
+    frame = replace(WIDE, x_range=(float(at[0]), float(n)), y_range=(floor, 1.0))
+    shown, hidden = np.maximum(bound, floor), np.maximum(estimate, floor)
+    x_ticks = [
+        Tick(float(frame.x(v)), f"{v:g}") for v in round_ticks(1, n, 6) if v == int(v) and v >= 1
+    ]
+    points = at.astype(float)
+    return Course(
+        frame,
+        x_ticks,
+        frame.y_ticks(4),
+        frame.path(points, hidden),
+        frame.path(points, shown),
+        frame.area(points, shown, np.ones(len(at))),
+        float(frame.y(target)),
+    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """An hour: what was decided automatically stands below, what went to experts on top."""
+
+    x: float
+    width: float
+    auto_top: float
+    auto_height: float
+    expert_top: float
+    expert_height: float
+    answers: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Hours side by side."""
+
+    frame: Frame
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    columns: list[Column] = field(default_factory=list)
+
+
+def hourly_bars(hours: list[tuple[str, int, int, int]]) -> Bars | None:
+    """Draw hours, each (name, received, decided, answers)."""
+    most = max((max(received, answers) for _, received, _, answers in hours), default=0)
+    if not most:
+        return None
+    frame = replace(WIDE, x_range=(0.0, float(len(hours))), y_range=(0.0, most * 1.05))
+    columns = []
+    for i, (name, received, decided, answers) in enumerate(hours):
+        auto, top = float(frame.y(decided)), float(frame.y(received))
+        columns.append(
+            Column(
+                x=round(float(frame.x(i + 0.15)), 1),
+                width=round(float(frame.x(0.7) - frame.x(0)), 1),
+                auto_top=auto,
+                auto_height=frame.bottom - auto,
+                expert_top=top,
+                expert_height=auto - top,
+                answers=float(frame.y(answers)),
+                said=f"{name}: {received} came, {received - decided} to experts, {answers} answers",
+            )
+        )
+    ticks = [Tick(float(frame.y(v)), f"{v:g}") for v in round_ticks(0, most, 4) if v == int(v)]
+    names = [
+        Tick(float(frame.x(i + 0.5)), name, i % 2 == 1)
+        for i, (name, *_) in enumerate(hours)
+        if i % 3 == len(hours) % 3 - 1 or len(hours) <= 8
+    ]
+    return Bars(frame, names, ticks, columns)
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Evidence on its way to the alarm, each in percent of the width."""
+
+    value: float
+    warn: float
+    said: str
+
+
+def evidence_gauge(evidence: float, warn_at: float, alarm_at: float) -> Gauge:
+    """Place evidence on a logarithmic line from one to the alarm."""
+
+    def place(value: float) -> float:
+        return round(100 * float(np.clip(np.log(max(value, 1.0)) / np.log(alarm_at), 0, 1)), 1)
+
+    return Gauge(place(evidence), place(warn_at), f"{evidence:.3g} of {alarm_at:.3g}")

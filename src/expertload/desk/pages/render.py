@@ -1,0 +1,120 @@
+"""Templates made into answers, with the headers that every page carries."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from expertload.desk.pages.files import address_of
+from expertload.desk.pages.route import HEADERS
+from expertload.desk.people import Principal
+
+__all__ = ["go", "refusal", "render"]
+
+LEAST_COMPRESSED = 1_000
+NOTHING = "\N{EN DASH}"
+# (address, what it is called, who sees it)
+PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
+    ("/review", "Review", frozenset({"reader", "arbiter"})),
+    ("/manage", "Overview", frozenset({"manager", "auditor"})),
+    ("/manage/policies", "Policies", frozenset({"manager"})),
+    ("/manage/people", "People", frozenset({"manager"})),
+    ("/audit", "Audit", frozenset({"auditor", "manager"})),
+)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("expertload.desk.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        moment=_moment, share=_share, span=_span, number=_number, pretty=_pretty, points=_points
+    )
+    made.globals.update(address_of=address_of)
+    return made
+
+
+def render(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    who: Principal | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """Return a page, compressed where the browser takes that."""
+    places = [place for place in PLACES if who is not None and who.roles & place[2]]
+    text = (
+        _environment()
+        .get_template(template)
+        .render(who=who, places=places, here=request.url.path, **values)
+    )
+    content, headers = text.encode(), {**HEADERS, "Vary": "Accept-Encoding"}
+    if len(content) > LEAST_COMPRESSED and "gzip" in request.headers.get("accept-encoding", ""):
+        content = gzip.compress(content, 6, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return HTMLResponse(content, status, headers)
+
+
+def refusal(request: Request, status: int, said: str, hint: str = "") -> HTMLResponse:
+    """Return the page that says what cannot be done, and what to do."""
+    return render(request, "refusal.html.j2", status=status, said=said, hint=hint)
+
+
+def go(where: str) -> RedirectResponse:
+    """Send the browser on to a page after a change."""
+    return RedirectResponse(where, 303, headers=HEADERS)
+
+
+# ------------------------------------------------------------------ how values are written
+
+
+def _moment(microseconds: int | None) -> Markup | str:
+    """Write a moment; the script turns it into the reader's own time."""
+    if microseconds is None:
+        return NOTHING
+    when = datetime.fromtimestamp(microseconds / 1e6, UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        when.isoformat(timespec="seconds"), when.strftime("%d %b %Y, %H:%M UTC")
+    )
+
+
+def _share(value: float | None, digits: int = 1) -> str:
+    return NOTHING if value is None else f"{100 * value:.{digits}f}\N{NARROW NO-BREAK SPACE}%"
+
+
+def _points(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3g}"
+
+
+def _number(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _span(seconds: float | None) -> str:
+    """Write a length of time in its two largest units."""
+    if seconds is None:
+        return NOTHING
+    left, parts = round(seconds), []
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        n, left = divmod(left, size)
+        if n:
+            parts.append(f"{n}\N{NARROW NO-BREAK SPACE}{name}")
+    return " ".join(parts[:2]) or "0\N{NARROW NO-BREAK SPACE}s"
+
+
+def _pretty(content: bytes) -> str:
+    return json.dumps(json.loads(content), indent=2, ensure_ascii=False)

@@ -1,0 +1,254 @@
+"""The reader's page: one case at a time.
+
+Nothing here reads what the model said, how sure it was, or why the case came: the page is made
+from the claim alone. Looking at the page takes no case; a form does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy import select
+
+from expertload.desk.api.access import desk_of
+from expertload.desk.pages.render import go, render
+from expertload.desk.pages.route import HEADERS, PageRoute
+from expertload.desk.pages.sign_in import signed_in
+from expertload.desk.people import Principal
+from expertload.desk.queue import (
+    Claim,
+    answer,
+    claim,
+    extend,
+    hand_back,
+    holding,
+    skip,
+    undo,
+    upcoming,
+)
+from expertload.desk.store import Transaction
+from expertload.desk.store.tables import answers, bodies, readings
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/review", route_class=PageRoute)
+Reader = Annotated[Principal, Depends(signed_in("reader", "arbiter"))]
+Text = Annotated[str, Form(max_length=2_000)]
+SECOND = 1_000_000
+MOST_BUTTONS = 12  # with more classes than this, one is found by typing
+DIGITS = "1234567890"
+SAID = {
+    "late": "Your time for that case was over, and it had gone back to the others. Your answer is "
+    "kept, marked as late.",
+    "lost": "Your time for that case was over: it had gone back to the others already.",
+    "skipped": "The case goes to somebody else.",
+    "returned": "The case is back in the queue.",
+    "undone": "Your answer is taken back. Here is the case again.",
+    "longer": "You have more time for this case.",
+}
+REASONS = (
+    "I cannot tell from what is shown",
+    "Not my field",
+    "Something is wrong with the case",
+    "I know this case from elsewhere",
+)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """What the reader's page is made of."""
+
+    held: Claim | None
+    seconds_left: int
+    lease_seconds: int
+    next_image: int | None
+    waits: bool
+    taken_back: dict[str, Any] | None
+
+
+@router.get("")
+async def show(request: Request, reader: Reader, said: str = "") -> Response:
+    """Show the case that is held, or that nothing is."""
+    page = await desk_of(request).aread(_page, reader)
+    values: dict[str, Any] = {"page": page, "said": SAID.get(said, ""), "who": reader}
+    if page.held is None:
+        return render(request, "idle.html.j2", **values)
+    content = _content(page.held)
+    return render(
+        request,
+        "review.html.j2",
+        **values,
+        held=page.held,
+        content=content,
+        submission=_submission(page.held.lease),
+        reasons=REASONS,
+        keys=_keys(page.held.classes),
+    )
+
+
+def _page(transaction: Transaction, reader: Principal) -> _Page:
+    held = holding(transaction, reader.user)
+    is_arbiter = "arbiter" in reader.roles
+    following = upcoming(transaction, reader.user, arbiter=is_arbiter)
+    return _Page(
+        held=held,
+        seconds_left=0 if held is None else (held.until - transaction.now) // SECOND,
+        lease_seconds=transaction.project.rules.lease_seconds,
+        next_image=following if _is_image(transaction, following) else None,
+        waits=following is not None,
+        taken_back=_can_undo(transaction, reader.user),
+    )
+
+
+def _is_image(transaction: Transaction, case: int | None) -> bool:
+    kind = transaction.connection.execute(select(bodies.c.kind).where(bodies.c.id == case)).scalar()
+    return kind == "image"
+
+
+def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
+    """Return the reader's last answer while it can be taken back."""
+    undo_seconds = transaction.project.rules.undo_seconds
+    row = transaction.connection.execute(
+        select(answers.c.submission, answers.c.label, answers.c.given)
+        .select_from(answers.join(readings, readings.c.answer_id == answers.c.id))
+        .where(
+            answers.c.reader == reader,
+            answers.c.given >= transaction.now - undo_seconds * SECOND,
+            readings.c.state == "done",
+        )
+        .order_by(answers.c.id.desc())
+        .limit(1)
+    ).first()
+    if row is None:
+        return None
+    left = undo_seconds - (transaction.now - row.given) / SECOND
+    return {"submission": row.submission, "label": row.label, "left": max(1, int(left))}
+
+
+def _content(held: Claim) -> Any:
+    """Return what the template shows of a body."""
+    if held.body is None:
+        return None
+    if held.body.kind == "table":
+        return json.loads(held.body.content)
+    return held.body.content.decode() if held.body.kind == "text" else held.body.content
+
+
+def _keys(classes: tuple[str, ...]) -> dict[str, str]:
+    """Return which key answers with which class: a digit's own, else 1 to 9 and 0 in order."""
+    if len(classes) > MOST_BUTTONS:
+        return {}
+    if all(len(name) == 1 and name in DIGITS for name in classes):
+        return {name: name for name in classes}
+    return dict(zip(classes, DIGITS, strict=False))
+
+
+def _submission(lease: str) -> str:
+    """Name the answer to a lease: sent twice, from two windows, it is one answer."""
+    return hashlib.sha256(lease.encode()).hexdigest()[:32]
+
+
+# ------------------------------------------------------------------ bodies
+
+
+@router.get("/body/{case}")
+async def body(case: int, request: Request, reader: Reader) -> Response:
+    """Send the image of the case that is held, or of the one that would be next."""
+    found = await desk_of(request).aread(_image, reader, case)
+    headers = {
+        **HEADERS,
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "Cache-Control": "private, max-age=600",
+    }
+    return Response(found[1], media_type=found[0], headers=headers)
+
+
+def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str, bytes]:
+    held = holding(transaction, reader.user)
+    is_arbiter = "arbiter" in reader.roles
+    if (held is None or held.case != case) and (
+        upcoming(transaction, reader.user, arbiter=is_arbiter) != case
+    ):
+        raise DeskRefusedError("not_found", "You hold no such case.")
+    row = transaction.connection.execute(
+        select(bodies).where(bodies.c.id == case, bodies.c.kind == "image")
+    ).first()
+    if row is None:
+        raise DeskRefusedError("not_found", "This case has no image.")
+    return row.media_type, row.content
+
+
+@router.get("/waiting")
+async def waiting(request: Request, reader: Reader) -> Response:
+    """Say whether a case waits; the idle page asks."""
+    page = await desk_of(request).aread(_page, reader)
+    return JSONResponse({"waiting": page.waits}, headers=HEADERS)
+
+
+# ------------------------------------------------------------------ forms
+
+
+@router.post("/next")
+async def take(request: Request, reader: Reader) -> Response:
+    """Take the case that is due first."""
+    await _claim(request, reader)
+    return go("/review")
+
+
+async def _claim(request: Request, reader: Principal) -> None:
+    desk = desk_of(request).acting(reader.user)
+    await desk.awrite(claim, reader.user, arbiter="arbiter" in reader.roles)
+
+
+@router.post("/answer")
+async def give(
+    request: Request, reader: Reader, lease: Text, submission: Text, label: Text
+) -> Response:
+    """Store an answer and take the next case."""
+    desk = desk_of(request).acting(reader.user)
+    given = await desk.awrite(answer, reader.user, lease, label, submission)
+    await _claim(request, reader)
+    return go("/review?said=late" if given.outcome == "late" else "/review")
+
+
+@router.post("/skip")
+async def pass_on(
+    request: Request, reader: Reader, lease: Text, reason: Text, more: Text = ""
+) -> Response:
+    """Pass a case on to other readers, and take the next."""
+    desk = desk_of(request).acting(reader.user)
+    said = f"{reason}: {more.strip()}"[:2_000] if more.strip() else reason
+    held = await desk.awrite(skip, reader.user, lease, said)
+    await _claim(request, reader)
+    return go(f"/review?said={'skipped' if held else 'lost'}")
+
+
+@router.post("/return")
+async def put_back(request: Request, reader: Reader, lease: Text) -> Response:
+    """Put a case back and take none: the way to stop working."""
+    held = await desk_of(request).acting(reader.user).awrite(hand_back, reader.user, lease)
+    return go(f"/review?said={'returned' if held else 'lost'}")
+
+
+@router.post("/extend")
+async def hold(request: Request, reader: Reader, lease: Text) -> Response:
+    """Hold a case for longer; the script asks while somebody works on it."""
+    desk = desk_of(request).acting(reader.user)
+    until = await desk.awrite(extend, reader.user, lease)
+    if "application/json" in request.headers.get("accept", ""):
+        seconds = None if until is None else (until - desk.clock()) / SECOND
+        return JSONResponse({"seconds": seconds}, headers=HEADERS)
+    return go(f"/review?said={'lost' if until is None else 'longer'}")
+
+
+@router.post("/undo")
+async def take_back(request: Request, reader: Reader, submission: Text) -> Response:
+    """Take the last answer back; its case is held again."""
+    await desk_of(request).acting(reader.user).awrite(undo, reader.user, submission)
+    return go("/review?said=undone")

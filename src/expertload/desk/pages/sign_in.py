@@ -1,0 +1,222 @@
+"""Signing in and out: a password, or a one-time link; the session is a cookie of random bits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
+
+from expertload.desk.api.access import desk_of
+from expertload.desk.pages.render import go, render
+from expertload.desk.pages.route import PageRoute
+from expertload.desk.people import (
+    OpenIdConnect,
+    Principal,
+    Role,
+    Throttle,
+    TrustedProxy,
+    begin_session,
+    check_password,
+    end_session,
+    end_sessions,
+    find_named,
+    find_session,
+    find_user,
+    hash_password,
+    peek_link,
+    require,
+    set_password,
+    use_link,
+)
+from expertload.desk.people.sessions import SESSION_SECONDS
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["is_secure", "prepare", "router", "signed_in", "welcome"]
+
+router = APIRouter(route_class=PageRoute)
+Text = Annotated[str, Form(max_length=1_000)]
+WRONG = "The name or the password is wrong."
+
+
+def prepare(app: FastAPI, proxy: TrustedProxy | None, provider: OpenIdConnect | None) -> None:
+    """Give an app its limits on guesses, and whom it believes."""
+    app.state.proxy, app.state.provider = proxy, provider
+    app.state.guesses_a_name = Throttle(5)
+    app.state.guesses_an_address = Throttle(50)
+
+
+# ------------------------------------------------------------------ the cookie
+
+
+def _cookie(request: Request) -> str:
+    """Name the cookie: browsers keep __Host- ones to https and to this host alone.
+
+    Without https, on the loopback, ports share their cookies, so the port is in the name.
+    """
+    return "__Host-desk" if is_secure(request) else f"desk-{request.url.port or 80}"
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the browser speaks https, to us or to the proxy before us."""
+    return request.url.scheme == "https"
+
+
+def welcome(request: Request, secret: str, there: str) -> Response:
+    """Send somebody on with a session's cookie."""
+    answer = go(there)
+    answer.set_cookie(
+        _cookie(request),
+        secret,
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        secure=is_secure(request),
+        samesite="lax",
+        path="/",
+    )
+    return answer
+
+
+def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
+    """Return a dependency: somebody signed in, with one of these roles if any are named."""
+
+    async def somebody(request: Request) -> Principal:
+        who = await _who(request)
+        if who is None:
+            raise DeskRefusedError("unauthorized", "Sign in first.")
+        return require(who, *roles) if roles else who
+
+    somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every page
+    return somebody
+
+
+async def _who(request: Request) -> Principal | None:
+    """Return who a request is from: as a trusted proxy says, or by the session's cookie."""
+    proxy: TrustedProxy | None = request.app.state.proxy
+    if proxy is not None and proxy.vouches(request.headers.get("x-desk-proxy-secret", "")):
+        return await desk_of(request).aread(find_named, request.headers.get(proxy.header, ""))
+    secret = request.cookies.get(_cookie(request))
+    return await desk_of(request).aread(find_session, secret) if secret else None
+
+
+Anybody = Annotated[Principal, Depends(signed_in())]
+
+
+# ------------------------------------------------------------------ in
+
+
+@router.get("/sign-in")
+async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 - a form's field
+    """Show the form."""
+    return _form(request, name="", problem="", there=_inside(next))
+
+
+def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
+    is_single = request.app.state.provider is not None
+    return render(request, "sign_in.html.j2", status=status, is_single=is_single, **values)
+
+
+@router.post("/sign-in")
+async def enter(
+    request: Request,
+    name: Text,
+    password: Text,
+    next: Text = "/",  # noqa: A002
+) -> Response:
+    """Check a name and a password."""
+    desk, app, now = desk_of(request), request.app.state, time.monotonic()
+    address = request.client.host if request.client else ""
+    app.guesses_a_name.check(name, now)
+    app.guesses_an_address.check(address, now)
+    row = await desk.aread(find_user, name)
+    stored = row.password if row is not None and row.disabled is None else None
+    if not await asyncio.to_thread(check_password, stored, password) or row is None:
+        app.guesses_a_name.fail(name, now)
+        app.guesses_an_address.fail(address, now)
+        return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
+    app.guesses_a_name.forget(name)
+    secret = await desk.acting(row.id).awrite(begin_session, row.id)
+    return welcome(request, secret, _inside(next))
+
+
+@router.get("/welcome/{secret}")
+async def show_link(secret: str, request: Request) -> Response:
+    """Show whose link it is; looking does not use it up, for mail programs look too."""
+    owner = await desk_of(request).aread(peek_link, secret)
+    return render(request, "welcome.html.j2", owner=owner, problem="")
+
+
+@router.post("/welcome/{secret}")
+async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
+    """Use a link up: sign in, and keep the password if one was chosen."""
+    desk = desk_of(request)
+    owner = await desk.aread(peek_link, secret)
+    acting = desk.acting(owner.user)
+    if password:
+        try:
+            stretched = await asyncio.to_thread(hash_password, password)
+        except DeskRefusedError as error:
+            return render(request, "welcome.html.j2", status=422, owner=owner, problem=error.said)
+        await acting.awrite(set_password, owner.user, stretched)
+    return welcome(request, await acting.awrite(use_link, secret), "/")
+
+
+def _inside(there: str) -> str:
+    """Return a path of this desk, whatever was asked for."""
+    is_path = there.startswith("/") and not there.startswith(("//", "/\\"))
+    return there if is_path and there.isprintable() else "/"
+
+
+# ------------------------------------------------------------------ at home, and out
+
+
+@router.get("/")
+async def home(request: Request, who: Anybody) -> Response:
+    """Send everybody to their own page."""
+    if who.roles & {"reader", "arbiter"}:
+        return go("/review")
+    return go("/manage" if who.roles & {"manager", "auditor"} else "/account")
+
+
+@router.get("/account")
+async def account(request: Request, who: Anybody) -> Response:
+    """Show one's own account."""
+    return render(request, "account.html.j2", who=who, problem="", said="")
+
+
+@router.post("/account/password")
+async def change_password(request: Request, who: Anybody, old: Text, new: Text) -> Response:
+    """Change one's own password; other sessions end."""
+    desk, now = desk_of(request), time.monotonic()
+    guesses: Throttle = request.app.state.guesses_a_name
+    guesses.check(who.name, now)
+    row = await desk.aread(find_user, who.name)
+    stored = None if row is None else row.password
+    if stored is not None and not await asyncio.to_thread(check_password, stored, old):
+        guesses.fail(who.name, now)
+        said = "The old password is wrong."
+        return render(request, "account.html.j2", status=422, who=who, problem=said, said="")
+    try:
+        stretched = await asyncio.to_thread(hash_password, new)
+    except DeskRefusedError as error:
+        return render(request, "account.html.j2", status=422, who=who, problem=error.said, said="")
+    acting = desk.acting(who.user)
+    await acting.awrite(set_password, who.user, stretched)
+    await acting.awrite(end_sessions, who.user)
+    return welcome(request, await acting.awrite(begin_session, who.user), "/account")
+
+
+@router.post("/sign-out")
+async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Response:
+    """End this session, or all of one's own."""
+    desk = desk_of(request).acting(who.user)
+    if everywhere:
+        await desk.awrite(end_sessions, who.user)
+    else:
+        await desk.awrite(end_session, request.cookies.get(_cookie(request), ""))
+    answer = go("/sign-in")
+    answer.delete_cookie(_cookie(request), path="/", secure=is_secure(request), httponly=True)
+    answer.headers["Clear-Site-Data"] = '"cache"'
+    return answer

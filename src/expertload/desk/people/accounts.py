@@ -1,0 +1,152 @@
+"""People: a name, a password, and what they may do in this project."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from expertload.desk.people.roles import ROLES
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import memberships, users
+from expertload.exceptions import DeskRefusedError
+
+__all__ = [
+    "Person",
+    "add_user",
+    "disable_user",
+    "enable_user",
+    "find_user",
+    "people_of",
+    "roles_of",
+    "set_password",
+    "set_roles",
+]
+
+# A token has a role of its own; these are the ones a person can sign in with.
+PERSONAL = tuple(role for role in ROLES if role != "api")
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user as managers see one."""
+
+    id: int
+    name: str
+    roles: frozenset[str]
+    is_disabled: bool
+    has_password: bool
+
+
+def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int:
+    """Add a person, or give roles to one whom only a token has named so far; return the id."""
+    if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():
+        raise DeskRefusedError(
+            "bad_name", "A name must have 1 to 100 printable characters, with no space around it."
+        )
+    if not roles:
+        raise DeskRefusedError("bad_role", "Choose at least one role.", ", ".join(PERSONAL))
+    row = find_user(transaction, name)
+    if row is not None and roles_of(transaction, row.id):
+        raise DeskRefusedError("conflict", f"There is a user '{name}' already.")
+    event = transaction.event("user.added")
+    number = row.id if row else transaction.insert(users, event, name=name, created=transaction.now)
+    set_roles(transaction, number, roles)
+    return int(number)
+
+
+def find_user(transaction: Transaction, name: str) -> AnyRow | None:
+    """Return a user's row by name."""
+    return transaction.connection.execute(select(users).where(users.c.name == name)).first()
+
+
+def roles_of(transaction: Transaction, user: int) -> frozenset[str]:
+    """Return what a user may do in this project."""
+    return frozenset(row.role for row in _current(transaction, user))
+
+
+def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> None:
+    """Give a user exactly these roles."""
+    for role in roles:
+        if role not in PERSONAL:
+            raise DeskRefusedError("bad_role", f"'{role}' is no role.", ", ".join(PERSONAL))
+    _user(transaction, user)
+    event = transaction.event("user.roles_set")
+    current = _current(transaction, user)
+    for row in current:
+        if row.role not in roles:
+            transaction.update(memberships, row.id, event, ended=transaction.now)
+    for role in sorted(set(roles) - {row.role for row in current}):
+        transaction.insert(
+            memberships,
+            event,
+            user_id=user,
+            project_id=transaction.project.id,
+            role=role,
+            created=transaction.now,
+        )
+
+
+def set_password(transaction: Transaction, user: int, stretched: str) -> None:
+    """Keep a password, as `hash_password` returned it."""
+    event = transaction.event("user.password_set")
+    transaction.update(users, user, event, password=stretched)
+
+
+def disable_user(transaction: Transaction, user: int) -> None:
+    """Let a user in no more: sessions, links and tokens of theirs are refused from now on."""
+    _user(transaction, user)
+    event = transaction.event("user.disabled")
+    transaction.update(users, user, event, disabled=transaction.now)
+
+
+def enable_user(transaction: Transaction, user: int) -> None:
+    """Let a user in again."""
+    _user(transaction, user)
+    event = transaction.event("user.enabled")
+    transaction.update(users, user, event, disabled=None)
+
+
+def people_of(transaction: Transaction) -> list[Person]:
+    """Return everybody who has, or had, a role in this project, by name."""
+    rows = transaction.connection.execute(select(users).order_by(users.c.name)).all()
+    current: dict[int, set[str]] = {}
+    for row in transaction.connection.execute(
+        select(memberships.c.user_id, memberships.c.role, memberships.c.ended).where(
+            memberships.c.project_id == transaction.project.id
+        )
+    ):
+        kept = current.setdefault(row.user_id, set())
+        if row.ended is None:
+            kept.add(row.role)
+    return [
+        Person(
+            row.id,
+            row.name,
+            frozenset(current[row.id]),
+            row.disabled is not None,
+            row.password is not None,
+        )
+        for row in rows
+        if row.id in current
+    ]
+
+
+def _user(transaction: Transaction, user: int) -> AnyRow:
+    row = transaction.connection.execute(select(users).where(users.c.id == user)).first()
+    if row is None:
+        raise DeskRefusedError("not_found", f"There is no user {user}.")
+    return row
+
+
+def _current(transaction: Transaction, user: int) -> list[AnyRow]:
+    return list(
+        transaction.connection.execute(
+            select(memberships.c.id, memberships.c.role).where(
+                memberships.c.user_id == user,
+                memberships.c.project_id == transaction.project.id,
+                memberships.c.ended.is_(None),
+            )
+        ).all()
+    )

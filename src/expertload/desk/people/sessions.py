@@ -1,0 +1,132 @@
+"""A browser's session and one-time links: random, stored as digests, ended at any time."""
+
+from __future__ import annotations
+
+import secrets
+
+from sqlalchemy import ColumnElement, insert, select, update
+
+from expertload.desk.people.accounts import roles_of
+from expertload.desk.people.roles import Principal
+from expertload.desk.people.tokens import digest_of
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import sessions, users
+from expertload.exceptions import DeskRefusedError
+
+__all__ = [
+    "LINK_SECONDS",
+    "SESSION_SECONDS",
+    "begin_session",
+    "end_session",
+    "end_sessions",
+    "find_session",
+    "make_link",
+    "peek_link",
+    "use_link",
+]
+
+SECOND = 1_000_000
+SESSION_SECONDS = 12 * 3_600  # a working day
+LINK_SECONDS = 24 * 3_600
+
+
+def begin_session(transaction: Transaction, user: int) -> str:
+    """Begin a session; return its secret, for the only time."""
+    transaction.event("session.begun")
+    return _add(transaction, user, "session", SESSION_SECONDS)
+
+
+def find_session(transaction: Transaction, secret: str) -> Principal | None:
+    """Return who a session belongs to, with all their roles; None if it is not valid now."""
+    row = _find(transaction, secret, "session")
+    if row is None:
+        return None
+    return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))
+
+
+def end_session(transaction: Transaction, secret: str) -> None:
+    """End a session; its secret is worth nothing from now on."""
+    row = _find(transaction, secret, "session")
+    if row is not None:
+        transaction.event("session.ended")
+        _end(transaction, sessions.c.id == row.id)
+
+
+def end_sessions(transaction: Transaction, user: int) -> None:
+    """End all sessions and links of a user, on whatever machine they are."""
+    transaction.event("session.all_ended")
+    _end(transaction, sessions.c.user_id == user)
+
+
+# ------------------------------------------------------------------ one-time links
+
+
+def make_link(transaction: Transaction, user: int) -> str:
+    """Make the secret of a link that signs a user in once; earlier links of theirs end."""
+    transaction.event("link.made")
+    _end(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
+    return _add(transaction, user, "link", LINK_SECONDS)
+
+
+def peek_link(transaction: Transaction, secret: str) -> Principal:
+    """Return whose link it is, without using it up."""
+    row = _find(transaction, secret, "link")
+    if row is None:
+        raise DeskRefusedError(
+            "not_found",
+            "This link was used before, or is over.",
+            "ask a manager for a new one.",
+        )
+    return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))
+
+
+def use_link(transaction: Transaction, secret: str) -> str:
+    """Use a link up; return the secret of the session that it begins."""
+    who = peek_link(transaction, secret)
+    used = transaction.connection.execute(
+        update(sessions)
+        .where(sessions.c.digest == digest_of(secret), sessions.c.ended.is_(None))
+        .values(ended=transaction.now)
+    )
+    if used.rowcount != 1:
+        raise DeskRefusedError("not_found", "This link was used a moment ago.")
+    transaction.event("link.used")
+    return begin_session(transaction, who.user)
+
+
+# Sessions come and go by the thousand and are no part of what the events tell row by row; that
+# they began and ended is an event without their digests.
+
+
+def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
+    secret = secrets.token_urlsafe(32)
+    row = {
+        "id": transaction.new_ids(sessions, 1)[0],
+        "user_id": user,
+        "digest": digest_of(secret),
+        "kind": kind,
+        "created": transaction.now,
+        "expires": transaction.now + seconds * SECOND,
+    }
+    transaction.connection.execute(insert(sessions), [row])
+    return secret
+
+
+def _find(transaction: Transaction, secret: str, kind: str) -> AnyRow | None:
+    return transaction.connection.execute(
+        select(sessions.c.id, sessions.c.user_id, users.c.name)
+        .select_from(sessions.join(users, users.c.id == sessions.c.user_id))
+        .where(
+            sessions.c.digest == digest_of(secret),
+            sessions.c.kind == kind,
+            sessions.c.ended.is_(None),
+            sessions.c.expires > transaction.now,
+            users.c.disabled.is_(None),
+        )
+    ).first()
+
+
+def _end(transaction: Transaction, *where: ColumnElement[bool]) -> None:
+    transaction.connection.execute(
+        update(sessions).where(sessions.c.ended.is_(None), *where).values(ended=transaction.now)
+    )

@@ -1,0 +1,78 @@
+"""Bearer tokens: shown once, stored as a digest, revocable at any time.
+
+A token has 256 random bits, so a plain digest is as safe as a slow one: nobody guesses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import get_args
+
+from sqlalchemy import or_, select
+
+from expertload.desk.people.roles import Principal, Role
+from expertload.desk.store import Transaction
+from expertload.desk.store.tables import tokens, users
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["add_token", "digest_of", "find_token", "revoke_token"]
+
+PREFIX = "eld_"
+
+
+def add_token(
+    transaction: Transaction, name: str, role: Role, *, expires: int | None = None
+) -> str:
+    """Make a token for a user, who is added if new; return it, for the only time."""
+    if role not in get_args(Role):
+        raise DeskRefusedError("bad_role", f"'{role}' is no role.", ", ".join(get_args(Role)))
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        raise DeskRefusedError("bad_name", "A name must have 1 to 100 printable characters.")
+    token = PREFIX + secrets.token_urlsafe(32)
+    event = transaction.event("token.added")
+    user = transaction.connection.execute(select(users.c.id).where(users.c.name == name)).scalar()
+    if user is None:
+        user = transaction.insert(users, event, name=name, created=transaction.now)
+    transaction.insert(
+        tokens,
+        event,
+        user_id=user,
+        project_id=transaction.project.id,
+        name=name,
+        role=role,
+        digest=digest_of(token),
+        created=transaction.now,
+        expires=expires,
+    )
+    return token
+
+
+def find_token(transaction: Transaction, token: str) -> Principal | None:
+    """Return who a token belongs to, None if it is not valid now."""
+    row = transaction.connection.execute(
+        select(users.c.id, users.c.name, tokens.c.role)
+        .select_from(tokens.join(users, users.c.id == tokens.c.user_id))
+        .where(
+            tokens.c.digest == digest_of(token),
+            tokens.c.project_id == transaction.project.id,
+            tokens.c.revoked.is_(None),
+            or_(tokens.c.expires.is_(None), tokens.c.expires > transaction.now),
+            users.c.disabled.is_(None),
+        )
+    ).first()
+    return None if row is None else Principal(row.id, row.name, frozenset([row.role]))
+
+
+def revoke_token(transaction: Transaction, number: int) -> None:
+    """End a token; the next request with it is refused."""
+    row = transaction.connection.execute(select(tokens).where(tokens.c.id == number)).first()
+    if row is None or row.project_id != transaction.project.id:
+        raise DeskRefusedError("not_found", f"There is no token {number}.")
+    event = transaction.event("token.revoked")
+    transaction.update(tokens, number, event, revoked=transaction.now)
+
+
+def digest_of(token: str) -> str:
+    """Return what is stored of a secret that nobody can guess."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,201 @@
+"""One case for one reader: earliest due first, taken in one statement, the same on both databases.
+
+A lease that has run out is on its own row and is returned inside the next claim, whoever makes it:
+there is no cleaning process that could die. Readers never get a case they have read before, and
+nothing here tells them what the model said or why the case came to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, select, text
+
+from expertload.desk.queue.classes import classes_of
+from expertload.desk.queue.leases import new_lease
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import bodies, cases, readings
+
+__all__ = ["Claim", "ShownBody", "claim", "holding", "return_expired", "upcoming"]
+
+SECOND = 1_000_000
+CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
+
+
+@dataclass(frozen=True)
+class ShownBody:
+    """What a reader sees of a case."""
+
+    kind: str
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A case that a reader holds.
+
+    Attributes
+    ----------
+    lease : str
+        The token to answer with.
+    until : int
+        When the lease runs out, in microseconds since 1970.
+    key : str
+        The case.
+    case : int
+        Its number.
+    body : ShownBody or None
+        What to read.
+    classes : tuple of str
+        What may be answered; empty where anything may.
+    """
+
+    lease: str
+    until: int
+    key: str
+    case: int
+    body: ShownBody | None
+    classes: tuple[str, ...]
+
+
+_CANDIDATE = """
+    SELECT r.id FROM readings AS r
+    WHERE r.project_id = :project AND r.state = 'waiting'
+      AND (r.barred IS NULL OR r.barred <> :reader)
+      AND (r.why <> 'arbiter' OR :arbiter)
+      AND NOT EXISTS (
+        SELECT 1 FROM readings AS mine WHERE mine.case_id = r.case_id AND mine.reader = :reader)
+      AND NOT EXISTS (
+        SELECT 1 FROM skips WHERE skips.reading_id = r.id AND skips.reader = :reader
+          AND skips.skipped > :rested)
+    ORDER BY r.due, r.id LIMIT 1
+"""
+_TAKE = """
+    UPDATE readings SET state = 'leased', reader = :reader, leased = :now, until = :until
+    WHERE id = ({candidate}) AND state = 'waiting'
+    RETURNING id, case_id
+"""
+_EXPIRE = """
+    UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, until = NULL
+    WHERE project_id = :project AND state = 'leased' AND (until <= :now OR leased > :future)
+    RETURNING id, case_id
+"""
+
+
+def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Claim | None:
+    """Give a reader the case that is due first, or the one still held; None if nothing waits.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        One that writes.
+    reader : int
+        The user.
+    arbiter : bool, default=False
+        Whether the user may settle disputes.
+    """
+    return_expired(transaction)
+    held = _held(transaction, reader)
+    if held is not None:
+        return _shown(transaction, held)
+    taken = _take(transaction, reader, arbiter)
+    return None if taken is None else _shown(transaction, taken)
+
+
+def holding(transaction: Transaction, reader: int) -> Claim | None:
+    """Return the case that a reader holds, without taking one."""
+    held = _held(transaction, reader)
+    if held is None or held.until <= transaction.now:
+        return None
+    return _shown(transaction, held)
+
+
+def return_expired(transaction: Transaction) -> int:
+    """Put readings whose lease has run out back into the queue; return how many."""
+    now = transaction.now
+    lost = transaction.connection.execute(
+        text(_EXPIRE),
+        {"project": transaction.project.id, "now": now, "future": now + CLOCK_SLACK},
+    ).all()
+    for row in lost:
+        event = transaction.event("reading.expired", case_id=row.case_id)
+        event.note(readings, row.id, FREE)
+        transaction.moved(readings, "leased", "waiting")
+    return len(lost)
+
+
+FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "until": None}
+
+
+def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
+    """Return the id of the case a claim would probably give next, without taking it."""
+    found = transaction.connection.execute(
+        text(_CANDIDATE), _wishes(transaction, reader, arbiter)
+    ).scalar()
+    if found is None:
+        return None
+    case: int | None = transaction.connection.execute(
+        select(readings.c.case_id).where(readings.c.id == found)
+    ).scalar()
+    return case
+
+
+def _wishes(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
+    rest = transaction.project.rules.skip_rest_seconds * SECOND
+    return {
+        "project": transaction.project.id,
+        "reader": reader,
+        "arbiter": arbiter,
+        "rested": transaction.now - rest,
+    }
+
+
+def _held(transaction: Transaction, reader: int) -> AnyRow | None:
+    return transaction.connection.execute(
+        select(readings.c.id, readings.c.case_id, readings.c.lease, readings.c.until).where(
+            readings.c.project_id == transaction.project.id,
+            readings.c.reader == reader,
+            readings.c.state == "leased",
+        )
+    ).first()
+
+
+def _take(transaction: Transaction, reader: int, arbiter: bool) -> AnyRow | None:
+    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    on_postgres = transaction.connection.dialect.name == "postgresql"
+    candidate = _CANDIDATE + (" FOR UPDATE OF r SKIP LOCKED" if on_postgres else "")
+    row = transaction.connection.execute(
+        text(_TAKE.format(candidate=candidate)),
+        {**_wishes(transaction, reader, arbiter), "now": transaction.now, "until": until},
+    ).first()
+    if row is None:
+        return None
+    lease = new_lease(transaction.project, row.id, reader)
+    transaction.connection.execute(
+        readings.update().where(readings.c.id == bindparam("number")).values(lease=lease),
+        {"number": row.id},
+    )
+    event = transaction.event("reading.leased", case_id=row.case_id)
+    values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
+    event.note(readings, row.id, values)
+    transaction.moved(readings, "waiting", "leased")
+    return _held(transaction, reader)
+
+
+def _shown(transaction: Transaction, held: AnyRow) -> Claim:
+    row = transaction.connection.execute(
+        select(cases.c.key, bodies.c.kind, bodies.c.media_type, bodies.c.content)
+        .select_from(cases.outerjoin(bodies, bodies.c.id == cases.c.id))
+        .where(cases.c.id == held.case_id)
+    ).one()
+    body = None if row.kind is None else ShownBody(row.kind, row.media_type, row.content)
+    return Claim(
+        lease=held.lease,
+        until=held.until,
+        key=row.key,
+        case=held.case_id,
+        body=body,
+        classes=classes_of(transaction),
+    )

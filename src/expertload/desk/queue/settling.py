@@ -1,0 +1,105 @@
+"""What follows from an answer: a second reader, an arbiter, or a decision."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from expertload.desk.intake import draw, open_reading
+from expertload.desk.queue.agreement import Settled, next_reading
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import answers, cases, decisions, readings
+from expertload.desk.trail.outbox import announce
+from expertload.desk.watch.quality import settle_audit
+
+__all__ = ["decide", "live_decision", "locked_case", "settle"]
+
+SECOND = 1_000_000
+
+
+def settle(transaction: Transaction, reading: AnyRow) -> None:
+    """Go on after a counted answer: ask for another reading, or close the case."""
+    case = locked_case(transaction, reading.case_id)
+    if case.state in ("closed", "void"):
+        return
+    step = _next(transaction, case, reading)
+    if isinstance(step, Settled):
+        _close(transaction, case, step.label, reading)
+        settle_audit(transaction, case, step.label)
+        return
+    event = transaction.event("reading.wanted", case_id=case.id)
+    open_reading(transaction, case, step, event, barred=reading.reader, root=reading.root)
+    if step == "arbiter" and case.state == "waiting":
+        transaction.move(cases, case, "disputed", event)
+
+
+def locked_case(transaction: Transaction, number: int) -> AnyRow:
+    """Return a case's row, which nobody else changes before this transaction ends."""
+    query = select(cases).where(cases.c.id == number)
+    if transaction.connection.dialect.name == "postgresql":
+        query = query.with_for_update()
+    return transaction.connection.execute(query).one()
+
+
+def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
+    given = transaction.connection.execute(
+        select(answers.c.label)
+        .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
+        .where(readings.c.root == reading.root, readings.c.state == "done")
+        .order_by(readings.c.id)
+    ).scalars()
+    # Where a decision of the model's is checked, the model is one of those who must agree.
+    model = [case.predicted] if case.accepted else []
+    project = transaction.project
+    second = draw(project.secret, "second", project.name, case.key) < project.rules.second_share
+    return next_reading(
+        [*model, *given],
+        wanted=len(model) + 1 + second,
+        arbitrated=reading.why == "arbiter",
+    )
+
+
+def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) -> None:
+    """Decide a case, unless the decision that stands says the same and was only checked."""
+    live = live_decision(transaction, case.id)
+    if case.state == "auto" and live is not None and live.label == label:
+        return
+    corrects = live is not None and live.label is not None and live.label != label
+    decide(transaction, case, label, "correction" if corrects else "expert", reading.id, live)
+    event = transaction.event("case.closed", case_id=case.id)
+    transaction.move(cases, case, "closed", event)
+    delay = transaction.project.rules.undo_seconds * SECOND
+    payload = {"key": case.key, "label": label, "corrects": corrects}
+    announce(transaction, "case.decided", payload, case_id=case.id, delay=delay)
+
+
+def live_decision(transaction: Transaction, case: int) -> AnyRow | None:
+    """Return the decision of a case that nothing has superseded."""
+    return transaction.connection.execute(
+        select(decisions)
+        .where(decisions.c.case_id == case)
+        .order_by(decisions.c.version.desc())
+        .limit(1)
+    ).first()
+
+
+def decide(
+    transaction: Transaction,
+    case: AnyRow,
+    label: str | None,
+    kind: str,
+    reading: int,
+    live: AnyRow | None,
+) -> None:
+    """Add a decision that supersedes the one before it."""
+    event = transaction.event("decision.made", case_id=case.id)
+    transaction.insert(
+        decisions,
+        event,
+        case_id=case.id,
+        version=1 if live is None else live.version + 1,
+        kind=kind,
+        label=label,
+        reading_id=reading,
+        made=transaction.now,
+        supersedes=None if live is None else live.id,
+    )

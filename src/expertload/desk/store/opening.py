@@ -1,0 +1,35 @@
+"""From what an operator typed to a database that is ready."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from expertload.desk.store.database import Database, is_postgres
+from expertload.desk.store.postgres import PostgresDatabase
+from expertload.desk.store.sqlite import SqliteDatabase
+
+__all__ = ["open_database"]
+
+
+def open_database(where: str | os.PathLike[str], *, serving: bool = False) -> Database:
+    """Open the desk of a folder, or of a ``postgresql://`` address, with its tables up to date.
+
+    Parameters
+    ----------
+    where : str or path
+        A folder, made if it is not there, or an address.
+    serving : bool, default=False
+        Whether this is the server: of a folder there is one.
+    """
+    database: Database = (
+        PostgresDatabase(str(where))
+        if is_postgres(where)
+        else SqliteDatabase(Path(where), serving=serving)
+    )
+    try:
+        database.migrate()
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,225 @@
+"""One transaction on one project: rows, the event that tells of them, and the counters.
+
+Whatever changes a row here also notes the change in an event, in the same transaction. So the
+events are the whole story: read from the first to the last, they give the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import Connection, Row, Table, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from expertload.desk.settings import Rules
+from expertload.desk.store.database import WantsExclusive
+from expertload.desk.store.tables import counters, events, projects
+from expertload.exceptions import DeskRefusedError
+
+if TYPE_CHECKING:
+    from expertload.desk.store.database import Database
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+
+__all__ = ["AnyRow", "Event", "Project", "Transaction"]
+
+HOUR = 3_600_000_000
+_written = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project's row."""
+
+    id: int
+    name: str
+    secret: bytes = field(repr=False)
+    rules: Rules
+    sampling_rate: float
+
+
+@dataclass
+class Event:
+    """What happened: a kind, perhaps a case, and every change of a row."""
+
+    kind: str
+    case_id: int | None = None
+    changes: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)
+
+    def note(self, table: Table, row: int, values: dict[str, Any]) -> None:
+        """Note what a row's columns became; its id is said once, secrets stay out."""
+        hidden = _hidden(table)
+        kept = {name: value for name, value in values.items() if name not in hidden}
+        self.changes.append((table.name, row, kept))
+
+
+class Transaction:
+    """A connection with a transaction under way, the project, the time and who acts.
+
+    Attributes
+    ----------
+    connection : Connection
+        For reading, and for statements whose changes are noted by hand.
+    project : Project
+        The project as it is in this transaction.
+    now : int
+        Microseconds since 1970, the same throughout the transaction.
+    actor : int or None
+        The user who acts; None is the desk itself.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        *,
+        project: str,
+        now: int,
+        actor: int | None = None,
+    ) -> None:
+        self.connection = connection
+        self.now = now
+        self.actor = actor
+        self._database = database
+        self._events: list[Event] = []
+        self._counts: Counter[str] = Counter()
+        self.project = self._find(project)
+
+    def _find(self, name: str) -> Project:
+        row = self.connection.execute(select(projects).where(projects.c.name == name)).first()
+        if row is None:
+            raise DeskRefusedError(
+                "no_such_project", f"There is no project '{name}'.", "expertload desk init"
+            )
+        rules = _rules(row.rules)
+        return Project(row.id, row.name, row.secret, rules, row.sampling_rate)
+
+    # ------------------------------------------------------------------ writing
+
+    def event(self, kind: str, *, case_id: int | None = None) -> Event:
+        """Begin an event; it is written when the transaction ends."""
+        made = Event(kind, case_id)
+        self._events.append(made)
+        return made
+
+    def new_ids(self, table: Table, n: int) -> list[int]:
+        """Return ids for rows about to be inserted."""
+        return self._database.new_ids(self.connection, table, n)
+
+    def insert(self, table: Table, event: Event, **values: Any) -> int:
+        """Insert one row and note it; return its id."""
+        if "id" not in values:
+            values["id"] = self.new_ids(table, 1)[0]
+        self.insert_all(table, [(event, values)])
+        return int(values["id"])
+
+    def insert_all(self, table: Table, rows: Sequence[tuple[Event, dict[str, Any]]]) -> None:
+        """Insert rows that have their ids, each noted in an event of its own."""
+        if not rows:
+            return
+        self._insert_rows(table, [values for _, values in rows])
+        for event, values in rows:
+            event.note(table, values["id"], values)
+            if "state" in values:
+                self.count(f"{table.name}.{values['state']}")
+
+    def _insert_rows(self, table: Table, rows: list[dict[str, Any]]) -> None:
+        """Insert plain values by a statement written once: a batch is mostly this."""
+        statement, names = _inserting(table, self.connection.dialect.name)
+        self.connection.exec_driver_sql(
+            statement, [tuple(values.get(name) for name in names) for values in rows]
+        )
+
+    def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
+        """Change one row and note it."""
+        self.connection.execute(update(table).where(table.c.id == row).values(**values))
+        event.note(table, row, values)
+
+    def move(self, table: Table, row: AnyRow, state: str, event: Event, **values: Any) -> None:
+        """Change the state of a row, and how many are in each."""
+        self.update(table, row.id, event, state=state, **values)
+        self.moved(table, row.state, state)
+
+    def moved(self, table: Table, old: str, new: str) -> None:
+        """Count a change of state that a statement has made by itself."""
+        self.count(f"{table.name}.{old}", -1)
+        self.count(f"{table.name}.{new}")
+
+    def count(self, name: str, n: int = 1) -> None:
+        """Add to a counter."""
+        self._counts[name] += n
+
+    def count_hourly(self, name: str, n: int = 1) -> None:
+        """Add to the counter of this hour."""
+        self.count(f"{name}@{self.now // HOUR}", n)
+
+    def require_alone(self) -> None:
+        """Go on only while no other transaction runs; else begin again so."""
+        alone = self.connection.get_execution_options().get("desk_alone", True)
+        if not alone:
+            raise WantsExclusive
+
+    def finish(self) -> None:
+        """Write the events and the counters."""
+        if self._events:
+            ids = self.new_ids(events, len(self._events))
+            rows = [self._row(i, e) for i, e in zip(ids, self._events, strict=True)]
+            self._insert_rows(events, rows)
+        self._write_counts()
+
+    def _row(self, number: int, event: Event) -> dict[str, Any]:
+        return {
+            "id": number,
+            "project_id": self.project.id,
+            "at": self.now,
+            "kind": event.kind,
+            "actor": self.actor,
+            "case_id": event.case_id,
+            "changes": _written(event.changes),
+        }
+
+    def _write_counts(self) -> None:
+        on_postgres = self.connection.dialect.name == "postgresql"
+        slot = random.randrange(SLOTS) if on_postgres else 0
+        rows = [
+            {"project_id": self.project.id, "name": name, "slot": slot, "value": n}
+            for name, n in sorted(self._counts.items())  # in one order, against deadlocks
+            if n
+        ]
+        if rows:
+            self.connection.execute(_adding(on_postgres), rows)
+
+
+@cache
+def _adding(on_postgres: bool) -> Any:
+    """Return the statement that adds to counters."""
+    dialect = postgresql if on_postgres else sqlite
+    new = dialect.insert(counters)
+    return new.on_conflict_do_update(
+        index_elements=["project_id", "name", "slot"],
+        set_={"value": counters.c.value + new.excluded.value},
+    )
+
+
+@cache
+def _hidden(table: Table) -> frozenset[str]:
+    return frozenset(c.name for c in table.columns if c.info.get("secret") or c.name == "id")
+
+
+@cache
+def _inserting(table: Table, dialect: str) -> tuple[str, list[str]]:
+    names = [column.name for column in table.columns]
+    marks = ", ".join(["%s" if dialect == "postgresql" else "?"] * len(names))
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", names
+
+
+@cache
+def _rules(text: str) -> Rules:
+    return Rules.model_validate_json(text)

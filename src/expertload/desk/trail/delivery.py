@@ -1,0 +1,168 @@
+"""Webhooks: signed, tried again with growing pauses, and replayable.
+
+A receiver checks `X-Desk-Signature`: the HMAC-SHA256 of the time, a dot and the body, with the
+secret that was shown when the webhook was added. `X-Desk-Delivery` is the same for every attempt,
+so a message that comes twice is known.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from urllib.parse import urlsplit
+
+from sqlalchemy import select, update
+
+from expertload._validation import require_extra
+from expertload.desk.desk import Desk
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import outbox, webhooks
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["add_webhook", "deliver", "end_webhook", "send_again", "signature"]
+
+SECOND = 1_000_000
+ATTEMPTS = 12
+LONGEST_PAUSE = 3_600
+TIMEOUT = 10.0
+AT_ONCE = 50
+
+
+def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
+    """Send news to an address from now on; return its number and the secret, shown once."""
+    if not _is_address(url):
+        raise DeskRefusedError("bad_url", "A webhook needs an http or https address.")
+    secret = secrets.token_hex(32)
+    number = transaction.insert(
+        webhooks,
+        transaction.event("webhook.added"),
+        project_id=transaction.project.id,
+        url=url,
+        secret=bytes.fromhex(secret),
+        created=transaction.now,
+    )
+    return number, secret
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url) <= 2_000
+
+
+def end_webhook(transaction: Transaction, number: int) -> None:
+    """Send no more news to an address; what waits for it is dropped."""
+    _find(transaction, number)
+    event = transaction.event("webhook.ended")
+    transaction.update(webhooks, number, event, ended=transaction.now)
+    transaction.connection.execute(
+        update(outbox)
+        .where(outbox.c.webhook_id == number, outbox.c.state == "waiting")
+        .values(state="cancelled")
+    )
+
+
+def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
+    """Deliver again what was told since a moment, in microseconds; return how many."""
+    _find(transaction, webhook)
+    again = transaction.connection.execute(
+        update(outbox)
+        .where(
+            outbox.c.webhook_id == webhook,
+            outbox.c.created >= since,
+            outbox.c.state.in_(("sent", "failed")),
+        )
+        .values(state="waiting", attempts=0, next_try=transaction.now, error=None)
+    )
+    return again.rowcount
+
+
+def _find(transaction: Transaction, number: int) -> None:
+    row = transaction.connection.execute(
+        select(webhooks.c.id).where(
+            webhooks.c.id == number, webhooks.c.project_id == transaction.project.id
+        )
+    ).first()
+    if row is None:
+        raise DeskRefusedError("not_found", f"There is no webhook {number}.")
+
+
+def signature(secret: bytes, moment: str, body: str) -> str:
+    """Return what a receiver compares."""
+    return hmac.digest(secret, f"{moment}.{body}".encode(), "sha256").hex()
+
+
+def deliver(desk: Desk) -> int:
+    """Send what is due, once; return how many messages arrived."""
+    arrived = 0
+    for message in desk.write(_take):
+        error = _post(message)
+        desk.write(_note, message.id, error)
+        arrived += error is None
+    return arrived
+
+
+def _take(transaction: Transaction) -> list[AnyRow]:
+    """Take messages that are due; one that a dead server took is due again after a while."""
+    due = (
+        select(outbox.c.id)
+        .where(outbox.c.state == "waiting", outbox.c.next_try <= transaction.now)
+        .order_by(outbox.c.next_try)
+        .limit(AT_ONCE)
+    )
+    if transaction.connection.dialect.name == "postgresql":
+        due = due.with_for_update(skip_locked=True)
+    numbers = transaction.connection.execute(due).scalars().all()
+    if not numbers:
+        return []
+    transaction.connection.execute(
+        update(outbox)
+        .where(outbox.c.id.in_(numbers))
+        .values(
+            attempts=outbox.c.attempts + 1,
+            next_try=transaction.now + int((AT_ONCE + 1) * TIMEOUT * SECOND),
+        )
+    )
+    return list(
+        transaction.connection.execute(
+            select(outbox.c.id, outbox.c.payload, webhooks.c.url, webhooks.c.secret)
+            .select_from(outbox.join(webhooks, webhooks.c.id == outbox.c.webhook_id))
+            .where(outbox.c.id.in_(numbers), webhooks.c.ended.is_(None))
+            .order_by(outbox.c.id)
+        ).all()
+    )
+
+
+def _post(message: AnyRow) -> str | None:
+    """Send one message; return what went wrong, None if it arrived."""
+    httpx = require_extra("httpx", "desk", "A webhook")
+    moment = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "X-Desk-Delivery": str(message.id),
+        "X-Desk-Time": moment,
+        "X-Desk-Signature": signature(message.secret, moment, message.payload),
+    }
+    try:
+        answer = httpx.post(message.url, content=message.payload, headers=headers, timeout=TIMEOUT)
+    except httpx.HTTPError as error:
+        return type(error).__name__
+    return None if answer.is_success else f"status {answer.status_code}"
+
+
+def _note(transaction: Transaction, number: int, error: str | None) -> None:
+    row = transaction.connection.execute(
+        select(outbox.c.attempts).where(outbox.c.id == number)
+    ).one()
+    if error is None:
+        values = {"state": "sent", "error": None}
+    elif row.attempts >= ATTEMPTS:
+        values = {"state": "failed", "error": error}
+    else:
+        pause = min(LONGEST_PAUSE, 2**row.attempts)
+        values = {"error": error, "next_try": transaction.now + pause * SECOND}
+    transaction.connection.execute(update(outbox).where(outbox.c.id == number).values(**values))

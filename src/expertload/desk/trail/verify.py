@@ -1,0 +1,89 @@
+"""Has anything been changed? The chain is computed again, and the tables told again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from sqlalchemy import func, select
+
+from expertload.desk.store import Transaction
+from expertload.desk.store.tables import events, seals
+from expertload.desk.trail.replay import differences
+from expertload.desk.trail.sealing import FIRST, hash_block
+
+__all__ = ["Verdict", "verify"]
+
+MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What verification found.
+
+    Attributes
+    ----------
+    n_blocks, n_events, n_unsealed : int
+        Blocks, events in them, and events since the last.
+    head : str or None
+        The hash of the last block: note it outside of the desk.
+    problems : tuple of str
+        What is not as it must be, a sentence each; empty if all is well.
+    """
+
+    n_blocks: int
+    n_events: int
+    n_unsealed: int
+    head: str | None
+    problems: tuple[str, ...]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing was found."""
+        return not self.problems
+
+
+def verify(transaction: Transaction, *, head: str | None = None, tables: bool = True) -> Verdict:
+    """Compute the whole chain again, and compare the tables with what the events tell.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        One that reads.
+    head : str, optional
+        A head noted before: it must be in the chain still.
+    tables : bool, default=True
+        Whether to compare the tables too, which needs memory for all rows.
+    """
+    problems: list[str] = []
+    previous, last, n_events, n_blocks, seen = FIRST, 0, 0, 0, head is None
+    for block in transaction.connection.execute(select(seals).order_by(seals.c.id)).all():
+        n_blocks += 1
+        rows = transaction.connection.execute(
+            select(events)
+            .where(events.c.id > last, events.c.id <= block.last_event)
+            .order_by(events.c.id)
+        ).all()
+        if block.id != n_blocks or block.previous != previous:
+            problems.append(f"Block {n_blocks} does not follow the one before it.")
+        elif len(rows) != block.n_events or hash_block(previous, rows) != block.sha256:
+            problems.append(
+                f"Block {block.id} is not as it was sealed: one of the events {last + 1} to "
+                f"{block.last_event} was changed, added or removed."
+            )
+        seen = seen or block.sha256 == head
+        previous, last, n_events = block.sha256, block.last_event, n_events + len(rows)
+    if not seen:
+        problems.append(f"The head {head} is not in the chain: it was cut or written anew.")
+    if tables:
+        problems += islice(differences(transaction), MOST_PROBLEMS)
+    unsealed = transaction.connection.execute(
+        select(func.count()).select_from(events).where(events.c.id > last)
+    ).scalar_one()
+    return Verdict(
+        n_blocks=n_blocks,
+        n_events=n_events,
+        n_unsealed=unsealed,
+        head=previous if n_blocks else None,
+        problems=tuple(problems),
+    )

@@ -1,0 +1,98 @@
+"""After an alarm: cases that were decided meanwhile are read again, all of them or a sample.
+
+The draw that chose the quality sample chooses here too: a share of 0.3 includes every case that a
+share of 0.2 did, and what was read already is not read twice.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from expertload.desk.intake import open_reading
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import cases, readings
+from expertload.desk.watch.policies import find_policy
+from expertload.exceptions import DeskRefusedError
+
+__all__ = ["look_back", "void_case"]
+
+MOST_AT_ONCE = 2_000
+
+
+def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: float = 1.0) -> int:
+    """Queue automatic decisions of a policy for experts; return how many.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        One that writes.
+    policy : int
+        Whose decisions; it must be withdrawn.
+    since : int, default=0
+        Only those made from this moment on, in microseconds since 1970.
+    share : float, default=1.0
+        Which share of them, by their draw.
+
+    Notes
+    -----
+    At most 2,000 are queued in one commit, so that readers and senders are not kept waiting; call
+    again until nothing is left.
+    """
+    if find_policy(transaction, policy).state != "withdrawn":
+        raise DeskRefusedError(
+            "conflict", f"Policy {policy} is not withdrawn.", "withdraw it first, then look back."
+        )
+    chosen = transaction.connection.execute(
+        select(cases)
+        .where(
+            cases.c.policy_id == policy,
+            cases.c.state == "auto",
+            cases.c.received >= since,
+            cases.c.draw < share,
+            cases.c.audit.is_(None) | (cases.c.audit == "open"),
+        )
+        .order_by(cases.c.received, cases.c.id)
+        .limit(MOST_AT_ONCE)
+    ).all()
+    for case in chosen:
+        _open(transaction, case)
+    return len(chosen)
+
+
+def _open(transaction: Transaction, case: AnyRow) -> None:
+    """Open a case; a reading that is under way serves for it."""
+    event = transaction.event("case.looked_back", case_id=case.id)
+    transaction.move(cases, case, "waiting", event)
+    if not _open_readings(transaction, case.id):
+        open_reading(transaction, case, "look-back", event)
+
+
+def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
+    return list(
+        transaction.connection.execute(
+            select(readings).where(
+                readings.c.case_id == case, readings.c.state.in_(("waiting", "leased"))
+            )
+        ).all()
+    )
+
+
+def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
+    """Take an open case out of the queue: sent by mistake, for instance.
+
+    If it was in the quality sample, its audit stays open for good: it never counts for the
+    promise.
+    """
+    case = transaction.connection.execute(
+        select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)
+    ).first()
+    if case is None:
+        raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
+    if case.state not in ("waiting", "disputed"):
+        raise DeskRefusedError(
+            "conflict", f"The case is {case.state}, and only an open one ends so."
+        )
+    event = transaction.event(f"case.voided: {reason[:200]}", case_id=case.id)
+    transaction.move(cases, case, "void", event)
+    for reading in _open_readings(transaction, case.id):
+        transaction.move(readings, reading, "void", event, finished=transaction.now)

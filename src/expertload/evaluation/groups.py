@@ -1,0 +1,143 @@
+"""The same threshold in each site, age band or scanner: whom does it serve worse?
+
+All groups are read at one threshold, that of the evaluation, because that is what they will meet.
+The worst come first: those whose automatic decisions are least often right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._cases import Cases, reaches
+from expertload._typing import AnyArray, ArrayLike, IntArray
+from expertload.columns import name_groups
+from expertload.curve import area_of_cases
+from expertload.evaluation.parts import rate_interval
+from expertload.significance import Interval
+from expertload.significance.influence import effective_size
+
+__all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
+
+# With fewer accepted cases than this, an interval is wider than most differences that matter.
+SMALL_GROUP = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupEvaluation:
+    """One group of cases at the threshold of the evaluation.
+
+    Attributes
+    ----------
+    name : str
+        What the group is called.
+    n_cases : int
+        How many cases it has.
+    accuracy : Interval
+        Over all of its cases, were none delegated.
+    aucoc : float
+        Area under its own COC curve.
+    expert_load : float
+        The share of its cases that the threshold delegates.
+    accepted_accuracy : Interval or None
+        Among those it accepts; None if there are none.
+    n_accepted : int
+        How many it accepts.
+    """
+
+    name: str
+    n_cases: int
+    accuracy: Interval
+    aucoc: float
+    expert_load: float
+    accepted_accuracy: Interval | None
+    n_accepted: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether too few cases are accepted to say much; of all its cases where none is."""
+        return (self.n_accepted or self.n_cases) < SMALL_GROUP
+
+
+class Members(NamedTuple):
+    """Which of some named parts each case belongs to."""
+
+    names: tuple[str, ...]
+    of_case: IntArray
+
+    @classmethod
+    def from_codes(cls, values: AnyArray, codes: IntArray, caller: str) -> Members:
+        """Return the parts where their names are known once each, and cases are coded."""
+        names, place = np.unique(name_groups(values, len(values), caller), return_inverse=True)
+        return cls(tuple(names.tolist()), place.astype(np.min_scalar_type(len(names)))[codes])
+
+
+def name_members(groups: ArrayLike | Members | None, n: int, caller: str) -> Members | None:
+    """Return the groups by name, and the number of that of each case."""
+    if groups is None or isinstance(groups, Members):
+        return groups
+    names, member = np.unique(name_groups(groups, n, caller), return_inverse=True)
+    return Members(tuple(names.tolist()), member.astype(np.min_scalar_type(len(names))))
+
+
+def evaluate_members(
+    cases: Cases, members: Members | None, threshold: float, level: float
+) -> tuple[GroupEvaluation, ...]:
+    """Evaluate each part that has cases at one threshold, worst first."""
+    if members is None:
+        return ()
+    parts = split_cases(cases, members.of_case, len(members.names))
+    found = [
+        _group(name, part, threshold, level)
+        for name, part in zip(members.names, parts, strict=True)
+        if len(part.correct)
+    ]
+    return tuple(sorted(found, key=_how_bad))
+
+
+def split_cases(cases: Cases, member: IntArray, n_groups: int) -> Iterator[Cases]:
+    """Yield the cases of each group; those of weight zero are in none."""
+    # Sorting small numbers is counting them, which takes no longer than to read them.
+    small = member.astype(np.min_scalar_type(n_groups))
+    if cases.weight is not None:
+        small[cases.weight == 0] = n_groups
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(small, minlength=n_groups))[:n_groups]
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield take(cases, order[start:end])
+
+
+def take(cases: Cases, rows: AnyArray) -> Cases:
+    """Return some of the cases."""
+    weight = None if cases.weight is None else cases.weight[rows]
+    return Cases(cases.correct[rows], cases.confidence[rows], weight)
+
+
+def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEvaluation:
+    accepted = reaches(cases.confidence, threshold)
+    return GroupEvaluation(
+        name=name,
+        n_cases=len(accepted),
+        accuracy=_accuracy(cases, level),
+        aucoc=area_of_cases(cases, "exact", "evaluate"),
+        expert_load=float(np.average(~accepted, weights=cases.weight)),
+        accepted_accuracy=_accuracy(take(cases, accepted), level) if accepted.any() else None,
+        n_accepted=int(np.count_nonzero(accepted)),
+    )
+
+
+def _accuracy(cases: Cases, level: float) -> Interval:
+    """Return the accuracy as `OperatingPoint` computes it: one minus the share of errors."""
+    wrong = float(np.average(1 - cases.correct.astype(np.float64), weights=cases.weight))
+    return rate_interval(1 - wrong, effective_size(cases.weight, len(cases.correct)), level)
+
+
+def _how_bad(group: GroupEvaluation) -> tuple[float, float]:
+    """Least accurate first; groups that are delegated whole last, among them the same."""
+    accepted = group.accepted_accuracy
+    return (math.inf if accepted is None else accepted.estimate, group.accuracy.estimate)

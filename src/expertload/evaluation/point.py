@@ -1,0 +1,116 @@
+"""The operating point that an evaluation stands on, and what may be said of it.
+
+A certified point where there is one. Where nothing can be certified, the point that reaches the
+target on these cases is shown, and it is said plainly that it promises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from expertload._cases import Cases
+from expertload.display.style import percent
+from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
+from expertload.operating_point.certification.certify import certify_targets
+from expertload.operating_point.certification.clusters import Clustering
+from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.promise import read_promise
+from expertload.operating_point.choose import point_for_target
+from expertload.operating_point.origin import Origin
+from expertload.operating_point.point import digits, quantity
+from expertload.tally import Tally
+
+__all__ = ["Settled", "settle_point"]
+
+NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
+TOO_NARROW = (
+    "The intervals of accuracy and AUCOC take cases for independent, and are too narrow here."
+)
+NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
+
+
+class Settled(NamedTuple):
+    """The point, what was certified if anything could be tested, and that in words."""
+
+    point: OperatingPoint
+    certification: CertifiedPoint | None
+    guarantee: str
+    conditions: str
+    targets: CertifiedTargets | None = None
+
+
+def settle_point(
+    table: Tally,
+    cases: Cases,
+    origin: Origin,
+    targets: Sequence[float],
+    level: float,
+    method: Method,
+    clustering: Clustering | None,
+) -> Settled:
+    """Return the point for the first of the target accuracies, and what is certified of all."""
+    target = targets[0]
+    if cases.weight is not None or not 0 < target < 1:
+        why = NO_TARGET if cases.weight is None else NOT_COUNTED
+        return _described(point_for_target(table, target, origin), None, target, why, cases)
+    points = _certify(table, cases, origin, targets, level, method, clustering)
+    several = points if len(points) > 1 else None
+    certified = points[target]
+    if certified.is_certified:
+        conditions = f"{certified.conditions} {TOO_NARROW if clustering else ''}".rstrip()
+        return Settled(certified, certified, _promise(certified), conditions, several)
+    point = point_for_target(table, target, origin)
+    described = _described(point, certified, target, certified.guarantee, cases)
+    return described._replace(targets=several)
+
+
+def _certify(
+    table: Tally,
+    cases: Cases,
+    origin: Origin,
+    targets: Sequence[float],
+    level: float,
+    method: Method,
+    clustering: Clustering | None,
+) -> CertifiedTargets:
+    """Certify every target that can be, each at its share of the level."""
+    options = level, method, "selective", None, None, "evaluate"
+    promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
+    calibration = Calibration.from_cases(cases, table)
+    return certify_targets(calibration, promises, clustering, origin)
+
+
+def _promise(point: CertifiedPoint) -> str:
+    return (
+        f"If the model decides only the cases in which its confidence is at least "
+        f"{digits(point.threshold)}, at least {percent(point.target_accuracy)} of its decisions "
+        f"will be right (one can be {percent(point.confidence_level)} sure of that), and experts "
+        f"see {_seen(point)}."
+    )
+
+
+def _described(
+    point: OperatingPoint,
+    certification: CertifiedPoint | None,
+    target: float,
+    why: str,
+    cases: Cases,
+) -> Settled:
+    refusal = f"No threshold can be promised to reach {percent(target)} accuracy on new cases"
+    if point.accuracy is None:
+        return Settled(point, certification, f"{refusal}, and none does on these.", why)
+    seen = (
+        f"{refusal}; on these, deciding at a confidence of at least {digits(point.threshold)} was "
+        f"right in {percent(point.accuracy)} of decisions, with "
+        f"{_seen(point, is_weighted=cases.weight is not None)} left to experts."
+    )
+    return Settled(point, certification, seen, why)
+
+
+def _seen(point: OperatingPoint, *, is_weighted: bool = False) -> str:
+    delegated, total = quantity(point.n_delegated), quantity(point.n_cases)
+    counted = f"{delegated} of the {total} examined"
+    if is_weighted:
+        counted = f"{delegated} of a sum of weights of {total}"
+    return f"{percent(point.expert_load)} of all cases ({counted})"

@@ -1,0 +1,180 @@
+"""Correctness, confidence and weight of each row, as expressions that the engine evaluates.
+
+Each demand on a row is a `Check`: an expression that is true where the row meets it. The same
+list serves twice. All of them together decide which rows have a confidence at all, in the one pass
+that makes the table; only if some row has none are they counted one by one, to say what is wrong.
+
+Engines disagree about NaN and missing values (NaN is the largest number here, missing there), so
+checks are written to be true for good rows alone: ``x < limit`` and its like are true of neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import narwhals as nw
+
+from expertload._typing import AnyArray
+from expertload._validation import ROW_SUM_TOLERANCE
+from expertload.columns import is_missing
+from expertload.frames.request import Classes, Request, Schema, find_classes, match_classes
+
+__all__ = ["Cases", "Check", "read_cases"]
+
+# Names for columns added on the way; no frame has them.
+TOP, TOTAL = "__expertload_top", "__expertload_total"
+PREDICTED, TARGET = "__expertload_predicted", "__expertload_target"
+LABEL, COUNT = "label", "count"
+
+# More distinct labels than this are no classes.
+MOST_LABELS = 2**16
+
+Collect = Callable[[nw.LazyFrame[Any]], dict[str, AnyArray]]
+
+
+class Check(NamedTuple):
+    """A demand on each row, and what to show of the rows that do not meet it."""
+
+    kind: str
+    name: str
+    met: nw.Expr
+    low: nw.Expr | None = None
+    high: nw.Expr | None = None
+
+
+class Cases(NamedTuple):
+    """A frame, and expressions on it."""
+
+    frame: nw.LazyFrame[Any]
+    correct: nw.Expr
+    confidence: nw.Expr
+    weight: nw.Expr | None
+    checks: list[Check]
+
+
+def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> Cases:
+    """Turn a request into expressions; a small query tells which labels occur."""
+    schema = frame.collect_schema()
+    if request.probabilities is None:
+        confidence, checks = _confidence(request, schema)
+        correct, more = _given_correctness(request, schema)
+        checks += more
+    else:
+        frame, correct, checks = _predicted_correctness(frame, request, collect)
+        confidence = nw.col(TOP)
+        if request.confidence is not None:
+            confidence, more = _confidence(request, schema)
+            checks += more
+    weight, more = _weight(request, schema)
+    return Cases(frame, correct, confidence, weight, checks + more)
+
+
+def _number(schema: Schema, column: str) -> nw.Expr:
+    """A column as floats; single precision stays, which makes its groups cheaper to find."""
+    expression = nw.col(column)
+    is_float = schema[column] in (nw.Float32, nw.Float64)
+    return expression if is_float else expression.cast(nw.Float64)
+
+
+def _confidence(request: Request, schema: Schema) -> tuple[nw.Expr, list[Check]]:
+    value = _number(schema, request.number(schema, request.confidence, "confidence"))
+    if request.bits is None:
+        return value, [Check("not finite", "confidence", value.is_finite())]
+    # Below this size a double has digits after the point left to round.
+    limit = 2.0 ** (53 - request.bits)
+    return value, [Check("not roundable", "confidence", value.abs() < limit)]
+
+
+def _given_correctness(request: Request, schema: Schema) -> tuple[nw.Expr, list[Check]]:
+    column = request.number(schema, request.correct, "correct")
+    if schema[column] == nw.Boolean:
+        present = Check("not finite", "correct", ~nw.col(column).is_null())
+        return nw.col(column).cast(nw.Float64), [present]
+    grade = nw.col(column).cast(nw.Float64)
+    return grade, [
+        Check("not finite", "correct", grade.is_finite()),
+        Check("not a grade", "correct", (grade >= 0) & (grade <= 1), grade, grade),
+    ]
+
+
+def _weight(request: Request, schema: Schema) -> tuple[nw.Expr | None, list[Check]]:
+    if request.weight is None:
+        return None, []
+    weight = nw.col(request.number(schema, request.weight, "weight")).cast(nw.Float64)
+    return weight, [
+        Check("not finite", "weight", weight.is_finite()),
+        Check("negative", "weight", weight >= 0, weight, weight),
+    ]
+
+
+# --------------------------------------------------------------------- labels and probabilities
+
+
+def _predicted_correctness(
+    frame: nw.LazyFrame[Any], request: Request, collect: Collect
+) -> tuple[nw.LazyFrame[Any], nw.Expr, list[Check]]:
+    """Whether the most probable class is the true one; among equals the first column wins.
+
+    Classes are numbered by flat lists of tests, not by nested ones, which thousands of columns
+    would make too deep for a query planner.
+    """
+    schema = frame.collect_schema()
+    classes = find_classes(request, schema)
+    label = nw.col(classes.label).cast(nw.String) if classes.as_text else nw.col(classes.label)
+    places, lone = _places(frame.select(label.alias(LABEL)), request, classes, collect)
+    given = [_number(schema, column) for column in classes.columns]
+    columns = given if len(given) > 1 else _both(given[0].cast(nw.Float64), lone)
+    none = len(columns)
+    frame = frame.with_columns(
+        nw.max_horizontal(*columns).alias(TOP), nw.sum_horizontal(*given).alias(TOTAL)
+    )
+    frame = frame.with_columns(
+        _smallest([(p == nw.col(TOP), i) for i, p in enumerate(columns)], none).alias(PREDICTED),
+        _smallest([(label == each, i) for each, i in places.items()], none).alias(TARGET),
+    )
+    checks = [
+        *_probability_checks(given),
+        Check("no label", "label", ~nw.col(classes.label).is_null()),
+        Check("unknown label", "label", nw.col(TARGET) < none),
+    ]
+    correct = nw.when(nw.col(PREDICTED) == nw.col(TARGET)).then(1.0).otherwise(0.0)
+    return frame, correct, checks
+
+
+def _places(
+    labels: nw.LazyFrame[Any], request: Request, classes: Classes, collect: Collect
+) -> tuple[dict[Any, int], int | None]:
+    """Return the class number of each label that occurs, and which class a lone column is of."""
+    counts = labels.group_by(LABEL).agg(nw.len().alias(COUNT)).head(MOST_LABELS)
+    values = [each for each in collect(counts)[LABEL].tolist() if not is_missing(each)]
+    if not values:  # which the checks of rows will say
+        return {}, None
+    found = match_classes(request, classes, values)
+    return {each: found.place[str(each)] for each in values}, found.lone
+
+
+def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:
+    """Two classes from one, in double precision: one minus a single loses digits."""
+    return [own, 1 - own] if lone == 0 else [1 - own, own]
+
+
+def _smallest(tests: list[tuple[nw.Expr, int]], none: int) -> nw.Expr:
+    """The smallest number whose test is true, another one if none is."""
+    numbers = [nw.when(test).then(number).otherwise(none) for test, number in tests]
+    return nw.min_horizontal(*numbers, nw.lit(none))
+
+
+def _probability_checks(given: list[nw.Expr]) -> list[Check]:
+    finite = nw.all_horizontal(*[p.is_finite() for p in given], ignore_nulls=False)
+    inside = nw.all_horizontal(*[(p >= 0) & (p <= 1) for p in given], ignore_nulls=False)
+    low, high = nw.min_horizontal(*given), nw.max_horizontal(*given)
+    checks = [
+        Check("not finite", "probabilities", finite),
+        Check("not a probability", "probabilities", inside, low, high),
+    ]
+    if len(given) > 1:
+        total = nw.col(TOTAL)
+        near = (total - 1).abs() <= ROW_SUM_TOLERANCE
+        checks.append(Check("not summing to one", "probabilities", near, total, total))
+    return checks

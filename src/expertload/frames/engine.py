@@ -1,0 +1,156 @@
+"""One grouped query for the engine, and the small table that comes back.
+
+A row that fails a check is given no confidence, so all bad rows meet in one group, and the pass
+that makes the table also tells whether the frame is sound. Only then is a second query run, which
+returns a single row of counts, to say in words what is wrong.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload._validation import (
+    check_column,
+    check_frame,
+    check_some_weight,
+    check_table_size,
+    row_problem,
+    unreadable_rows,
+)
+from expertload.columns import is_missing
+from expertload.frames.cases import Cases, Check, read_cases
+from expertload.frames.frame_tally import FrameTally
+from expertload.frames.request import Request
+
+__all__ = ["group_rows", "open_frame"]
+
+KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
+
+
+def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
+    """Return any frame as one whose operations are put off until its table is wanted."""
+    opened = nw.from_native(frame, pass_through=True)
+    check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
+    lazy: nw.LazyFrame[Any] = opened.lazy()
+    return lazy
+
+
+def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dict[Any, FrameTally]:
+    """Return the table of each group, of the one group None if none are asked for."""
+    cases = read_cases(frame, request, _collect)
+    if request.by is not None:
+        check_column(request.by, cases.frame.collect_schema().names(), "by", request.caller)
+    columns = _collect(_query(cases, request).head(max_rows + 1))
+    n_rows = len(columns[KEY])
+    check_table_size(n_rows, max_rows, request.caller)
+    if np.isnan(_floats(columns[KEY])).any():
+        raise _diagnosis(cases, request.caller)
+    check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()), request.caller)
+    return _tables(columns, request.bits)
+
+
+def _query(cases: Cases, request: Request) -> nw.LazyFrame[Any]:
+    sound = reduce(and_, [check.met for check in cases.checks])
+    weight, right = cases.weight, cases.correct
+    columns = {RIGHT: right if weight is None else right * weight}
+    sums = {WEIGHT: nw.len(), RIGHT: nw.col(RIGHT).sum()}
+    if weight is not None:
+        columns[WEIGHT] = weight
+        sums[WEIGHT] = nw.col(WEIGHT).sum()
+    key = cases.confidence
+    if request.bits is not None:
+        # A power of two changes the exponent alone: neither step rounds anything else.
+        columns[TOP] = cases.confidence * 2.0**request.bits
+        sums[TOP] = nw.col(TOP).max()
+        key = columns[TOP].floor()
+    columns[KEY] = nw.when(sound).then(key)
+    keys = [KEY]
+    if request.by is not None:
+        columns[GROUP] = nw.col(request.by)
+        keys.append(GROUP)
+    return cases.frame.select(**columns).group_by(*keys).agg(**sums)
+
+
+def _collect(frame: nw.LazyFrame[Any]) -> dict[str, AnyArray]:
+    """Run the query; the result, and nothing before it, comes to this process."""
+    if frame.implementation.is_duckdb():
+        return _fetch(frame.to_native())
+    options: dict[str, Any] = {"engine": "streaming"} if frame.implementation.is_polars() else {}
+    table = frame.collect(**options)
+    return {name: table[name].to_numpy() for name in table.columns}
+
+
+def _fetch(relation: Any) -> dict[str, AnyArray]:
+    """Run a query in DuckDB, which needs no other package to hand out numpy arrays.
+
+    Files are read only now, so this is where a broken line in the middle of one comes to light.
+    """
+    import duckdb
+
+    try:
+        return dict(relation.fetchnumpy())
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error as error:
+        raise unreadable_rows("DuckDB", error) from error
+
+
+def _floats(values: AnyArray) -> FloatArray:
+    """Double precision, with NaN where the engine has no value."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    return values.astype(np.float64, copy=False)
+
+
+def _tables(columns: dict[str, AnyArray], bits: int | None) -> dict[Any, FrameTally]:
+    confidence = top = _floats(columns[KEY])
+    if bits is not None:
+        confidence, top = np.ldexp(confidence, -bits), np.ldexp(_floats(columns[TOP]), -bits)
+    rows = (confidence, _floats(columns[WEIGHT]), _floats(columns[RIGHT]), top)
+    groups = _split(columns.get(GROUP))
+    if groups is None:
+        return {None: FrameTally.from_rows(rows, bits)}
+    return {
+        group: FrameTally.from_rows((row[index] for row in rows), bits)
+        for group, index in groups.items()
+        if rows[1][index].any()  # a group of weight zero is a group that is not there
+    }
+
+
+def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
+    """Which rows belong to each group, the groups in order, those without a name last."""
+    if groups is None:
+        return None
+    names = [None if is_missing(group) else group for group in groups.tolist()]
+    number = {name: i for i, name in enumerate(sorted(set(names), key=lambda n: (n is None, n)))}
+    numbers = np.fromiter((number[name] for name in names), np.int64, len(names))
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers))
+    return dict(zip(number, np.split(order, ends[:-1]), strict=True))
+
+
+def _diagnosis(cases: Cases, caller: str) -> Exception:
+    """Count the rows that fail each check, and word the first failure."""
+    shown, wanted = {}, {}
+    for i, check in enumerate(cases.checks):
+        wanted[f"count{i}"] = nw.when(check.met).then(0).otherwise(1).sum()
+        if check.low is not None and check.high is not None:
+            shown[f"low{i}"], shown[f"high{i}"] = check.low, check.high
+            failed = nw.when(check.met).then(0).otherwise(1) == 1
+            wanted[f"low{i}"] = nw.when(failed).then(nw.col(f"low{i}")).min()
+            wanted[f"high{i}"] = nw.when(failed).then(nw.col(f"high{i}")).max()
+    frame = cases.frame.with_columns(**shown) if shown else cases.frame
+    counts = _collect(frame.select(**wanted))
+    first = next(i for i in range(len(cases.checks)) if counts[f"count{i}"][0])
+    return _wording(cases.checks[first], counts, first, caller)
+
+
+def _wording(check: Check, counts: dict[str, AnyArray], i: int, caller: str) -> Exception:
+    low, high = (counts.get(f"{side}{i}", [None])[0] for side in ("low", "high"))
+    return row_problem(check.kind, check.name, caller, int(counts[f"count{i}"][0]), low, high)

@@ -1,0 +1,250 @@
+"""The table that an engine returns: small, exact to merge, and enough for every number.
+
+A `FrameTally` holds one row per distinct confidence, or per cell of rounded confidences. Tables
+of shards, days and sites add up to the table of their union, so each part is read once, where it
+lies, and only its table travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+
+import numpy as np
+
+from expertload._cases import check_whole_weight
+from expertload._typing import BoolArray, FloatArray
+from expertload._validation import check_count, check_fraction, check_option, check_same_rounding
+from expertload.frames import storage
+from expertload.frames.bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
+from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
+
+__all__ = ["MOST_BITS", "FrameTally"]
+
+# A double has 53 bits, so cells cannot be told apart below that.
+MOST_BITS = 52
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameTally:
+    """Cases added up by confidence: what `tally_frame` returns.
+
+    Attributes
+    ----------
+    confidence : ndarray of shape (n_rows,)
+        Distinct confidences, ascending; for a rounded table, the lower edges of the cells.
+    weight : ndarray of shape (n_rows,)
+        Number (or weight) of the cases there.
+    correct : ndarray of shape (n_rows,)
+        Number (or weight) of the correct ones among them, or the sum of their grades.
+    top : ndarray of shape (n_rows,)
+        The largest confidence of each row: `confidence` itself unless the table is rounded.
+    bits : int or None
+        Confidences are rounded down to a multiple of ``2**-bits``; None if they are exact.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from expertload.frames import tally_frame
+    >>> monday = pl.DataFrame({"confidence": [0.5, 0.5, 0.7], "correct": [True, False, True]})
+    >>> tuesday = pl.DataFrame({"confidence": [0.7, 0.9], "correct": [True, True]})
+    >>> week = tally_frame(monday) + tally_frame(tuesday)
+    >>> week
+    FrameTally(3 rows, 5 cases, exact)
+    >>> print(f"{week.aucoc():.4f}")
+    0.9532
+    """
+
+    confidence: FloatArray
+    weight: FloatArray
+    correct: FloatArray
+    top: FloatArray
+    bits: int | None = None
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[FloatArray], bits: int | None) -> FrameTally:
+        """Build a table from its four columns, in any order of rows, adding up equal ones."""
+        confidence, weight, correct, top = rows
+        order = np.argsort(confidence, kind="stable")
+        order = order[weight[order] > 0]  # a case of weight zero is a case that is not there
+        ascending = confidence[order]
+        start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+        distinct = ascending[start]
+        total = np.add.reduceat(weight[order], start)
+        # Sums taken in another order may differ in the last digit: no row is more than right.
+        right = np.minimum(np.add.reduceat(correct[order], start), total)
+        top = distinct if bits is None else np.maximum.reduceat(top[order], start)
+        return cls(distinct, total, right, top, bits)
+
+    # ------------------------------------------------------------------ the numbers
+
+    @property
+    def tally(self) -> Tally:
+        """The table as the rest of the library knows it."""
+        return Tally(self.confidence, self.weight, self.correct)
+
+    @property
+    def n_cases(self) -> float:
+        """All cases (or their weight)."""
+        return self.tally.total
+
+    @property
+    def accuracy(self) -> float:
+        """Mean correctness of all cases."""
+        return float(self.correct.sum() / self.weight.sum())
+
+    def curve(self) -> COCCurve:
+        """Return the COC curve; each of its points is exact, also of a rounded table."""
+        return self.tally.curve()
+
+    def aucoc(self, *, convention: Convention = "exact") -> float:
+        """Return the area under the curve, as `expertload.aucoc_score` does."""
+        check_option(convention, CONVENTIONS, "convention", "aucoc")
+        if convention == "thresholds":
+            check_whole_weight(self.weight, "aucoc")
+        return self.tally.area(convention)
+
+    def load_at_accuracy(self, target_accuracy: float) -> float:
+        """Return the smallest load that reaches a target, as `expertload.load_at_accuracy` does.
+
+        That of a rounded table is reached by the cases themselves, at the threshold where the
+        curve says so; it is never too small.
+        """
+        target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy")
+        return self.tally.load_at_accuracy(target)
+
+    def accuracy_at_load(self, expert_load: float) -> float:
+        """Return the accuracy at a load, as `expertload.accuracy_at_load` does."""
+        load = check_fraction(expert_load, "expert_load", "accuracy_at_load")
+        return self.tally.accuracy_at_load(load)
+
+    def cases(self) -> dict[str, FloatArray]:
+        """Return the rows as weighted cases, for every function named `..._from_correctness`.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from expertload.frames import tally_frame
+        >>> from expertload.operating_point import choose_from_correctness
+        >>> frame = pl.DataFrame({"confidence": [0.5, 0.5, 0.7], "correct": [1, 0, 1]})
+        >>> rows = tally_frame(frame).cases()
+        >>> choose_from_correctness(**rows, target_accuracy=0.9).threshold
+        0.7
+        """
+        return {
+            "correct": self.tally.grade,
+            "confidence": self.confidence,
+            "sample_weight": self.weight,
+        }
+
+    # ------------------------------------------------------------------ what rounding costs
+
+    @property
+    def error_bound(self) -> float:
+        """The most that rounding can have moved `aucoc()`; 0 for an exact table."""
+        if self._tied.all():
+            return 0.0
+        area, bounds = self.aucoc(), self.aucoc_bounds()
+        return max(bounds.high - area, area - bounds.low)
+
+    def aucoc_bounds(self) -> Bounds:
+        """Return what the area of the exact confidences certainly lies between.
+
+        Examples
+        --------
+        >>> import numpy as np, polars as pl
+        >>> from expertload.frames import tally_frame
+        >>> case = np.arange(10_000)
+        >>> frame = pl.DataFrame({"confidence": np.sqrt(case / 1e4), "correct": case % 10 > 0})
+        >>> exact, rounded = tally_frame(frame), tally_frame(frame, bits=10)
+        >>> len(exact.confidence), len(rounded.confidence)
+        (10000, 998)
+        >>> low, high = rounded.aucoc_bounds()
+        >>> print(f"{low:.3f} <= {exact.aucoc():.3f} <= {high:.3f}")
+        0.900 <= 0.900 <= 0.901
+        """
+        return area_bounds(self.tally, self._tied)
+
+    def load_bounds(self, target_accuracy: float) -> Bounds:
+        """Return what the load at a target, for exact confidences, certainly lies between."""
+        target = check_fraction(target_accuracy, "target_accuracy", "load_bounds")
+        return load_bounds(self.tally, self._tied, target)
+
+    def accuracy_bounds(self, expert_load: float) -> Bounds:
+        """Return what the accuracy at a load, for exact confidences, certainly lies between."""
+        load = check_fraction(expert_load, "expert_load", "accuracy_bounds")
+        return accuracy_bounds(self.tally, self._tied, load)
+
+    @cached_property
+    def _tied(self) -> BoolArray:
+        """Rows whose cases all have one confidence, for certain."""
+        return np.asarray(self.top == self.confidence)
+
+    # ------------------------------------------------------------------ tables together
+
+    def merge(self, *others: FrameTally) -> FrameTally:
+        """Return the table of all cases together; the order of tables does not matter.
+
+        Parameters
+        ----------
+        *others : FrameTally
+            Tables of other cases, rounded to as many bits as this one, or exact if it is.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from expertload.frames import tally_frame
+        >>> site = tally_frame(pl.DataFrame({"confidence": [0.5, 0.7], "correct": [0, 1]}))
+        >>> site.merge(site, site).n_cases
+        6.0
+        """
+        tables = (self, *others)
+        check_same_rounding([table.bits for table in tables], "merge")
+        rows = (
+            np.concatenate([getattr(table, name) for table in tables])
+            for name in ("confidence", "weight", "correct", "top")
+        )
+        return FrameTally.from_rows(rows, self.bits)
+
+    def __add__(self, other: FrameTally) -> FrameTally:
+        return self.merge(other) if isinstance(other, FrameTally) else NotImplemented
+
+    def rounded(self, bits: int) -> FrameTally:
+        """Return a coarser table, for instance to merge this one with a coarser one.
+
+        Parameters
+        ----------
+        bits : int
+            Round down to a multiple of ``2**-bits``; no more than this table has.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from expertload.frames import tally_frame
+        >>> exact = tally_frame(pl.DataFrame({"confidence": [0.26, 0.49, 0.5], "correct": 1}))
+        >>> exact.rounded(2).confidence
+        array([0.25, 0.5 ])
+        """
+        most = MOST_BITS if self.bits is None else self.bits
+        bits = check_count(bits, "bits", "rounded", minimum=0, maximum=most)
+        edges = np.floor(np.ldexp(self.confidence, bits))
+        rows = (np.ldexp(edges, -bits), self.weight, self.correct, self.top)
+        return FrameTally.from_rows(rows, bits)
+
+    # ------------------------------------------------------------------ tables on disk
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the table to a file of numpy's `.npz` format, which `load` reads back."""
+        storage.write(path, self.bits, self.confidence, self.weight, self.correct, self.top)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> FrameTally:
+        """Read a table that `save` wrote; anything else is refused, and nothing is executed."""
+        bits, confidence, weight, correct, top = storage.read(path)
+        return cls(confidence, weight, correct, top, bits)
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.bits is None else f"rounded to 2**-{self.bits}"
+        return f"FrameTally({len(self.weight)} rows, {self.n_cases:g} cases, {kind})"

@@ -1,0 +1,172 @@
+"""`tally_frame` and `tally_groups`: from any frame to its table, by the frame's own engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from expertload._validation import check_count, require_extra
+from expertload.frames.frame_tally import MOST_BITS, FrameTally
+
+__all__ = ["MAX_ROWS", "tally_frame", "tally_groups"]
+
+# Rows that may leave the engine unless the user allows more: half a gigabyte of table.
+MAX_ROWS = 2**24
+
+
+def tally_frame(
+    frame: Any,
+    *,
+    confidence: str | None = None,
+    correct: str | None = None,
+    label: str | None = None,
+    probabilities: str | Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
+    weight: str | None = None,
+    bits: int | None = None,
+    max_rows: int = MAX_ROWS,
+) -> FrameTally:
+    """Add a frame's rows up by confidence, in its own engine, for the curve and its numbers.
+
+    Parameters
+    ----------
+    frame : a pandas, Polars (eager or lazy), PyArrow, DuckDB, Dask or Spark frame
+        One row a case. It is neither changed nor collected: its engine groups the rows, checks
+        them in the same pass, and only the grouped table leaves it.
+    confidence : str, optional
+        The column to rank cases by, higher meaning keep automatic. ``"confidence"`` by default,
+        or the largest probability where `probabilities` are given.
+    correct : str, optional
+        The column that says whether each case is right, or its grade in [0, 1]. ``"correct"`` by
+        default; not read where `probabilities` are given.
+    label : str, optional
+        The column of true labels, beside `probabilities`. ``"label"`` by default.
+    probabilities : str or sequence of str, optional
+        The columns of class probabilities, as names or as a pattern such as ``"p_*"``. Among equal
+        probabilities the first column wins. One column is the probability of the second class,
+        or of class 0 if that is its name.
+    labels : sequence, optional
+        The label that each probability column stands for. By default text labels are the names of
+        the columns, or the part of them that the pattern's star stands for; numbers are that part
+        (or what follows ``p_``) where it is a number or says true and false, and positions of
+        columns where it is a number in no name.
+    weight : str, optional
+        The column that says how much each case counts.
+    bits : int, optional
+        Round confidences down to a multiple of ``2**-bits`` (16 is plenty), which keeps the table
+        small however many rows there are; the table bounds what that costs. Exact by default.
+    max_rows : int, default=2**24
+        Refuse a table of more rows than this, before it leaves the engine.
+
+    Returns
+    -------
+    FrameTally
+        The table, with `curve()`, `aucoc()`, `load_at_accuracy(target)`, `accuracy_at_load(load)`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from expertload.frames import tally_frame
+    >>> frame = pl.LazyFrame(
+    ...     {
+    ...         "label": ["cat", "dog", "dog", "cat"],
+    ...         "p_cat": [0.9, 0.3, 0.6, 0.8],
+    ...         "p_dog": [0.1, 0.7, 0.4, 0.2],
+    ...     }
+    ... )
+    >>> table = tally_frame(frame, probabilities="p_*")
+    >>> print(f"{table.aucoc():.4f}")
+    0.9658
+    >>> table.load_at_accuracy(0.95)
+    0.25
+    """
+    tables = _tables(
+        frame,
+        max_rows,
+        caller="tally_frame",
+        confidence=confidence,
+        correct=correct,
+        label=label,
+        probabilities=probabilities,
+        labels=labels,
+        weight=weight,
+        bits=bits,
+    )
+    return tables[None]
+
+
+def tally_groups(
+    frame: Any,
+    *,
+    by: str,
+    confidence: str | None = None,
+    correct: str | None = None,
+    label: str | None = None,
+    probabilities: str | Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
+    weight: str | None = None,
+    bits: int | None = None,
+    max_rows: int = MAX_ROWS,
+) -> dict[Any, FrameTally]:
+    """Add a frame's rows up by confidence within each group: site, day, true class.
+
+    Parameters
+    ----------
+    frame, confidence, correct, label, probabilities, labels, weight, bits
+        As in `tally_frame`.
+    by : str
+        The column that names the group of each row.
+    max_rows : int, default=2**24
+        Refuse tables of more rows than this, all groups together.
+
+    Returns
+    -------
+    dict
+        The table of each group, in the order of their names; rows without one are under None.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from expertload.frames import tally_groups
+    >>> frame = pl.DataFrame(
+    ...     {"site": ["A", "A", "B"], "confidence": [0.6, 0.9, 0.8], "correct": [0, 1, 1]}
+    ... )
+    >>> sites = tally_groups(frame, by="site")
+    >>> {site: table.accuracy for site, table in sites.items()}
+    {'A': 0.5, 'B': 1.0}
+    >>> sites["A"] + sites["B"]
+    FrameTally(3 rows, 3 cases, exact)
+    """
+    return _tables(
+        frame,
+        max_rows,
+        caller="tally_groups",
+        by=by,
+        confidence=confidence,
+        correct=correct,
+        label=label,
+        probabilities=probabilities,
+        labels=labels,
+        weight=weight,
+        bits=bits,
+    )
+
+
+def _tables(frame: Any, max_rows: int, *, caller: str, **asked: Any) -> dict[Any, FrameTally]:
+    require_extra("narwhals", "frames", caller)
+    from expertload.frames.engine import group_rows, open_frame
+    from expertload.frames.request import Request
+    from expertload.frames.text import with_numbers
+
+    if asked["bits"] is not None:
+        check_count(asked["bits"], "bits", caller, minimum=0, maximum=MOST_BITS)
+    check_count(max_rows, "max_rows", caller)
+    asked = {**asked, **_defaults(asked)}
+    opened = with_numbers(open_frame(frame, caller), asked)
+    return group_rows(opened, Request(caller=caller, **asked), max_rows)
+
+
+def _defaults(asked: dict[str, Any]) -> dict[str, str]:
+    """The conventional names of columns that were not named."""
+    wanted = ("confidence", "correct") if asked["probabilities"] is None else ("label",)
+    return {name: name for name in wanted if asked[name] is None}

@@ -1,5 +1,0 @@
-"""Bringing files to this machine: download, check, unpack."""
-
-from expertload.lab.data._fetching.files import fetch_files
-
-__all__ = ["fetch_files"]

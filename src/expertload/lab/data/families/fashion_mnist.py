@@ -1,0 +1,80 @@
+"""Fashion-MNIST: ten kinds of clothing, 28 x 28, from its four IDX files.
+
+The 60,000 training images are split 55,000/5,000 by class.
+
+References
+----------
+Xiao, Rasul and Vollgraf, "Fashion-MNIST", arXiv:1708.07747, 2017.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from expertload.lab.data.catalogue import DataRequest, Entry, RemoteFile, damaged
+from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
+from expertload.lab.data.families.idx_file import read_idx
+from expertload.lab.data.splitting import carve
+
+__all__ = ["ENTRIES", "load"]
+
+ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+MD5 = {
+    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+}
+CLASS_NAMES = (
+    "T-shirt or top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+VALIDATION_SHARE = 1 / 12
+
+
+def _find(request: DataRequest, stem: str) -> Path:
+    inside = (f"fashion-mnist/{stem}.gz", f"fashion-mnist/{stem}")
+    return request.find(*inside, f"{stem}.gz", stem)
+
+
+def _read_split(request: DataRequest, part: str) -> Split:
+    path = _find(request, f"{part}-images-idx3-ubyte")
+    images = read_idx(path)
+    labels = read_idx(_find(request, f"{part}-labels-idx1-ubyte"))
+    if images.ndim != 3 or labels.shape != images.shape[:1] or not labels.size:
+        raise damaged(path, f"of shape {images.shape} does not fit labels of {labels.shape}")
+    if labels.max() >= len(CLASS_NAMES):
+        raise damaged(path, f"comes with label {labels.max()} in a set of ten classes")
+    return Split(images[..., None], labels.astype(np.int64))
+
+
+def load(request: DataRequest) -> Dataset:
+    """Read the four files and hold out validation images."""
+    train, validation = carve(_read_split(request, "train"), VALIDATION_SHARE, request.seed)
+    return Dataset(
+        request.name,
+        CLASS_NAMES,
+        train,
+        validation,
+        _read_split(request, "t10k"),
+        normalisation=Normalisation((0.2860,), (0.3530,)),
+        augmentation=Augmentation(padding=2, flip=True),
+        source=str(_find(request, "train-images-idx3-ubyte").parent),
+    )
+
+
+FILES = tuple(
+    RemoteFile(f"fashion-mnist/{name}", ADDRESS + name, f"md5:{md5}", at_most=30_000_000)
+    for name, md5 in MD5.items()
+)
+ENTRIES = (Entry("fashion-mnist", "Fashion-MNIST, ten kinds of clothing", load, FILES),)

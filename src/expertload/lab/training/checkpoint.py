@@ -1,0 +1,137 @@
+"""Everything a run needs to go on as if it had never stopped, in one file.
+
+Tensors are in the safetensors format and all else is JSON in its header, so reading a checkpoint
+runs no code. One file means one atomic replacement: there is no moment at which weights and
+optimiser, or model and history, disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.runs.weights import load_weights, save_weights
+
+__all__ = [
+    "Checkpoint",
+    "generator_state",
+    "load_checkpoint",
+    "restore_generator",
+    "save_checkpoint",
+]
+
+
+class Checkpoint(NamedTuple):
+    """The state of a run; generators by process."""
+
+    model: dict[str, Tensor]
+    averaged: dict[str, Tensor]
+    loss: dict[str, Tensor]
+    optimiser: dict[str, Any]
+    generators: dict[int, Tensor]
+    progress: dict[str, Any]
+
+
+def save_checkpoint(
+    path: Path,
+    *,
+    model: Mapping[str, Tensor],
+    averaged: Mapping[str, Tensor],
+    loss: Mapping[str, Tensor],
+    optimiser: Mapping[str, Any],
+    generators: Sequence[Tensor],
+    progress: Mapping[str, Any],
+) -> None:
+    """Write the state of a run.
+
+    `averaged` is the mean of the weights, or nothing. `loss` is what a loss remembers, mostly
+    nothing. `optimiser` is what an optimiser's ``state_dict`` returns, `generators` holds one state
+    a process, `progress` anything that fits in JSON.
+    """
+    tensors = {f"model/{name}": tensor for name, tensor in model.items()}
+    tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}
+    tensors |= {f"loss/{name}": tensor for name, tensor in loss.items()}
+    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
+    scalars: dict[str, Any] = {}
+    for index, state in optimiser["state"].items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimiser/{index}/{key}"] = value
+            else:
+                scalars[f"{index}/{key}"] = value
+    facts = {
+        "progress": progress,
+        "optimiser": {"groups": optimiser["param_groups"], "scalars": scalars},
+    }
+    save_weights(path, tensors, facts)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read what `save_checkpoint` wrote."""
+    tensors, facts = load_weights(path)
+    try:
+        return _sorted_out(tensors, facts)
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileFormatError(
+            f"{path} is not the checkpoint of a run. Hint: remove it to start over."
+        ) from error
+
+
+def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
+    """Put tensors and facts back where they came from."""
+    model: dict[str, Tensor] = {}
+    averaged: dict[str, Tensor] = {}
+    loss: dict[str, Tensor] = {}
+    generators: dict[int, Tensor] = {}
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition("/")
+        if kind == "model":
+            model[rest] = tensor
+        elif kind == "averaged":
+            averaged[rest] = tensor
+        elif kind == "loss":
+            loss[rest] = tensor
+        elif kind == "generator":
+            generators[int(rest)] = tensor
+        else:
+            index, _, key = rest.partition("/")
+            state.setdefault(int(index), {})[key] = tensor
+    for name, value in facts["optimiser"]["scalars"].items():
+        index, _, key = name.partition("/")
+        state.setdefault(int(index), {})[key] = value
+    groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
+    return Checkpoint(
+        model,
+        averaged,
+        loss,
+        {"state": state, "param_groups": groups},
+        generators,
+        facts["progress"],
+    )
+
+
+def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples; an optimiser's settings, Adam's betas for one, are."""
+    return {
+        key: tuple(value) if isinstance(value, list) and key != "params" else value
+        for key, value in group.items()
+    }
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """The state of torch's own generator, which dropout and the like draw from."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def restore_generator(state: Tensor, device: torch.device) -> None:
+    """Put torch's generator back where `generator_state` found it."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)

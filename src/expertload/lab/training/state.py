@@ -1,0 +1,187 @@
+"""Where a run stands: saved whole at the end of each epoch, and taken up again after a kill."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.results.measures import find_measure
+from expertload.lab.runs.folder import KINDS, RunFolder, Weights
+from expertload.lab.runs.weights import save_weights
+from expertload.lab.training.average import WeightAverage
+from expertload.lab.training.checkpoint import (
+    Checkpoint,
+    generator_state,
+    load_checkpoint,
+    restore_generator,
+    save_checkpoint,
+)
+from expertload.lab.training.global_batch import gather_rows
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+__all__ = ["TrainingState", "gather_generators", "key_of"]
+
+
+class TrainingState:
+    """Where a run stands: next epoch, history, best epochs; saved whole at the end of each epoch.
+
+    Parameters
+    ----------
+    run : RunFolder
+    network, loss : Module
+    optimiser : Optimizer
+    fabric : Fabric
+    select_by : str
+        What the best epoch is best by, on validation data.
+    average : WeightAverage, optional
+        Whose weights are evaluated beside the network's own.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        network: nn.Module,
+        loss: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        fabric: Fabric,
+        *,
+        select_by: str = "aucoc",
+        average: WeightAverage | None = None,
+    ) -> None:
+        self.run, self.network, self.loss = run, network, loss
+        self.optimiser, self.fabric, self.average = optimiser, fabric, average
+        self.select_by = select_by
+        self.history: list[dict[str, Any]] = []
+
+    @property
+    def epoch(self) -> int:
+        """The epoch to train next."""
+        return len(self.history)
+
+    @property
+    def kinds(self) -> list[Weights]:
+        """The kinds of weights that have been evaluated: the network's own, and their average."""
+        return [
+            kind for kind in KINDS if any(key_of(self.select_by, kind) in r for r in self.history)
+        ]
+
+    def best_epoch(self, kind: Weights) -> int:
+        """The epoch whose weights of a kind are best, the first of equals; its place in history."""
+        return int(np.argmax([self._score(record, kind) for record in self.history]))
+
+    def best_kind(self) -> Weights:
+        """The kind whose best epoch is best; of equals, the network's own."""
+        return max(
+            self.kinds, key=lambda kind: self._score(self.history[self.best_epoch(kind)], kind)
+        )
+
+    def _score(self, record: dict[str, Any], kind: Weights) -> float:
+        """More is better; an epoch without such weights is worst."""
+        sign = 1 if find_measure(self.select_by).higher_is_better else -1
+        key = key_of(self.select_by, kind)
+        return sign * float(record[key]) if key in record else -math.inf
+
+    def resume(self) -> None:
+        """Go back to the end of the last epoch that was saved, if there is one."""
+        if not self.run.last.exists():
+            return
+        checkpoint = load_checkpoint(self.run.last)
+        try:
+            self.network.load_state_dict(checkpoint.model)
+            self.loss.load_state_dict(checkpoint.loss)
+            self.optimiser.load_state_dict(checkpoint.optimiser)
+            _lay_out_like_parameters(self.optimiser)
+            self._resume_progress(checkpoint)
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise FileFormatError(
+                f"{self.run.last} does not fit this network: {error}. Hint: was the network "
+                "changed? Choose another folder, or remove this one to start over."
+            ) from error
+        # A process that was not there before keeps the generator that it has been given.
+        if self.fabric.global_rank in checkpoint.generators:
+            restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
+        if self.fabric.is_global_zero:
+            self._write_what_follows()
+        self.fabric.barrier()
+
+    def _resume_progress(self, checkpoint: Checkpoint) -> None:
+        progress = checkpoint.progress
+        self.fabric.strategy.precision.load_state_dict(progress["precision"])
+        # Numbered here as well: checkpoints used to count epochs from zero.
+        self.history = [
+            {**record, "epoch": number}
+            for number, record in enumerate(progress["history"], start=1)
+        ]
+        if self.average is not None:
+            self.average.resume(checkpoint.averaged, progress["averaged"])
+
+    def advance(self, record: dict[str, Any]) -> None:
+        """Take in a finished epoch and save everything."""
+        self.history.append(record)
+        generators = gather_generators(self.fabric.device)
+        if self.fabric.is_global_zero:
+            self._save(generators)
+        self.fabric.barrier()
+
+    def _save(self, generators: list[Tensor]) -> None:
+        # The checkpoint first: it decides which epoch is the best, and `resume` writes what is
+        # missing. The other way round, an epoch that turns out worse when it is trained again,
+        # as it may in another number of processes, would have taken the place of the best.
+        save_checkpoint(
+            self.run.last,
+            model=self.network.state_dict(),
+            averaged={} if self.average is None else self.average.state,
+            loss=self.loss.state_dict(),
+            optimiser=self.optimiser.state_dict(),
+            generators=generators,
+            progress={
+                "history": self.history,
+                "averaged": 0 if self.average is None else self.average.count,
+                # The scale of half-precision gradients; nothing at other precisions.
+                "precision": self.fabric.strategy.precision.state_dict(),
+            },
+        )
+        self._write_what_follows()
+
+    def _write_what_follows(self) -> None:
+        """Write what follows from the checkpoint: best weights if they are its own, and metrics."""
+        for kind in self.kinds:
+            if self.best_epoch(kind) == self.epoch - 1:
+                save_weights(
+                    self.run.best_of(kind), self._weights(kind), {"epoch": self.best_epoch(kind)}
+                )
+        self.run.write_metrics(self.history)
+
+    def _weights(self, kind: Weights) -> dict[str, Tensor]:
+        if kind == "averaged" and self.average is not None:
+            return self.average.state
+        return self.network.state_dict()
+
+
+def key_of(metric: str, kind: Weights) -> str:
+    """What a metric of a kind of weights is called in a record."""
+    return metric if kind == "raw" else f"averaged_{metric}"
+
+
+def gather_generators(device: torch.device) -> list[Tensor]:
+    """The generator state of every process, in the order of ranks."""
+    # torch keeps the state of a GPU's generator in main memory, where NCCL gathers nothing.
+    own = generator_state(device).to(device)
+    return [rows[0].cpu() for rows in gather_rows(own[None])]
+
+
+def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
+    """Give moments the memory layout of their weights, which a file does not keep."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"]:
+            state = optimiser.state[parameter]
+            for key, value in state.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)

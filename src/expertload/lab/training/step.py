@@ -1,0 +1,85 @@
+"""One step of training: passes over a batch or several, clipping, the optimiser, the average."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from expertload.lab.data.loader import Batch
+from expertload.lab.runs.recipe import TrainingConfig
+from expertload.lab.training.average import WeightAverage
+from expertload.lab.training.global_batch import GlobalBatchLoss
+from expertload.lab.training.parts import explaining_lone_images
+from expertload.lab.training.sharpness import Sharpness
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+__all__ = ["Step"]
+
+
+class Step:
+    """One step of the optimiser, of one batch or of several that make a group."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        network: nn.Module,
+        loss: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        training: TrainingConfig,
+        fabric: Fabric,
+        average: WeightAverage | None = None,
+    ) -> None:
+        self.model, self.optimiser, self.training = model, optimiser, training
+        self.fabric, self.average = fabric, average
+        self.loss = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
+        rho = training.sam_rho
+        self.sharpness = None if rho is None else Sharpness(network, loss, rho, fabric.device)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an epoch."""
+        self.model.train()
+        self.total = torch.zeros((), device=self.fabric.device)
+        self.clipped = torch.zeros((), device=self.fabric.device)
+
+    def take(self, batch: Batch, group: int, *, is_last: bool) -> None:
+        """Take in a batch, one of so many; with the last of them, change the weights."""
+        if self.sharpness is not None:
+            self.sharpness.before_the_first_pass()
+        self.total += self._pass(batch, group, is_last=is_last)
+        if not is_last:
+            return
+        if self.sharpness is not None:
+            with self.sharpness.climbed():
+                self._pass(batch, group, is_last=True)
+        self._clip()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.average is not None and self.training.ema_epochs is not None:
+            self.average.update()
+
+    def _pass(self, batch: Batch, group: int, *, is_last: bool) -> Tensor:
+        """Add the gradient of a batch to what is there, and return its loss."""
+        with self.fabric.no_backward_sync(self.model, enabled=not is_last):  # type: ignore[arg-type]
+            with explaining_lone_images(len(batch.labels)):
+                logits = self.model(batch.images)  # (n, classes)
+            value: Tensor = self.loss(logits, batch.labels)
+            self.fabric.backward(value / group)
+        return value.detach()
+
+    def _clip(self) -> None:
+        longest = self.training.clip_norm
+        if longest is None:
+            return
+        norm = self.fabric.clip_gradients(
+            self.model,
+            self.optimiser,
+            max_norm=longest,
+            error_if_nonfinite=False,
+        )
+        if norm is not None:
+            self.clipped += norm > longest

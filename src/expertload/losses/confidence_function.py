@@ -1,0 +1,201 @@
+"""Losses of confidence, from logits in one autograd Function.
+
+Such a loss depends on a sample's logits z through two numbers only, the log-probability of the top
+class, log r = z_top - lse(z), and of the true one, log s = z_true - lse(z). So with p = softmax(z),
+A = dL/d(log r) and B = dL/d(log s), one number a sample each,
+
+    dL/dz_j = A [j = top] + B [j = true] - (A + B) p_j
+
+A loss may take the top class's log odds in place of log r, o = z_top - lse(z without z_top). They
+tell confidences apart where r is 1 in floating point. With A = dL/do and q the softmax over the
+other classes (q_top = 0),
+
+    dL/dz_j = A ([j = top] - q_j) + B ([j = true] - p_j)
+
+Where targets are probabilities t of classes (mixup, several readers), s = sum_j t_j p_j is the
+chance that an answer drawn from p is right, and [j = true] above becomes t_j p_j / s.
+
+The loss gives A and B along with its value, in the forward pass, where both need the same sums.
+What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample (six
+with log odds), beside the logits, which the caller keeps anyway. The softmax is recomputed from
+them. Classes are the second axis and stay there, so that segmentation maps are neither transposed
+nor copied.
+
+A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
+constants, so there is no second derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from expertload.losses.inputs import check_inputs, check_soft_inputs, labelled, two_columns
+from expertload.losses.kde.array_namespace import Array, as_mask, as_working
+
+# Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
+LONG_ROW = 32
+
+__all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
+
+
+class LogConfidences(NamedTuple):
+    """What a loss of confidence sees of the logits: arrays with one entry a position.
+
+    `correct` is whether the top class is the true one, or its probability where targets are soft.
+
+    `top` and `target` are log-probabilities, in double precision where the device has it; `top`
+    is in log odds where the `Reading` asks for them. `resolution` is the spacing of numbers near
+    one in the precision they were computed in.
+    """
+
+    top: Array
+    target: Array
+    correct: Callable[[], Array]
+    keep: Array | None
+    resolution: float
+
+
+class LossAndGradient(NamedTuple):
+    """The value, and its gradient by `top` and `target` of `LogConfidences`, in two rows."""
+
+    loss: Array
+    gradient: Array
+
+
+class Reading(NamedTuple):
+    """How logits and target are read: which targets to ignore, what to check, on whose behalf.
+
+    With `log_odds`, the top class is read in log odds. With `any_target`, targets may also be
+    probabilities of classes, and logits a single column of a binary task.
+    """
+
+    ignore_index: int | None
+    check_finite: bool
+    caller: str
+    log_odds: bool = False
+    any_target: bool = False
+
+
+Solver = Callable[[LogConfidences], LossAndGradient]
+
+
+def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
+    """Apply `solve` to the log-probabilities of the top and the true class.
+
+    Under ``torch.compile`` this is a break between graphs: what happens here looks at values, and
+    in numpy at that, so there is nothing to compile.
+    """
+    if torch.compiler.is_compiling():
+        outside = torch.compiler.disable(_read_and_apply)  # type: ignore[no-untyped-call]
+        return cast(Tensor, outside(logits, target, reading, solve))
+    return _read_and_apply(logits, target, reading, solve)
+
+
+def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
+    ignore_index, check_finite, caller, log_odds, any_target = reading
+    if any_target:
+        logits, target = two_columns(logits, target)
+    if any_target and target.is_floating_point() and target.ndim == logits.ndim:
+        check_soft_inputs(logits, target, caller=caller, check_finite=check_finite)
+        keep = None
+    else:
+        check_inputs(logits, target, caller=caller, check_finite=check_finite)
+        keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+        target = (target if keep is None else target.where(keep, 0)).long()
+    loss: Tensor = _ConfidenceLoss.apply(logits, target, keep, solve, log_odds)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _ConfidenceLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        target: Tensor,
+        keep: Tensor | None,
+        solve: Solver,
+        log_odds: bool,
+    ) -> Tensor:
+        log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
+        top = _top_class(log_probability)
+        log_top = log_probability.gather(1, top)
+        log_target, correct = _true_class(log_probability, target, top)
+        normaliser = logits.gather(1, top) - log_top
+        others = _sum_of_others(log_probability, top) if log_odds else None
+        read_top = log_top if others is None else log_top - others
+        pair = torch.cat((read_top, log_target), 1)
+        seen_top, seen_target = as_working(pair.movedim(1, 0).reshape(2, -1))
+        solution = solve(
+            LogConfidences(
+                seen_top,
+                seen_target,
+                lambda: as_working(correct().flatten()),
+                None if keep is None else as_mask(keep.flatten()),
+                torch.finfo(log_top.dtype).eps,
+            )
+        )
+        gradient = torch.as_tensor(solution.gradient).to(log_top.dtype)
+        gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
+        soft = log_target if target.is_floating_point() else None
+        ctx.save_for_backward(logits, normaliser, top, target, gradient, others, soft)
+        return torch.as_tensor(solution.loss, dtype=log_top.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
+        logits, normaliser, top, target, gradient, others, soft = ctx.saved_tensors
+        by_top, by_target = (gradient * grad_output).split(1, dim=1)
+        grad = (logits - normaliser).exp_()
+        if others is None:
+            grad.mul_((by_top + by_target).neg_())
+        else:
+            elsewhere = (logits - (normaliser + others)).scatter_(1, top, -torch.inf).exp_()
+            grad.mul_(-by_target).sub_(elsewhere.mul_(by_top))
+        grad.scatter_add_(1, top, by_top)
+        if soft is None:
+            grad.scatter_add_(1, target.unsqueeze(1), by_target)
+        else:
+            share = (logits - (normaliser + soft)).exp_().mul_(target)
+            grad.add_(share.mul_(by_target))
+        return grad.to(logits.dtype), None, None, None, None
+
+
+def _true_class(
+    log_probability: Tensor, target: Tensor, top: Tensor
+) -> tuple[Tensor, Callable[[], Tensor]]:
+    """Return the log-probability of the true class, and a function for whether the top one is it.
+
+    Of soft targets, both are means over the classes.
+    """
+    if not target.is_floating_point():
+        number = target.unsqueeze(1)
+        return log_probability.gather(1, number), lambda: top == number
+    target = target.to(log_probability.dtype)
+    weighted = log_probability + target.log()
+    return weighted.logsumexp(1, keepdim=True), lambda: target.gather(1, top)
+
+
+def _sum_of_others(log_probability: Tensor, top: Tensor) -> Tensor:
+    """Return the logarithm of the probability that is not the top class's, also where it is tiny.
+
+    Without any other class it is the lowest finite number, so that differences stay numbers.
+    """
+    others = log_probability.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
+    return others.clamp(min=torch.finfo(others.dtype).min)
+
+
+def _top_class(log_probability: Tensor) -> Tensor:
+    """Return the class of highest probability, the first one among equals."""
+    rows_are_long = log_probability.ndim == 2 and log_probability.shape[1] >= LONG_ROW
+    if rows_are_long and log_probability.device.type == "cpu":
+        return torch.from_numpy(log_probability.numpy().argmax(1)).unsqueeze(1)
+    return log_probability.max(1, keepdim=True).indices
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)

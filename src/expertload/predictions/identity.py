@@ -1,0 +1,203 @@
+"""Which case a row is, and of which model: what makes rows of two models comparable.
+
+A test in pairs needs both models' answers to the same case. Two files sorted differently give
+numbers as good-looking as any, so rows are matched by an identifier where there is one, and it is
+said where they are only assumed to stand in the same order. And a case that stands in a file twice,
+once for each of two models, is not two cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from expertload._typing import AnyArray, IntArray
+from expertload.columns.finding import NO_COLUMN, find_named, find_same
+from expertload.exceptions import FileFormatError, ShapeError
+
+__all__ = [
+    "Identity",
+    "align",
+    "certifiable_groups",
+    "check_distinct",
+    "check_one_model",
+    "find_identity",
+    "known_clusters",
+    "known_identifiers",
+    "split_rows",
+]
+
+IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
+MODELS = ("model", "model_name")
+# Where these repeat, cases are not independent, whoever forgot to say so.
+CLUSTERS = (
+    "patient",
+    "patient_id",
+    "subject",
+    "subject_id",
+    "participant_id",
+    "person_id",
+    "visit_id",
+    "document_id",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """The columns that say which case a row is, and of which model.
+
+    Attributes
+    ----------
+    identifier : str, optional
+        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
+        identifier, uid or uuid) if none is given; ``"none"`` if it is something else.
+    model : str, optional
+        The column that names the model, where a file holds several; ``"none"`` if a column of
+        that name is something else.
+    cluster : str, optional
+        The column that says which cases belong together, such as patient. One of a usual name is
+        looked at if none is given, to warn of repeats; ``"none"`` if it is something else.
+    """
+
+    identifier: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read."""
+        return tuple(
+            name for name in (self.identifier, self.model, self.cluster) if name is not None
+        )
+
+
+def find_identity(
+    available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
+) -> Identity:
+    """Return the columns of a file that identify its rows; one taken for something else is none."""
+    return Identity(
+        identifier=_find(available, IDENTIFIERS, wanted.identifier, taken, where),
+        model=_find(available, MODELS, wanted.model, taken, where),
+        cluster=_find(available, CLUSTERS, wanted.cluster, taken, where),
+    )
+
+
+def _find(
+    available: Sequence[str],
+    usual: Sequence[str],
+    wanted: str | None,
+    taken: Collection[str],
+    where: str,
+) -> str | None:
+    if wanted is not None:
+        declined = wanted == NO_COLUMN and wanted not in available
+        return None if declined else find_named(available, wanted, where)
+    found = (find_same(available, name) for name in usual)
+    return next((name for name in found if name is not None and name not in taken), None)
+
+
+def check_one_model(models: AnyArray, column: str, where: str) -> None:
+    """Refuse a file of several models that nobody said are several."""
+    names = sorted({str(value) for value in models.tolist()})
+    if len(names) > 1:
+        raise FileFormatError(
+            f"The column '{column}' of {where} names {len(names)} models ({names[0]}, {names[1]}"
+            f"{', ...' if len(names) > 2 else ''}): read as one, every case would count "
+            f"{len(names)} times. Hint: evaluate each with --model-column {column}; if the column "
+            "is something else, say so (--model-column none)."
+        )
+
+
+def known_identifiers(
+    values: AnyArray, column: str, where: str, *, is_named: bool
+) -> AnyArray | None:
+    """Return identifiers; None where some are missing from a column that nobody named."""
+    if is_named:
+        hint = "every case needs an identifier of its own"
+        _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
+        return values
+    return None if _missing(values) else values
+
+
+def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return which cluster each case belongs to, as text; refused where some belong to none."""
+    hint = "give a case that stands alone a name of its own"
+    _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
+    return as_text(values)
+
+
+def certifiable_groups(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return the group of each case; refused where some have none that could be certified."""
+    hint = "give cases without a group a name of their own, such as 'unknown'"
+    _check_named(values, f"The column '{column}' of {where} names no group", hint)
+    return values
+
+
+def _missing(values: AnyArray) -> list[int]:
+    return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
+
+
+def _check_named(values: AnyArray, says: str, hint: str) -> None:
+    missing = _missing(values)
+    if missing:
+        raise FileFormatError(
+            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in all. Hint: {hint}."
+        )
+
+
+def check_distinct(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a file in which a case stands more than once."""
+    texts = as_text(values)
+    order = np.argsort(texts, kind="stable")
+    again = np.flatnonzero(texts[order][1:] == texts[order][:-1])
+    if not len(again):
+        return
+    first, second = sorted(int(row) + 1 for row in order[again[0] : again[0] + 2])
+    raise FileFormatError(
+        f"The column '{column}' of {where} holds '{texts[second - 1]}' in row {first} and again in "
+        f"row {second}, and {len(again)} such repeat(s) in all: cases would count more than once. "
+        "Hint: if the file holds several models, name the column that tells them apart "
+        f"(--model-column); if '{column}' does not identify a case, say so (--id none)."
+    )
+
+
+def split_rows(models: AnyArray, column: str, where: str) -> dict[str, IntArray]:
+    """Return the rows of each model, in the order in which models first appear."""
+    if any(value is None for value in models.tolist()):
+        raise FileFormatError(f"The column '{column}' of {where} lacks values. Hint: name models.")
+    texts = as_text(models)
+    names, first, member = np.unique(texts, return_index=True, return_inverse=True)
+    return {str(names[i]): np.flatnonzero(member == i) for i in np.argsort(first)}
+
+
+def align(first: AnyArray, other: AnyArray, column: str, where: tuple[str, str]) -> IntArray | None:
+    """Return the rows of the other that are the first's cases, in order; None if they are already.
+
+    Identifiers are compared as they are written: 7 and '7' are one, 7 and '007' are not.
+    """
+    a, b = as_text(first), as_text(other)
+    if a.dtype.kind != b.dtype.kind:
+        a, b = a.astype(np.str_), b.astype(np.str_)
+    if len(a) == len(b) and (a == b).all():
+        return None
+    strangers = np.setxor1d(a, b)
+    if len(strangers):
+        of = where[0] if strangers[0] in a else where[1]
+        raise ShapeError(
+            f"{where[0]} and {where[1]} must hold the same cases to be compared. Got '"
+            f"{strangers[0]}' in the column '{column}' of {of} alone, and {len(strangers)} such "
+            f"case(s) in all. Hint: keep the cases that both have; if '{column}' does not identify "
+            "a case, say so (--id none)."
+        )
+    rows = np.empty(len(a), dtype=np.int64)
+    rows[np.argsort(a, kind="stable")] = np.argsort(b, kind="stable")
+    return rows
+
+
+def as_text(values: AnyArray) -> AnyArray:
+    """Return identifiers as they are written, to be compared and sorted."""
+    if values.dtype.kind != "O":
+        return values.astype(np.str_) if values.dtype.kind not in "iu" else values
+    return np.array([str(value) for value in values.tolist()])

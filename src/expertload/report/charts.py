@@ -1,0 +1,219 @@
+"""The pictures of the page, worked out as numbers that the template writes as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from expertload.display.style import percent
+from expertload.display.vertices import along_curve
+from expertload.evaluation import Evaluation
+from expertload.operating_point.certification.curve import curve_of_tally
+from expertload.report.certified import Strokes, certified_in_words, certified_strokes
+from expertload.report.scale import Frame, Tick, round_ticks
+from expertload.report.stops import Stops
+from expertload.significance.band import wilson
+from expertload.significance.influence import effective_size
+
+__all__ = [
+    "Bar",
+    "Dot",
+    "Figure",
+    "Lines",
+    "coc_frame",
+    "curve_in_words",
+    "curve_lines",
+    "histogram_figure",
+    "reliability_figure",
+]
+
+COC = Frame(width=720, height=420, left=58, right=702, top=20, bottom=376)
+SMALL = Frame(width=440, height=300, left=58, right=416, top=16, bottom=256)
+COLUMNS = 240
+# The far right of a curve rests on a handful of cases and may dive; it must not set the scale.
+FEW = 30
+# A difference between confidence and accuracy that nobody needs to hear of.
+SMALL_GAP = 0.005
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A model's curve, its tail where few cases are left, its band, and its floor, as SVG paths.
+
+    The floor is the certified lower bound at all thresholds at once; none where cases are not
+    counted one by one. ``certified`` is the part of the curve whose thresholds passed.
+    """
+
+    curve: str
+    tail: str
+    band: str
+    floor: str = ""
+    certified: Strokes = field(default_factory=Strokes)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bin of the histogram: wrong cases stand below, right ones on top of them."""
+
+    x: float
+    width: float
+    right_top: float
+    wrong_top: float
+    wrong_height: float
+    right_height: float
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A rate with its interval."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the small pictures."""
+
+    frame: Frame
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    dots: list[Dot] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    summary: str = ""
+
+
+def coc_frame(evaluations: Sequence[Evaluation], stops: Sequence[Stops]) -> Frame:
+    """Return the frame that all curves fit in, from a round accuracy up to one."""
+    lowest = min(_lowest(e, s) for e, s in zip(evaluations, stops, strict=True))
+    floor = max(0.0, np.floor(lowest * 20 - 0.2) / 20)
+    return replace(COC, y_range=(min(float(floor), 0.95), 1.0))
+
+
+def _lowest(evaluation: Evaluation, stops: Stops) -> float:
+    accepted = stops.accepted[:-1]
+    solid = accepted >= min(FEW, accepted[0])
+    accuracy = 1 - stops.errors[:-1][solid] / accepted[solid]
+    return float(min(accuracy.min(), evaluation.accuracy.low))
+
+
+def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
+    """Draw the curve as randomised thresholds trace it, and its band."""
+    curve, band = evaluation.curve, evaluation.band
+    load, accuracy, low, high = along_curve(
+        curve.expert_load, curve.accuracy, band.low, band.high, columns=COLUMNS
+    )
+    low, high = (np.maximum(line, frame.y_range[0]) for line in (low, high))
+    solid = max(2, int(np.searchsorted(load, 1 - FEW / evaluation.n_cases, side="right")))
+    tail = frame.path(load[solid - 1 :], accuracy[solid - 1 :]) if solid < len(load) else ""
+    return Lines(
+        frame.path(load[:solid], accuracy[:solid]),
+        tail,
+        frame.area(load, low, high),
+        _floor(frame, evaluation),
+        certified_strokes(frame, evaluation, load, accuracy),
+    )
+
+
+def _floor(frame: Frame, evaluation: Evaluation) -> str:
+    certification = evaluation.certification
+    in_clusters = certification is not None and certification.clusters is not None
+    if not evaluation.cases.is_counted or in_clusters:
+        return ""
+    curve = curve_of_tally(evaluation.table, evaluation.confidence_level)
+    load, _, lower, _ = along_curve(
+        curve.expert_load, curve.accuracy, curve.lower, curve.lower, columns=COLUMNS
+    )
+    seen = lower >= frame.y_range[0]
+    last = int(np.flatnonzero(seen)[-1]) + 1 if seen.any() else 0
+    drawn = np.maximum(lower[:last], frame.y_range[0])
+    return frame.path(load[:last], drawn) if last > 1 else ""
+
+
+def reliability_figure(evaluation: Evaluation) -> Figure | None:
+    """Draw confidence against accuracy, bin by bin, with intervals."""
+    curve = evaluation.reliability
+    if curve is None:
+        return None
+    weight = evaluation.cases.weight
+    n = curve.share * effective_size(weight, len(evaluation.cases.correct))
+    low, high = wilson(curve.accuracy, n, evaluation.confidence_level)
+    least = float(min(low.min(), curve.confidence.min()))
+    start = min(0.9, np.floor(least * 10) / 10)
+    frame = replace(SMALL, x_range=(start, 1.0), y_range=(start, 1.0))
+    columns = (frame.x(curve.confidence), *(frame.y(v) for v in (curve.accuracy, low, high)))
+    dots = [Dot(*map(float, values)) for values in zip(*columns, strict=True)]
+    summary = _gap_in_words(float(curve.share @ curve.confidence), evaluation)
+    return Figure(frame, frame.x_ticks(), frame.y_ticks(), dots=dots, summary=summary)
+
+
+def _gap_in_words(confidence: float, evaluation: Evaluation) -> str:
+    """Say how far the mean confidence is from accuracy, and whether that is more than chance."""
+    accuracy = evaluation.accuracy
+    gap = confidence - accuracy.estimate
+    side = "higher" if gap > 0 else "lower"
+    points = f"On average, confidence is {100 * abs(gap):.1f} points {side} than accuracy"
+    if accuracy.low <= confidence <= accuracy.high:
+        if abs(gap) < SMALL_GAP:
+            return "On average, confidence and accuracy agree within half a point."
+        return f"{points}; with {evaluation.n_cases} cases, that may be chance."
+    mood = "over-confident" if gap > 0 else "under-confident"
+    return f"{points}: the model is {mood}."
+
+
+def histogram_figure(evaluation: Evaluation) -> Figure:
+    """Draw how many cases of each confidence are right and wrong."""
+    edges, right, wrong = evaluation.histogram
+    tallest = float((right + wrong).max())
+    frame = replace(SMALL, x_range=(float(edges[0]), float(edges[-1])), y_range=(0.0, tallest))
+    x, base, top = frame.x(edges), frame.y(0.0), frame.y(right + wrong)
+    middle = frame.y(wrong)
+    bars = [
+        Bar(
+            x=float(x[i]) + 0.75,
+            width=float(x[i + 1] - x[i]) - 1.5,
+            right_top=float(top[i]),
+            right_height=float(middle[i] - top[i]),
+            wrong_top=float(middle[i]),
+            wrong_height=float(base - middle[i]),
+        )
+        for i in range(len(right))
+    ]
+    summary = f"{right.sum():,.10g} right and {wrong.sum():,.10g} wrong".replace(",", "\u202f")
+    return Figure(
+        frame, _confidence_ticks(frame, evaluation), _count_ticks(frame), bars=bars, summary=summary
+    )
+
+
+def _count_ticks(frame: Frame) -> list[Tick]:
+    values = round_ticks(*frame.y_range, 4)
+    return [Tick(float(frame.y(v)), f"{v:,.10g}".replace(",", "\u202f")) for v in values]
+
+
+def _confidence_ticks(frame: Frame, evaluation: Evaluation) -> list[Tick]:
+    if evaluation.reliability is not None and frame.x_range[1] == 1:
+        return frame.x_ticks()
+    return [replace(t, label=f"{_value(frame, t):g}") for t in frame.x_ticks()]
+
+
+def _value(frame: Frame, tick: Tick) -> float:
+    low, high = frame.x_range
+    share = (tick.position - frame.left) / (frame.right - frame.left)
+    return float(round(low + share * (high - low), 9))
+
+
+def curve_in_words(name: str, stops: Stops) -> str:
+    """Say what the curve shows, for those who cannot see it."""
+    said = ", ".join(_at(stops, load) for load in (0.0, 0.25, 0.5))
+    certified = certified_in_words(stops.load, stops.certified)
+    return f"{name}: " + "; ".join(part for part in (said, certified) if part) + "."
+
+
+def _at(stops: Stops, load: float) -> str:
+    row = min(int(np.searchsorted(stops.load, load)), len(stops.load) - 2)
+    accuracy = 1 - stops.errors[row] / stops.accepted[row]
+    return f"{percent(float(accuracy))} accuracy at {percent(float(stops.load[row]))} load"

@@ -1,0 +1,187 @@
+"""What the template is given: for each model its texts, pictures and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expertload.display.style import percent
+from expertload.evaluation import Evaluation, compare_evaluations
+from expertload.report import charts
+from expertload.report.scale import Frame
+from expertload.report.stops import Mark, Stops, find_stops
+from expertload.report.tables import PartTable, part_tables
+from expertload.significance import Comparison
+
+__all__ = ["FORMATS", "ModelPart", "TableRow", "models_of_page"]
+
+N_COLOURS, N_TABLE_ROWS = 7, 20
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table that says what the curve shows."""
+
+    threshold: float
+    load: float
+    accuracy: float
+    low: float
+    high: float
+    accepted: float
+    errors: float
+    is_certified: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPart:
+    """All that the page shows of one model."""
+
+    name: str
+    colour: int
+    dashes: int
+    evaluation: Evaluation
+    stops: Stops
+    lines: charts.Lines
+    in_words: str
+    reliability: charts.Figure | None
+    histogram: charts.Figure
+    parts: list[PartTable]
+    table: list[TableRow]
+    comparison: Comparison | None
+
+    def table_of(self, kind: str) -> PartTable | None:
+        """The table of groups or of classes, if there is one."""
+        return next((table for table in self.parts if table.kind == kind), None)
+
+    @property
+    def has_group(self) -> bool:
+        """Whether there is a table of groups."""
+        return self.table_of("group") is not None
+
+    @property
+    def has_class(self) -> bool:
+        """Whether there is a table of classes."""
+        return self.table_of("class") is not None
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The stops that mean something."""
+        return self.stops.marks
+
+
+def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], Frame]:
+    """Return the parts of the page, and the frame that all curves share."""
+    evaluations = list(models.values())
+    stops = [find_stops(evaluation) for evaluation in evaluations]
+    frame = charts.coc_frame(evaluations, stops)
+    comparisons = compare_with_first(models)
+    parts = [
+        _part(i, name, models[name], stops[i], frame, comparisons.get(name))
+        for i, name in enumerate(models)
+    ]
+    return parts, frame
+
+
+def compare_with_first(models: Mapping[str, Evaluation]) -> dict[str, Comparison]:
+    """Return each model's AUCOC minus the first's, of those evaluated on the same cases."""
+    first = next(iter(models.values()))
+    same = {name: found for name, found in models.items() if found.saw_same_cases(first)}
+    return {name: found for (name, _), found in compare_evaluations(same).items()}
+
+
+def _part(
+    index: int,
+    name: str,
+    evaluation: Evaluation,
+    stops: Stops,
+    frame: Frame,
+    comparison: Comparison | None,
+) -> ModelPart:
+    return ModelPart(
+        name=name,
+        colour=index % N_COLOURS,
+        dashes=index // N_COLOURS % 3,
+        evaluation=evaluation,
+        stops=stops,
+        lines=charts.curve_lines(frame, evaluation),
+        in_words=charts.curve_in_words(name, stops),
+        reliability=charts.reliability_figure(evaluation),
+        histogram=charts.histogram_figure(evaluation),
+        parts=part_tables(index, evaluation, stops),
+        table=_table(stops),
+        comparison=comparison,
+    )
+
+
+def _table(stops: Stops) -> list[TableRow]:
+    """Rows at about every twentieth of the load."""
+    loads = stops.load[:-1]
+    marks = np.searchsorted(loads, np.arange(N_TABLE_ROWS) / N_TABLE_ROWS)
+    rows = np.unique(np.minimum(marks, len(loads) - 1))
+    return [
+        TableRow(
+            threshold=float(stops.threshold[i]),
+            load=float(loads[i]),
+            accuracy=float(1 - stops.errors[i] / stops.accepted[i]),
+            low=float(stops.low[i]),
+            high=float(stops.high[i]),
+            accepted=float(stops.accepted[i]),
+            errors=float(stops.errors[i]),
+            is_certified=bool(stops.certified[i]),
+        )
+        for i in rows
+    ]
+
+
+# ------------------------------------------------------------------ wording
+
+
+def count(number: float) -> str:
+    """Write a count with thin spaces between thousands; weights keep a few digits.
+
+    Examples
+    --------
+    >>> count(20000.0), count(3.25)
+    ('20\u202f000', '3.25')
+    """
+    whole = number == int(number)
+    return (f"{int(number):,}" if whole else f"{number:,.4g}").replace(",", "\u202f")
+
+
+def digits(threshold: float) -> str:
+    """Write a threshold in four digits, or as many as keep it from reading 1.
+
+    Examples
+    --------
+    >>> digits(0.912345), digits(0.9999996), digits(1.0)
+    ('0.9123', '0.9999996', '1')
+    """
+    if math.isinf(threshold):
+        return "none"
+    lengths = (f"{threshold:.{n}g}" for n in range(4, 18))
+    return next((text for text in lengths if float(text) != 1 or threshold == 1), repr(threshold))
+
+
+def chance(p_value: float) -> str:
+    """Write a p-value.
+
+    Examples
+    --------
+    >>> chance(0.0312), chance(1e-9)
+    ('0.031', '< 0.001')
+    """
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.2g}"
+
+
+FORMATS: dict[str, Any] = {
+    "percent": percent,
+    "count": count,
+    "digits": digits,
+    "chance": chance,
+    "score": lambda value: f"{value:.4f}",
+    "signed": lambda value: f"{value:+.4f}".replace("-", "\N{MINUS SIGN}"),
+}

@@ -1,0 +1,162 @@
+"""Tables of groups and of classes, with the counts that make them move with the slider.
+
+Each row is a part of the cases at one threshold. The page holds how many cases of each part are
+accepted, and how many of those are wrong, at every stop; shares and intervals follow from them.
+Most of those counts do not change from one stop to the next, so only changes are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from expertload._typing import FloatArray
+from expertload.evaluation import ClassEvaluation, Evaluation, GroupEvaluation, Members
+from expertload.report.charts import Dot
+from expertload.report.scale import Frame
+from expertload.report.stops import Stops
+
+__all__ = ["PartRow", "PartTable", "part_tables"]
+
+# Rows that are shown before a reader asks for more, and rows that a page holds.
+FIRST_ROWS, MOST_ROWS = 12, 1000
+# A table that is hardly longer than its beginning is shown whole.
+FEW_MORE = 4
+STRIP = Frame(width=160, height=18, left=4, right=156, top=0, bottom=18)  # as in tables.js
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A group or a class, and where its interval lies on the strip."""
+
+    part: GroupEvaluation
+    dot: Dot | None
+    is_folded: bool
+
+    @property
+    def confusions(self) -> list[tuple[str, float]]:
+        """What a class is taken for."""
+        return [*self.part.confused_with] if isinstance(self.part, ClassEvaluation) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTable:
+    """All rows of a table, worst first, and how they change along the slider."""
+
+    number: int
+    kind: str
+    rows: list[PartRow]
+    n_left_out: int
+    target_on_strip: float
+    moves: dict[str, Any]
+
+    @property
+    def n_folded(self) -> int:
+        """How many rows are shown only when a reader asks for them."""
+        return sum(row.is_folded for row in self.rows)
+
+
+def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> list[PartTable]:
+    """Return the tables of the model of this index: its groups, its classes, what there is."""
+    members, answers = evaluation.members, evaluation.answers
+    tables = []
+    if members is not None:
+        tables.append(_table(2 * index, "group", evaluation.groups, members, evaluation, stops))
+    if answers is not None:
+        members = Members(answers.names, answers.target)
+        classes = evaluation.classes
+        tables.append(_table(2 * index + 1, "class", classes, members, evaluation, stops))
+    return tables
+
+
+def _table(
+    number: int,
+    kind: str,
+    parts: Sequence[GroupEvaluation],
+    members: Members,
+    evaluation: Evaluation,
+    stops: Stops,
+) -> PartTable:
+    shown = parts[:MOST_ROWS]
+    strip = _strip(shown, evaluation.target_accuracy)
+    fold = FIRST_ROWS if len(shown) > FIRST_ROWS + FEW_MORE else len(shown)
+    return PartTable(
+        number=number,
+        kind=kind,
+        rows=[PartRow(part, _dot(part, strip), i >= fold) for i, part in enumerate(shown)],
+        n_left_out=len(parts) - len(shown),
+        target_on_strip=float(strip.x(evaluation.target_accuracy)),
+        moves={
+            "kind": kind,
+            "strip": strip.x_range,
+            **_moves([part.name for part in shown], members, evaluation, stops),
+        },
+    )
+
+
+# ------------------------------------------------------------------ along the slider
+
+
+def _moves(
+    names: Sequence[str], members: Members, evaluation: Evaluation, stops: Stops
+) -> dict[str, Any]:
+    correct, confidence, weight = evaluation.cases
+    rows = {name: row for row, name in enumerate(names)}
+    row_of = np.array([rows.get(name, -1) for name in members.names])[members.of_case]
+    kept = np.flatnonzero(row_of >= 0)
+    # A case is accepted at all stops before this one.
+    last = np.searchsorted(stops.threshold, confidence[kept], side="right")
+    place = row_of[kept] * (len(stops.threshold) + 1) + last
+    shape = (len(names), len(stops.threshold) + 1)
+
+    def counted(values: FloatArray) -> FloatArray:
+        sums = np.bincount(place, values, shape[0] * shape[1]).astype(np.float64).reshape(shape)
+        still: FloatArray = np.cumsum(sums[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        return still
+
+    mass = np.ones(len(kept)) if weight is None else weight[kept]
+    series = {
+        "accepted": counted(mass),
+        "errors": counted(mass * (1.0 - correct[kept].astype(np.float64))),
+    }
+    if weight is not None:  # an interval needs Kish's number of cases, a warning their count
+        series |= {"squares": counted(mass**2), "counts": counted((mass > 0).astype(np.float64))}
+    z = float(ndtri((1 + evaluation.confidence_level) / 2))
+    return {"z": z, **{name: [_changes(row) for row in rows] for name, rows in series.items()}}
+
+
+def _changes(values: FloatArray) -> list[float | int]:
+    """Return pairs of a stop and the value from there on, wherever it changes.
+
+    Examples
+    --------
+    >>> _changes(np.array([9.0, 9.0, 4.5, 0.0, 0.0]))
+    [0, 9, 2, 4.5, 3, 0]
+    """
+    stops = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
+    pairs: list[float | int] = []
+    for stop, value in zip(stops.tolist(), values[stops].tolist(), strict=True):
+        pairs += [stop, int(value) if value == int(value) else value]
+    return pairs
+
+
+# ------------------------------------------------------------------ on the strip
+
+
+def _strip(parts: Sequence[GroupEvaluation], target: float) -> Frame:
+    """Return a strip from the lowest interval, with and without delegation, up to one."""
+    seen = [part.accepted_accuracy for part in parts if part.accepted_accuracy]
+    lows = [interval.low for interval in (*seen, *(part.accuracy for part in parts))]
+    return replace(STRIP, x_range=(min(*lows, target, 0.99), 1.0))
+
+
+def _dot(part: GroupEvaluation, strip: Frame) -> Dot | None:
+    seen = part.accepted_accuracy
+    if seen is None:
+        return None
+    x, low, high = (float(strip.x(value)) for value in (seen.estimate, seen.low, seen.high))
+    return Dot(x, 9.0, low, high)

@@ -1,0 +1,187 @@
+"""The state that all metrics here share: the cases themselves, or their counts on a grid.
+
+The exact form keeps confidence and correctness of every case, and its sample index where given.
+The binned form keeps two counters per cell of a grid. Both merge over processes: lists are
+concatenated, counters are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities.data import dim_zero_cat
+
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import (
+    check_all_or_none_indexed,
+    check_count,
+    check_indices_usable,
+)
+from expertload.torch_metrics.cases import BatchCases, Reading, batch_cases
+from expertload.torch_metrics.grid import cell_of, lower_edges
+
+__all__ = ["CaseMetric", "Table"]
+
+LIST_STATES = ("confidence", "correct", "indices")
+
+
+class Table(NamedTuple):
+    """What the functions of `expertload.curve` take."""
+
+    correct: AnyArray
+    confidence: FloatArray
+    sample_weight: FloatArray | None
+
+
+class CaseMetric(Metric):
+    """Collects cases; subclasses say in `compute` what is made of them.
+
+    Parameters
+    ----------
+    bins : int, optional
+        Count cases on a fixed grid with this many cells in place of keeping them.
+    logits : bool, default=False
+        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
+        Never guessed.
+    ignore_index : int, optional
+        Cases with this target do not count.
+    validate_args : bool, default=True
+        Whether to look at the values of every batch. Takes one wait for the device.
+    **kwargs
+        Options of ``torchmetrics.Metric``, such as ``sync_on_compute``.
+    """
+
+    is_differentiable: bool = False
+    full_state_update: bool = False
+
+    confidence: list[Tensor]
+    correct: list[Tensor]
+    indices: list[Tensor]
+    n_cases: Tensor
+    n_correct: Tensor
+    edges: Tensor
+
+    def __init__(
+        self,
+        *,
+        bins: int | None = None,
+        logits: bool = False,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.bins = None if bins is None else check_count(bins, "bins", type(self).__name__)
+        self.reading = Reading(logits, ignore_index, validate_args)
+        if self.bins is None:
+            for name in LIST_STATES:
+                self.add_state(name, default=[], dist_reduce_fx="cat")
+        else:
+            for name in ("n_cases", "n_correct"):
+                counters = torch.zeros(self.bins, dtype=torch.long)
+                self.add_state(name, default=counters, dist_reduce_fx="sum")
+            self.register_buffer("edges", lower_edges(self.bins), persistent=False)
+
+    def update(
+        self,
+        preds: Tensor,
+        target: Tensor,
+        *,
+        valid: Tensor | None = None,
+        indices: Tensor | None = None,
+    ) -> None:
+        """Add a batch.
+
+        Parameters
+        ----------
+        preds : Tensor of shape (n, classes), (n, classes, d1, ...) or (n,)
+            Probabilities, or logits if the metric was told so. One column is class 1's.
+        target : Tensor of shape (n,) or (n, d1, ...)
+            Class numbers.
+        valid : Tensor of bool of shape (n,) or of that of target, optional
+            Rows to count. False leaves a row out, such as one that a distributed sampler repeats
+            to fill its last batch (`not_padding` tells which).
+        indices : Tensor of int of shape (n,), optional
+            The number of each sample in its data set. A sample that comes more than once, in
+            this process or another, counts once. Give it in every update or in none; not
+            available with `bins`.
+        """
+        caller = f"{type(self).__name__}.update"
+        if indices is not None:
+            check_indices_usable(caller, binned=self.bins is not None)
+        cases = batch_cases(preds, target, valid, indices, reading=self.reading, caller=caller)
+        if self.bins is None:
+            self._keep(cases)
+        else:
+            self._count(cases)
+
+    def _keep(self, cases: BatchCases) -> None:
+        self.confidence.append(cases.confidence.to(self._state_dtypes()["confidence"]))
+        self.correct.append(cases.correct)
+        if cases.indices is not None:
+            self.indices.append(cases.indices.long())
+
+    def _count(self, cases: BatchCases) -> None:
+        cell = cell_of(cases.confidence, self.edges)
+        self.n_cases += torch.bincount(cell, minlength=len(self.edges))
+        self.n_correct += torch.bincount(cell[cases.correct], minlength=len(self.edges))
+
+    def _table(self) -> Table | None:
+        """The cases so far, or None where there are none."""
+        table = self._kept_table() if self.bins is None else self._counted_table()
+        return table if len(table.correct) else None
+
+    def _kept_table(self) -> Table:
+        confidence, correct, indices = (self._joined(name) for name in LIST_STATES)
+        check_all_or_none_indexed(len(indices), len(correct), type(self).__name__)
+        if len(indices):
+            _, first = np.unique(indices, return_index=True)
+            confidence, correct = confidence[first], correct[first]
+        return Table(correct, confidence, None)
+
+    def _counted_table(self) -> Table:
+        filled = self.n_cases > 0
+        n_cases = self.n_cases[filled].cpu().numpy().astype(np.float64)
+        n_correct = self.n_correct[filled].cpu().numpy().astype(np.float64)
+        return Table(n_correct / n_cases, self.edges[filled].cpu().numpy(), n_cases)
+
+    def _joined(self, name: str) -> AnyArray:
+        pieces = getattr(self, name)
+        if isinstance(pieces, list) and not pieces:
+            return np.empty(0)
+        joined: AnyArray = dim_zero_cat(pieces).cpu().numpy()
+        return joined
+
+    def _state_dtypes(self) -> dict[str, torch.dtype]:
+        # Double precision holds any confidence exactly, so batches of any precision can be joined.
+        wide = torch.float32 if self.device.type == "mps" else torch.float64
+        return {"confidence": wide, "correct": torch.bool, "indices": torch.long}
+
+    def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
+        """Gather; a process without cases takes part with empty lists of the right type."""
+        if self.bins is None:
+            for name, dtype in self._state_dtypes().items():
+                if not len(getattr(self, name)):
+                    setattr(self, name, [torch.empty(0, dtype=dtype, device=self.device)])
+        super()._sync_dist(*args, **kwargs)
+
+    @contextmanager
+    def _over_all_processes(self) -> Iterator[None]:
+        """Gather the state for a reading other than `compute`, which does so by itself."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync and not self._is_synced,
+            should_unsync=True,
+        ):
+            yield
+
+    def _tensor(self, values: float | FloatArray) -> Tensor:
+        """Return a result on the metric's device."""
+        dtype = self._state_dtypes()["confidence"]
+        return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
