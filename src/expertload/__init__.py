@@ -5,38 +5,12 @@ The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
 they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
 `expertload.torch_metrics`, `expertload.frames`, `expertload.report` and `expertload.lab`.
-`DelegatingClassifier` is imported when it is asked for by name.
+
+Everything is imported when it is first used. So the package itself loads in a millisecond, and
+`DelegatingClassifier` needs scikit-learn only where it is asked for.
 """
 
 import importlib as _importlib
-import typing as _t
-
-from expertload import (
-    calibrators,
-    display,
-    exceptions,
-    metrics,
-    monitoring,
-    operating_point,
-    scorers,
-    scores,
-    significance,
-)
-from expertload.curve import (
-    COCCurve,
-    accuracy_at_load,
-    accuracy_at_load_from_correctness,
-    aucoc_score,
-    aucoc_score_from_correctness,
-    coc_curve,
-    coc_curve_from_correctness,
-    load_at_accuracy,
-    load_at_accuracy_from_correctness,
-)
-from expertload.operating_point import OperatingPoint, certify
-
-if _t.TYPE_CHECKING:
-    from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
 
 __version__ = "0.1.0"
 
@@ -63,16 +37,67 @@ __all__ = [
     "significance",
 ]
 
-# What needs scikit-learn, and the module it is imported from when it is first asked for. Not in
+# The modules that need nothing but numpy and scipy.
+_MODULES = {
+    "calibrators",
+    "curve",
+    "display",
+    "exceptions",
+    "metrics",
+    "monitoring",
+    "operating_point",
+    "scorers",
+    "scores",
+    "significance",
+    "tally",
+}
+# Where the other names come from: the curve, if nothing is said. DelegatingClassifier is not in
 # __all__: a star would ask for it, and fail where scikit-learn is not installed.
-_LAZY = {"DelegatingClassifier": "expertload.delegating_classifier"}
+_HOMES = {
+    **dict.fromkeys(set(__all__) - _MODULES, "curve"),
+    "OperatingPoint": "operating_point",
+    "certify": "operating_point",
+    "DelegatingClassifier": "delegating_classifier",
+}
+
+TYPE_CHECKING = False  # typing's constant, without the time it takes to import typing
+if TYPE_CHECKING:
+    from expertload import (
+        calibrators,
+        display,
+        exceptions,
+        metrics,
+        monitoring,
+        operating_point,
+        scorers,
+        scores,
+        significance,
+    )
+    from expertload.curve import (
+        COCCurve,
+        accuracy_at_load,
+        accuracy_at_load_from_correctness,
+        aucoc_score,
+        aucoc_score_from_correctness,
+        coc_curve,
+        coc_curve_from_correctness,
+        load_at_accuracy,
+        load_at_accuracy_from_correctness,
+    )
+    from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
+    from expertload.operating_point import OperatingPoint, certify
+else:  # unseen by type checkers, which would take any misspelt name for an attribute
+
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            return _importlib.import_module(f"{__name__}.{name}")
+        if name in _HOMES:
+            return getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __getattr__(name: str) -> _t.Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'expertload' has no attribute {name!r}")
-    return getattr(_importlib.import_module(_LAZY[name]), name)
+del TYPE_CHECKING
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_MODULES, *_HOMES})

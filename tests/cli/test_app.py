@@ -79,22 +79,6 @@ def test_the_package_runs_as_a_module():
     assert done.stdout.startswith("expertload ")
 
 
-def test_an_interrupt_while_the_command_loads_is_a_sentence():
-    code = (
-        "import sys, builtins\n"
-        "from expertload.cli import main\n"
-        "original = builtins.__import__\n"
-        "def interrupted(name, *rest):\n"
-        "    if name == 'expertload.cli.app': raise KeyboardInterrupt\n"
-        "    return original(name, *rest)\n"
-        "builtins.__import__ = interrupted\n"
-        "main()"
-    )
-    done = in_process(code=code)
-    assert done.returncode == 130
-    assert done.stderr == "Stopped before anything was done.\n"
-
-
 def test_a_screen_that_knows_few_characters():
     code = (
         "from expertload.cli.screen import console\n"

@@ -151,19 +151,24 @@ def to_codes(encoded: Any) -> Coded:
 
 
 def to_numpy(values: Any) -> AnyArray:
-    """Return Arrow's values as numpy's, an array of objects with None where one is missing."""
+    """Return Arrow's values as numpy's, an array of objects with None where one is missing.
+
+    Arrow's own way loads pandas first, if there is one, which takes longer than reading a small
+    file. So it is left for dates, which no other way makes numpy's.
+    """
     kind = str(values.type)
     if values.null_count == 0 and kind in NUMBERS:
         return _numbers(values, NUMBERS[kind])
-    if values.null_count == 0 or kind in ("string", "large_string"):
+    if values.null_count == 0 and kind.startswith(("date", "timestamp")):
         return np.asarray(values.to_numpy(zero_copy_only=False))
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values.to_pylist()
-    return objects
+    is_boolean = values.null_count == 0 and kind == "bool"
+    listed = np.empty(len(values), dtype=bool if is_boolean else object)
+    listed[:] = values.to_pylist()
+    return listed
 
 
 def _numbers(values: Any, dtype: str) -> AnyArray:
-    """Return numbers from where they lie; Arrow's own way loads pandas first, if there is one."""
+    """Return numbers from where they lie."""
     chunks = getattr(values, "chunks", [values])
     parts = [
         np.frombuffer(chunk.buffers()[1], dtype)[chunk.offset : chunk.offset + len(chunk)]

@@ -2,6 +2,8 @@
 
 import sys
 
+from expertload.cli.interrupts import ends_at_once
+
 __all__ = ["main"]
 
 
@@ -20,6 +22,11 @@ def main() -> None:
     expertload ...
     0
     """
+    with ends_at_once():
+        _run()
+
+
+def _run() -> None:
     try:
         from expertload.cli.app import app
     except ModuleNotFoundError as error:
@@ -27,9 +34,6 @@ def main() -> None:
             f"The expertload command needs {error.name}, which is not installed. "
             "Hint: pip install 'expertload[report]', or 'expertload[lab]' for experiments"
         )
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped before anything was done.\n")
-        sys.exit(130)
     try:
         try:
             app(prog_name="expertload")

@@ -30,6 +30,7 @@ from expertload.cli import (
     monitor,
     plot,
 )
+from expertload.cli.interrupts import raised_as_exception
 from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain
 from expertload.exceptions import ExpertLoadError
@@ -43,6 +44,7 @@ class _SayingErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
+            raised_as_exception()
             return super().invoke(ctx)
         except KeyboardInterrupt:
             complain("Stopped; run the same command again to go on.", style="yellow")

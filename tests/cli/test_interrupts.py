@@ -1,0 +1,147 @@
+"""Ctrl-C at any moment of a command: one line, exit code 130, no traceback.
+
+Real processes get a real SIGINT. They send it to themselves at the moment when a module begins to
+be imported, so that every moment is met exactly and no test waits.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import expertload
+
+SOURCES = Path(expertload.__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCES)}
+INTERRUPTED = """
+import os, signal, sys
+moment = sys.argv.pop(1)
+
+def interrupt(event, arguments):
+    if event == "import" and arguments[0] == moment:
+        os.kill(os.getpid(), signal.SIGINT)
+
+from expertload.cli import main
+sys.addaudithook(interrupt)
+main()
+"""
+BEFORE = "Stopped before anything was done.\n"
+DURING = "Stopped; run the same command again to go on.\n"
+
+
+def interrupted_at(moment, *arguments, code=INTERRUPTED):
+    return subprocess.run(
+        [sys.executable, "-c", code, moment, *map(str, arguments)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def predictions(tmp_path_factory):
+    p = np.random.default_rng(0).dirichlet([0.3, 0.3], size=50)
+    rows = [f"{a.argmax()},{float(a[0])},{float(a[1])}" for a in p]
+    path = tmp_path_factory.mktemp("interrupts") / "predictions.csv"
+    path.write_text("\n".join(["y_true,p_0,p_1", *rows]))
+    return path
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "expertload.cli.app",
+        "typer",
+        "rich.console",
+        "expertload.exceptions",
+        "numpy",
+        "numpy._core._multiarray_umath",
+        "scipy.special",
+    ],
+)
+def test_while_the_command_loads(moment):
+    done = interrupted_at(moment, "--version")
+    assert (done.returncode, done.stderr, done.stdout) == (130, BEFORE, "")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "_duckdb",
+        "pyarrow.lib",
+        "expertload._opening.tables",
+        "expertload.evaluation",
+        "expertload.cli.evaluation_text",
+    ],
+)
+def test_while_the_command_runs(moment, predictions):
+    done = interrupted_at(moment, "evaluate", predictions)
+    assert (done.returncode, done.stderr) == (130, DURING)
+
+
+@pytest.mark.processes
+def test_a_process_that_ignores_it_goes_on_ignoring_it(predictions):
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + INTERRUPTED
+    done = interrupted_at("rich.console", "evaluate", predictions, code=code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "AUCOC" in done.stdout
+
+
+@pytest.mark.processes
+def test_after_the_command_the_process_ends_as_any_other():
+    # What is registered first runs last: the signal comes when nothing handles it any more.
+    at_the_end = "import atexit; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    code = INTERRUPTED.replace("from expertload", at_the_end + "from expertload")
+    done = interrupted_at("", "--version", code=code)
+    assert done.returncode == -signal.SIGINT
+    assert done.stdout.startswith("expertload ")
+    assert done.stderr == ""
+
+
+@pytest.mark.processes
+def test_what_nothing_can_catch_is_short():
+    """Until `main` is called, Ctrl-C is Python's own: next to nothing may be loaded until then."""
+    code = (
+        "import sys; before = set(sys.modules); import expertload.cli; "
+        "print(*sorted(m for m in set(sys.modules) - before if '.' not in m))"
+    )
+    done = interrupted_at("", code=code)
+    loaded = set(done.stdout.split()) - {"expertload"}
+    assert loaded <= set(sys.stdlib_module_names)
+    assert not loaded & {"typing", "dataclasses", "inspect", "asyncio"}
+
+
+def test_the_lazy_names_are_the_ones_type_checkers_see():
+    tree = ast.parse(Path(expertload.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.name: node.module.removeprefix("expertload").removeprefix(".")
+        for node in block.body
+        for alias in node.names
+    }
+    assert set(seen) == {*expertload.__all__, "DelegatingClassifier"}
+    for name, home in seen.items():
+        assert expertload._HOMES.get(name, "") == home
+    assert {*seen, "curve", "tally"} <= set(dir(expertload))
+
+
+def test_a_star_brings_all_names():
+    names: dict[str, object] = {}
+    exec("from expertload import *", names)
+    assert set(expertload.__all__) <= set(names)
+
+
+def test_a_misspelt_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'expertload' has no attribute 'aucoc_scor'"):
+        expertload.aucoc_scor  # noqa: B018
