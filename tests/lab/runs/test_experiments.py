@@ -9,11 +9,11 @@ import torch
 
 from expertload.lab.data import dataset_names
 from expertload.lab.models import build_model
-from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.runs.recipe_files import ROOMS, load_recipe
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
-FOLDERS = (FOLDER, FOLDER / "ablations")
+FOLDERS = (FOLDER, *(FOLDER / room for room in ROOMS))
 RECIPES = sorted(path.stem for folder in FOLDERS for path in folder.glob("*.toml"))
 PAPER = {
     "cifar100": ("wide-resnet-28-10", 200, 512, 0.1, (60, 120, 160)),
@@ -67,7 +67,7 @@ def test_settings_are_the_papers(name, loaded):
 
 def test_the_eleven_losses_are_compared(loaded):
     ablations = ("batch-size", "gradient", "memory", "rank", "reflection", "warm-up", "weights")
-    ablations += ("confirmation",)
+    ablations += ("confirmation", "ladder", "claim")
     for name, recipe in loaded.items():
         if not any(word in name for word in ablations):
             assert tuple(recipe.losses) == LOSS_NAMES

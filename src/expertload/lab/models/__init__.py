@@ -14,6 +14,7 @@ with needs_extra("lab", "expertload.lab.models"):
         resnet50,
     )
     from expertload.lab.models.small_cnn import small_cnn
+    from expertload.lab.models.tiny_cnn import tiny_cnn
     from expertload.lab.models.wide_resnet import wide_resnet28_10
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "resnet34",
     "resnet50",
     "small_cnn",
+    "tiny_cnn",
     "wide_resnet28_10",
 ]

@@ -19,11 +19,13 @@ from expertload.lab.models.resnet import (
     resnet50,
 )
 from expertload.lab.models.small_cnn import small_cnn
+from expertload.lab.models.tiny_cnn import tiny_cnn
 from expertload.lab.models.wide_resnet import wide_resnet28_10
 
 __all__ = ["build_model", "features_of", "model_names"]
 
 _MODELS: dict[str, Callable[..., Classifier]] = {
+    "tiny-cnn": tiny_cnn,
     "small-cnn": small_cnn,
     "resnet8": resnet8,
     "resnet14": resnet14,
@@ -42,7 +44,7 @@ def model_names() -> tuple[str, ...]:
     --------
     >>> from expertload.lab.models import model_names
     >>> len(model_names())
-    8
+    9
     """
     return tuple(_MODELS)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from expertload.exceptions import ParameterError
 from expertload.lab.data import Augmentation, Dataset, load_dataset
+from expertload.lab.data.splitting import carve
 from expertload.lab.runs.recipe import AugmentationConfig, DataConfig
 
 __all__ = ["load_run_data"]
@@ -30,9 +32,22 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
     dataset = load_dataset(
         config.name, data_dir=data_dir, seed=config.split_seed, image_size=config.image_size
     )
+    if config.train_images is not None:
+        dataset = _with_fewer(dataset, config.train_images, config.split_seed)
     if config.augment is True:
         return dataset
     return dataclasses.replace(dataset, augmentation=_augmentation(config.augment))
+
+
+def _with_fewer(dataset: Dataset, n: int, seed: int) -> Dataset:
+    """Keep so many training images, each class in proportion; the other splits stay whole."""
+    if n > len(dataset.train):
+        raise ParameterError(
+            f"data.train_images must be at most {len(dataset.train)}, the training images of "
+            f"{dataset.name}. Got {n} instead."
+        )
+    _, kept = carve(dataset.train, n / len(dataset.train), seed)
+    return dataclasses.replace(dataset, train=kept)
 
 
 def _augmentation(chosen: AugmentationConfig | bool) -> Augmentation:

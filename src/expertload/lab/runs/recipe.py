@@ -53,7 +53,8 @@ class AugmentationConfig(_Section):
 class DataConfig(_Section):
     """Which data, how the splits that are ours to draw are drawn, and what is done to images.
 
-    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side. `augment` is
+    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side. `train_images` is
+    how many training images to keep, each class in proportion. `augment` is
     whether to change training images as is customary for the data (nothing is for your own), or
     how.
     """
@@ -61,6 +62,7 @@ class DataConfig(_Section):
     name: str
     split_seed: int = 0
     image_size: Count | None = None
+    train_images: Count | None = None
     augment: bool | AugmentationConfig = True
 
 

@@ -16,6 +16,7 @@ from expertload.lab.runs.settings import change, key_of, merge
 
 __all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
 
+ROOMS = ("ablations", "ladder", "claim")  # folders of recipes beside those of the paper
 KINDS = ("bool", AugmentationConfig.__name__)
 
 
@@ -94,7 +95,7 @@ def _folders() -> list[Path]:
     """Where recipes are known by name: in the working folder, and those of the library."""
     here = Path(__file__).resolve()
     roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
-    return [folder for root in roots for folder in (root, root / "ablations")]
+    return [folder for root in roots for folder in (root, *(root / room for room in ROOMS))]
 
 
 def _find(recipe: str | Path) -> Path:
