@@ -1,6 +1,6 @@
 # Every target makes its own .venv from nothing but python3 and make.
 .DEFAULT_GOAL := help
-.PHONY: help demo desk fast test check format bench clean
+.PHONY: help demo desk docs fast test check format bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,16 +26,25 @@ help:  ## show this help
 	@$(PIP) -e '.[desk,sklearn]'
 	@touch $@
 
+.venv/.docs: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing expertload and what its site needs ..."
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing expertload and its development tools (a few minutes the first time) ..."
 	@$(PIP) -e '.[dev]'
-	@touch $@ .venv/.demo .venv/.desk
+	@touch $@ .venv/.demo .venv/.desk .venv/.docs
 
 demo: .venv/.demo  ## train with and without AUCOC, compare, choose an operating point, report
 	@$(BIN)/python examples/demo.py
 
 desk: .venv/.desk  ## try the desk in a browser: real images, a certified policy, you as the expert
 	@$(BIN)/python -m expertload desk demo
+
+docs: .venv/.docs  ## build the site: docs/_build/html/index.html
+	@OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -n -q docs docs/_build/html
+	@echo "The site is in docs/_build/html; open docs/_build/html/index.html"
 
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
 	@$(PYTEST) -m 'not (simulation or processes or browser or spark or postgres)'

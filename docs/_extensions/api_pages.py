@@ -1,0 +1,136 @@
+"""The API reference: a page for each public module and each public name, from their docstrings.
+
+`__all__` is the list, so nothing is listed twice. Pages are written to `reference/api` before
+Sphinx looks for pages, and only where they changed.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from functools import cache
+from pathlib import Path
+
+import expertload
+
+# The command line has a page of its own; these serve our own code, or are listed by the package.
+WITHOUT_PAGE = (
+    "expertload.cli",
+    "expertload.columns",
+    "expertload.curve",
+    "expertload.desk.",
+    "expertload.lab.",
+    "expertload.losses.kde",
+    "expertload.operating_point.certification",
+)
+ALSO = ("expertload.desk.client",)
+
+
+@cache
+def modules():
+    """Return the names of the modules that have a page."""
+    found = ["expertload", *ALSO]
+    for info in pkgutil.walk_packages(expertload.__path__, "expertload."):
+        parts = info.name.split(".")
+        public = not any(part.startswith("_") for part in parts)
+        if public and (info.ispkg or len(parts) == 2) and not info.name.startswith(WITHOUT_PAGE):
+            found.append(info.name)
+    return found
+
+
+@cache
+def homes():
+    """Return the full name under which each object has its page, by the object's identity."""
+    found = {}
+    for module in modules():
+        found[id(importlib.import_module(module))] = module
+    for module in sorted(modules(), key=lambda name: name.count("."), reverse=True):
+        for name in importlib.import_module(module).__all__:
+            thing = getattr(importlib.import_module(module), name)
+            found.setdefault(id(thing), f"{module}.{name}")
+    return found
+
+
+def members(module):
+    """Return the public objects of a module that are no modules, by name."""
+    loaded = importlib.import_module(module)
+    things = {name: getattr(loaded, name) for name in loaded.__all__}
+    return {name: thing for name, thing in things.items() if not inspect.ismodule(thing)}
+
+
+def underlined(text, mark="="):
+    """Return a title of reStructuredText."""
+    return f"{text}\n{mark * len(text)}\n"
+
+
+def kind(thing):
+    """Return the section that an object belongs to."""
+    if inspect.isclass(thing):
+        return "Exceptions" if issubclass(thing, BaseException) else "Classes"
+    return "Functions" if callable(thing) else "Constants"
+
+
+def module_page(module):
+    """Return the page of a module: its docstring and tables of its names."""
+    lines = [underlined(module), f".. automodule:: {module}\n   :no-members:\n"]
+    things = members(module)
+    for section in ("Functions", "Classes", "Exceptions", "Constants"):
+        names = [homes()[id(thing)] for thing in things.values() if kind(thing) == section]
+        if names:
+            table = "".join(f"   ~{name.removeprefix(module + '.')}\n" for name in names)
+            lines += [underlined(section, "-"), f".. autosummary::\n\n{table}"]
+    own = [name for name in things if homes()[id(things[name])] == f"{module}.{name}"]
+    if own:
+        pages = "".join(f"   {name} <{module}.{name}>\n" for name in own)
+        lines.append(f".. toctree::\n   :hidden:\n\n{pages}")
+    return "\n".join(lines)
+
+
+def object_page(module, name, thing):
+    """Return the page of one class, function or constant."""
+    directive = {"Functions": "autofunction", "Constants": "autodata"}.get(kind(thing), "autoclass")
+    options = "   :members:\n" if directive == "autoclass" else ""
+    body = f".. currentmodule:: {module}\n\n.. {directive}:: {name}\n{options}"
+    return f"{underlined(f'{module}.{name}')}\n{body}"
+
+
+def pages():
+    """Return all pages by name."""
+    found = {module: module_page(module) for module in modules()}
+    for module in modules():
+        for name, thing in members(module).items():
+            if homes()[id(thing)] == f"{module}.{name}":
+                found[f"{module}.{name}"] = object_page(module, name, thing)
+    return found
+
+
+def write_changed(folder, wanted):
+    """Write the files that changed and remove those that are no longer wanted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.name not in wanted:
+            old.unlink()
+    for name, text in wanted.items():
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def write(app, config):
+    """Write the pages of the reference."""
+    folder = Path(app.srcdir) / "reference" / "api"
+    write_changed(folder, {f"{name}.rst": text for name, text in pages().items()})
+
+
+def is_of_others(app, what, name, thing, skip, options):
+    """Leave out what scikit-learn and named tuples add to a class by themselves."""
+    added = re.fullmatch(r"set_\w+_request", name)
+    alias = str(getattr(thing, "__doc__", "")).startswith("Alias for field number")
+    return True if added or alias else None
+
+
+def setup(app):
+    """Write the pages before Sphinx looks for pages."""
+    app.connect("config-inited", write)
+    app.connect("autodoc-skip-member", is_of_others)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
