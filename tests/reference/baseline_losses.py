@@ -100,3 +100,61 @@ def confidence_penalty(logits, target):
     """Pereyra et al. 2017: minus the mean entropy."""
     entropies = [-sum(p * math.log(p) for p in softmax(row) if p > 0) for row in logits]
     return -math.fsum(entropies) / len(target)
+
+
+def self_adaptive(logits, soft_target):
+    """Huang et al. 2020, the last line of algorithm 1."""
+    total = weights = 0.0
+    for row, soft in zip(logits, soft_target, strict=True):
+        proba = softmax(row)
+        cost = -sum(t * math.log(p) for t, p in zip(soft, proba, strict=True) if t > 0)
+        total += max(soft) * cost
+        weights += max(soft)
+    return total / weights
+
+
+def self_adaptive_training(batches, momentum, start):
+    """Huang et al. 2020, algorithm 1: the loss of each batch of (logits, labels, case numbers).
+
+    An epoch is counted case by case: it is how often the case has been seen.
+    """
+    soft, seen, losses = {}, {}, []
+    for logits, target, cases in batches:
+        for row, label, case in zip(logits, target, cases, strict=True):
+            if case not in soft:
+                soft[case] = [float(k == label) for k in range(len(row))]
+                seen[case] = 0
+            if seen[case] >= start:
+                soft[case] = [
+                    momentum * t + (1 - momentum) * p
+                    for t, p in zip(soft[case], softmax(row), strict=True)
+                ]
+            seen[case] += 1
+        losses.append(self_adaptive(logits, [soft[case] for case in cases]))
+    return losses
+
+
+def correctness_ranking(logits, correctness):
+    """Moon et al. 2020, equation 2, over neighbours in a ring; None where nothing is known."""
+    confidence = [max(softmax(row)) for row in logits]
+    total = 0.0
+    for i in range(len(logits)):
+        j = (i + 1) % len(logits)
+        if correctness[i] is None or correctness[j] is None:
+            continue
+        sign = (correctness[i] > correctness[j]) - (correctness[i] < correctness[j])
+        margin = abs(correctness[i] - correctness[j])
+        total += max(0.0, -sign * (confidence[i] - confidence[j]) + margin)
+    return total / len(logits)
+
+
+def correctness_ranking_training(batches):
+    """Moon et al. 2020: the loss of each batch, by how often its cases were right before it."""
+    seen, right, losses = {}, {}, []
+    for logits, target, cases in batches:
+        known = [right[case] / seen[case] if case in seen else None for case in cases]
+        losses.append(correctness_ranking(logits, known))
+        for row, label, case in zip(logits, target, cases, strict=True):
+            seen[case] = seen.get(case, 0) + 1
+            right[case] = right.get(case, 0) + (row.index(max(row)) == label)
+    return losses

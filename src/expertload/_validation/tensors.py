@@ -123,3 +123,37 @@ def non_finite_logits_error(caller: str) -> NonFiniteError:
     """Word the error for logits that are NaN or infinite."""
     hint = "lower the learning rate, clip gradients, or look for a division by zero in the model"
     return NonFiniteError(message("logits", caller, "must be finite", "NaN or infinity", hint))
+
+
+def missing_cases_error(caller: str) -> ParameterError:
+    """Word the error for a loss that follows cases and is not told which they are."""
+    return ParameterError(
+        f"{caller} follows each case through training and needs to know which they are. Hint: pass "
+        "cases=..., the numbers of the cases in the training data; for data that are not trained "
+        "on, use cross-entropy."
+    )
+
+
+def check_case_numbers(dtype: str, caller: str) -> None:
+    """Raise unless the numbers of cases are whole."""
+    if "int" not in dtype:
+        hint = "one number a case, its place in the training data"
+        got = f"a {dtype} tensor"
+        raise DataTypeError(message("cases", caller, "must hold whole numbers", got, hint))
+
+
+def negative_case_error(lowest: int, caller: str) -> ParameterError:
+    """Word the error for the number of a case that is below zero."""
+    hint = "a case's number is its place in the training data, from 0 on"
+    return ParameterError(message("cases", caller, "must hold 0 or more", lowest, hint))
+
+
+def check_per_case(
+    shape: tuple[int, ...], target_shape: tuple[int, ...], n_classes: int, name: str, caller: str
+) -> None:
+    """Raise unless there is one number a case, or, as `soft_target`, one a class."""
+    per_class = (*target_shape[:1], n_classes, *target_shape[1:])
+    wanted = per_class if name == "soft_target" else target_shape
+    if shape != wanted:
+        text = f"must have shape {wanted} for target of shape {target_shape}"
+        raise ShapeError(message(name, caller, text, f"shape {shape}"))

@@ -13,8 +13,13 @@ with needs_extra("torch", "expertload.losses"):
     from expertload.losses.build import build_loss
     from expertload.losses.combined import CombinedLoss, LossParts
     from expertload.losses.confidence_penalty import ConfidencePenalty, confidence_penalty
+    from expertload.losses.correctness_ranking import (
+        CorrectnessRankingLoss,
+        correctness_ranking_loss,
+    )
     from expertload.losses.focal import FocalLoss, focal_loss
     from expertload.losses.mmce import MMCELoss, mmce_loss
+    from expertload.losses.self_adaptive import SelfAdaptiveLoss, self_adaptive_loss
     from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
     from expertload.losses.soft_ece import SoftECELoss, soft_ece_loss
 
@@ -24,9 +29,11 @@ __all__ = [
     "AdaptiveFocalLoss",
     "CombinedLoss",
     "ConfidencePenalty",
+    "CorrectnessRankingLoss",
     "FocalLoss",
     "LossParts",
     "MMCELoss",
+    "SelfAdaptiveLoss",
     "SoftAvUCLoss",
     "SoftECELoss",
     "adaptive_focal_loss",
@@ -34,8 +41,10 @@ __all__ = [
     "aucoc_upper_bound_loss",
     "build_loss",
     "confidence_penalty",
+    "correctness_ranking_loss",
     "focal_loss",
     "mmce_loss",
+    "self_adaptive_loss",
     "soft_avuc_loss",
     "soft_ece_loss",
 ]

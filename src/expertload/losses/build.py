@@ -26,8 +26,10 @@ from expertload.losses.aucoc import AUCOCLoss
 from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss
 from expertload.losses.combined import CombinedLoss
 from expertload.losses.confidence_penalty import ConfidencePenalty
+from expertload.losses.correctness_ranking import CorrectnessRankingLoss
 from expertload.losses.focal import FocalLoss
 from expertload.losses.mmce import MMCELoss
+from expertload.losses.self_adaptive import SelfAdaptiveLoss
 from expertload.losses.soft_avuc import SoftAvUCLoss
 from expertload.losses.soft_ece import SoftECELoss
 
@@ -36,7 +38,12 @@ __all__ = ["LOSS_NAMES", "build_loss"]
 Factory = Callable[..., nn.Module]
 
 PRIMARY: Mapping[str, Factory] = MappingProxyType(
-    {"ce": nn.CrossEntropyLoss, "focal": FocalLoss, "adafocal53": AdaptiveFocalLoss}
+    {
+        "ce": nn.CrossEntropyLoss,
+        "focal": FocalLoss,
+        "adafocal53": AdaptiveFocalLoss,
+        "sat": SelfAdaptiveLoss,
+    }
 )
 SECONDARY: Mapping[str, Factory] = MappingProxyType(
     {
@@ -46,6 +53,7 @@ SECONDARY: Mapping[str, Factory] = MappingProxyType(
         "aucoc": AUCOCLoss,
         "aucoc_upper_bound": AUCOCUpperBoundLoss,
         "confidence_penalty": ConfidencePenalty,
+        "crl": CorrectnessRankingLoss,
     }
 )
 
@@ -65,7 +73,7 @@ LOSS_NAMES = (
 
 # Every part, then every pair; the eleven of the tables come first in messages.
 _PAIRS = tuple(f"{first}+{second}" for first in PRIMARY for second in SECONDARY)
-_ALL_NAMES = tuple(dict.fromkeys([*LOSS_NAMES, *_PAIRS, *SECONDARY]))
+_ALL_NAMES = tuple(dict.fromkeys([*LOSS_NAMES, *PRIMARY, *_PAIRS, *SECONDARY]))
 _OWN = "module:callable"
 _IGNORE_INDEX = -100  # PyTorch's own default
 
@@ -85,8 +93,10 @@ def build_loss(
     name : str
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
         are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
-        ``mmce``, ``savuc``, ``sece`` and ``aucoc``, and beyond the tables ``aucoc_upper_bound`` and
-        ``confidence_penalty``. Any part may be ``"module:callable"`` for a
+        ``mmce``, ``savuc``, ``sece`` and ``aucoc``. Beyond the tables there are the primary
+        ``sat`` (`SelfAdaptiveLoss`), and the secondary ``aucoc_upper_bound``,
+        ``confidence_penalty`` and ``crl`` (`CorrectnessRankingLoss`); a loss with ``sat`` or
+        ``crl`` is called with ``cases=`` too. Any part may be ``"module:callable"`` for a
         loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
         callable gets the options and returns a torch module.
     weight : float, optional

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from expertload._validation import check_positive, check_scalar_loss
+from expertload.losses.per_case import call_loss, needs_cases
 
 __all__ = ["CombinedLoss", "LossParts"]
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
 
 
 class LossParts(NamedTuple):
@@ -32,7 +33,8 @@ class CombinedLoss(nn.Module):
     Parameters
     ----------
     primary, secondary : Module or callable
-        Each is called with logits and target and returns a scalar.
+        Each is called with logits and target and returns a scalar. One that has an attribute
+        ``needs_cases = True`` is called with ``cases=`` too, the numbers of the cases.
     weight : float, default=1.0
         What the secondary loss is multiplied by. Both losses of a batch should be of mean scale,
         as ``reduction="mean"`` gives, so that the weight means the same at every batch size.
@@ -59,14 +61,19 @@ class CombinedLoss(nn.Module):
         self.secondary = secondary
         self.weight = check_positive(weight, "weight", "CombinedLoss", zero=True)
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Compute the sum for a batch."""
-        return self.parts(logits, target).total
+    @property
+    def needs_cases(self) -> bool:
+        """Whether a part wants to know which cases it sees, as ``cases=``."""
+        return needs_cases(self.primary) or needs_cases(self.secondary)
 
-    def parts(self, logits: Tensor, target: Tensor) -> LossParts:
+    def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
+        """Compute the sum for a batch; `cases` are its cases' numbers, if a part needs them."""
+        return self.parts(logits, target, cases=cases).total
+
+    def parts(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> LossParts:
         """Compute the sum and what it is made of, each with its graph, as `LossParts`."""
-        primary = self.primary(logits, target)
-        secondary = self.secondary(logits, target)
+        primary = call_loss(self.primary, logits, target, cases)
+        secondary = call_loss(self.secondary, logits, target, cases)
         check_scalar_loss(primary.ndim, "primary", "CombinedLoss")
         check_scalar_loss(secondary.ndim, "secondary", "CombinedLoss")
         return LossParts(primary + self.weight * secondary, primary, secondary)

@@ -27,6 +27,12 @@ CONFIG = tiny(
     milestones=(3,),
     warm_up=2,
     select_by="ece",
+    augment={"padding": 1, "symmetries": True, "colour": 0.2},
+    ema_epochs=1.5,
+)
+# Losses that remember each case, and so have much to lose.
+FOLLOWING = tiny(
+    "sat+crl", weight=0.5, options={"primary_options": {"momentum": 0.7, "start": 1}}, epochs=5
 )
 
 
@@ -38,7 +44,7 @@ def contents(path: Path) -> dict:
     """Everything that a run leaves, less the clock."""
     folder = RunFolder(path)
     found = {
-        "weights": (path / "best.safetensors").read_bytes(),
+        "weights": {file.name: file.read_bytes() for file in path.glob("best*.safetensors")},
         "results": without_seconds(folder.read_json("results.json")),
         "config": folder.read_json("config.json"),
         "environment": folder.read_json("environment.json"),
@@ -83,12 +89,19 @@ def test_killed_runs_end_as_uninterrupted_ones(how, uninterrupted, run_path):
         assert found[part] == expected, part
 
 
+def test_what_is_remembered_of_cases_survives(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert drive(whole, FOLLOWING, "never") == 0
+    assert drive(killed, FOLLOWING, "anywhere") >= 3
+    assert contents(killed) == contents(whole)
+
+
 def test_the_same_command_goes_on(tmp_path, uninterrupted):
     """The command line itself, killed once it has something to lose."""
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(
         """
-        data.name = "digits"
+        data = { name = "digits", augment = { padding = 1, symmetries = true, colour = 0.2 } }
         model = { name = "small-cnn", options = { width = 8 } }
         losses."ce+aucoc" = { weight = 0.5, memory = 100 }
         [training]
@@ -99,6 +112,7 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
         milestones = [3]
         warm_up = 2
         select_by = "ece"
+        ema_epochs = 1.5
         """
     )
     arguments = ["lab", "train", recipe, "--loss", "ce+aucoc", "--out", tmp_path]
@@ -123,5 +137,7 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
 def test_the_comparison_above_can_fail(uninterrupted, run_path):
     drive(run_path, CONFIG.model_copy(update={"seed": 1}), "never")
     found = contents(run_path)
-    assert found["weights"] != uninterrupted["weights"]
+    assert set(found["weights"]) == {"best.safetensors", "best-averaged.safetensors"}
+    for name, weights in found["weights"].items():
+        assert weights != uninterrupted["weights"][name]
     assert not np.array_equal(found["test"], uninterrupted["test"])

@@ -28,6 +28,17 @@ CONFIG = tiny(
 )
 
 
+# The last batch of an epoch has an odd number of cases; each is remembered in both processes.
+FOLLOWING = tiny(
+    "sat+crl",
+    weight=0.5,
+    options={"primary_options": {"momentum": 0.7, "start": 1}},
+    epochs=2,
+    batch_size=128,
+    precision="64-true",
+)
+
+
 @pytest.fixture(scope="module")
 def in_one_process(tmp_path_factory):
     path = tmp_path_factory.mktemp("one") / "run"
@@ -36,8 +47,8 @@ def in_one_process(tmp_path_factory):
     return path
 
 
-def assert_equal_runs(path, expected):
-    for kind in ("raw", "averaged"):
+def assert_equal_runs(path, expected, kinds=("raw", "averaged")):
+    for kind in kinds:
         weights, theirs = (load_weights(RunFolder(p).best_of(kind))[0] for p in (path, expected))
         for name, tensor in theirs.items():
             assert torch.allclose(weights[name], tensor, rtol=0, atol=1e-10), name
@@ -60,6 +71,15 @@ def test_two_processes_train_as_one(in_one_process, run_path):
     assert done.stdout.count("epoch   1/2") == 1  # and one of them spoke
     assert_equal_runs(run_path, in_one_process)
     assert RunFolder(run_path).read_json("environment.json")["processes"] == 2
+
+
+def test_two_processes_remember_cases_as_one(tmp_path):
+    train(FOLLOWING, tmp_path / "one")
+    RunFolder(tmp_path / "two").create(FOLLOWING)
+    done = run_command("lab", "train", tmp_path / "two", "--devices", 2, "--accelerator", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(tmp_path / "two").read_json("environment.json")["processes"] == 2
+    assert_equal_runs(tmp_path / "two", tmp_path / "one", kinds=("raw",))
 
 
 def test_torchrun(in_one_process, run_path):

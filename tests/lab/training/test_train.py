@@ -98,6 +98,31 @@ class WeightedLoss(nn.CrossEntropyLoss):
         return super()._apply(*arguments, **options)
 
 
+def test_losses_that_follow_cases_see_every_training_image(run_path, monkeypatch):
+    made = []
+
+    def remembered(*args, **options):
+        made.append(build_loss(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(training_module, "build_loss", remembered)
+    config = tiny("sat+crl", options={"primary_options": {"start": 1}}, epochs=3)
+    results = train(config, run_path)
+    assert results["test"]["accuracy"] > 0.1
+    n_images = len(load_dataset("digits").train)
+    for part in (made[0].primary, made[0].secondary):
+        assert (part.seen.rows[:n_images, 0] == 3).all()  # once an epoch
+        assert (part.seen.rows[n_images:] == 0).all()
+
+
+def test_labels_are_smoothed_by_an_option_of_cross_entropy(tmp_path):
+    plain = train(tiny(), tmp_path / "plain")
+    smooth = train(tiny(options={"label_smoothing": 0.1}), tmp_path / "smooth")
+    assert smooth["test"] != plain["test"]
+    pair = {"weight": 0.1, "options": {"primary_options": {"label_smoothing": 0.1}}}
+    assert train(tiny("ce+aucoc", **pair), tmp_path / "pair")["test"] != smooth["test"]
+
+
 def test_a_loss_of_ones_own_trains_where_the_network_is(tmp_path):
     name = "tests.lab.training.test_train:WeightedLoss"
     before = WeightedLoss.moves

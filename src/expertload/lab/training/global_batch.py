@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from expertload._validation import check_scalar_loss
 from expertload.exceptions import ParameterError
+from expertload.losses.per_case import call_loss, needs_cases
 
 __all__ = ["GlobalBatchLoss", "gather_rows"]
 
@@ -38,19 +39,26 @@ class GlobalBatchLoss(nn.Module):
             )
         self.loss = loss
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Compute the loss; its value is the same in every process."""
+    def forward(self, logits: Tensor, target: Tensor, cases: Tensor | None = None) -> Tensor:
+        """Compute the loss; its value is the same in every process.
+
+        `cases` are the numbers of the cases. A loss that remembers cases sees those of all
+        processes in each of them, so all remember the same.
+        """
         world = _world_size()
         if world == 1:
-            return self._of(logits, target)
+            return self._of(logits, target, cases)
         rows = gather_rows(logits.detach())
         rows[dist.get_rank()] = logits
-        value = self._of(torch.cat(rows), torch.cat(gather_rows(target)))
+        numbers = None
+        if cases is not None and needs_cases(self.loss):
+            numbers = torch.cat(gather_rows(cases))
+        value = self._of(torch.cat(rows), torch.cat(gather_rows(target)), numbers)
         # The value as it is, its gradient multiplied by the number of processes.
         return value + (world - 1) * (value - value.detach())
 
-    def _of(self, logits: Tensor, target: Tensor) -> Tensor:
-        value: Tensor = self.loss(logits, target)
+    def _of(self, logits: Tensor, target: Tensor, cases: Tensor | None) -> Tensor:
+        value = call_loss(self.loss, logits, target, cases)
         check_scalar_loss(value.ndim, "loss", "train")
         return value
 

@@ -67,7 +67,7 @@ class Step:
         with self.fabric.no_backward_sync(self.model, enabled=not is_last):  # type: ignore[arg-type]
             with explaining_lone_images(len(batch.labels)):
                 logits = self.model(batch.images)  # (n, classes)
-            value: Tensor = self.loss(logits, batch.labels)
+            value: Tensor = self.loss(logits, batch.labels, batch.indices)
             self.fabric.backward(value / group)
         return value.detach()
 
