@@ -10,6 +10,8 @@ from tools.evidence.anatomy import examine
 from tools.evidence.cost import measure_cost
 from tools.evidence.figures import draw_figures
 from tools.evidence.gather import gather
+from tools.evidence.ladder import measure_ladders
+from tools.evidence.ladder_tables import ladder_summary
 from tools.evidence.pages import PAGES, fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,9 @@ def main() -> None:
     examiner = commands.add_parser("examine", help="see who the losses learn from, and write CSV")
     examiner.add_argument("folders", type=Path, nargs="+", help="folders of runs of one recipe")
     commands.add_parser("cost", help="measure what each loss costs, on a machine that is idle")
+    climber = commands.add_parser("ladder", help="measure the steps that lower the load, as CSV")
+    climber.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
+    climber.add_argument("--data-dir", type=Path, help="where data files are")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
     arguments = parser.parse_args()
     if arguments.command == "gather":
@@ -33,6 +38,11 @@ def main() -> None:
     if arguments.command == "examine":
         for path in examine(arguments.folders):
             print(f"wrote {path.relative_to(ROOT)}")
+        return
+    if arguments.command == "ladder":
+        for line in measure_ladders(arguments.runs, data_dir=arguments.data_dir):
+            print(line, flush=True)
+        print(f"\n{ladder_summary()}")
         return
     if arguments.command == "cost":
         print(f"wrote {measure_cost().relative_to(ROOT)}")

@@ -18,7 +18,7 @@ from tools.evidence.experiments import (
     tuning_seeds,
 )
 from tools.evidence.gather import Compared, best_baseline, read_comparisons
-from tools.evidence.markdown import DASH, spread, table
+from tools.evidence.markdown import DASH, p_value, spread, table
 
 
 def summary() -> str:
@@ -111,12 +111,12 @@ def _test_line(one: Compared) -> list[str]:
     return [
         f"{one.first} against {one.second}{best}",
         str(change),
-        _p(one.seeds_p),
+        p_value(one.seeds_p),
         str(_without_tuning(one)),
         f"{100 * one.ensemble_first:.2f} / {100 * one.ensemble_second:.2f}",
         str(cases),
-        _p(one.closed_form_p),
-        _p(one.permutation_p),
+        p_value(one.closed_form_p),
+        p_value(one.permutation_p),
     ]
 
 
@@ -134,7 +134,3 @@ def _without_tuning(one: Compared) -> Difference:
         for name, loss in sides
     )
     return paired(first, second)
-
-
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

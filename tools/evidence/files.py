@@ -15,6 +15,7 @@ CURVES = HERE / "coc_curves.csv"
 PUSHES = HERE / "gradient_by_confidence.csv"
 AREAS = HERE / "area_of_batches.csv"
 COST = HERE / "training_cost.csv"
+LADDER = HERE / "ladder.csv"
 
 Record = Mapping[str, object]
 

@@ -23,3 +23,8 @@ def spread(values: Sequence[float], *, decimals: int = 2) -> str:
         return DASH
     text = f"{100 * fmean(values):.{decimals}f}"
     return text if len(values) == 1 else f"{text} ± {100 * stdev(values):.{decimals}f}"
+
+
+def p_value(value: float) -> str:
+    """Write a p-value."""
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

@@ -19,6 +19,7 @@ from tools.evidence.ablations import ablations, batch_sizes
 from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
+from tools.evidence.ladder_tables import ladder, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 
 PAGES = ("README.md", "docs/reproduction.md")
@@ -132,4 +133,6 @@ MAKERS: dict[str, Callable[..., str]] = {
     "cost": _cost,
     "compute": _compute,
     "area-of-batches": _area_of_batches,
+    "ladder": ladder,
+    "ladder-summary": ladder_summary,
 }

@@ -20,7 +20,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
 from expertload.lab.runs.data import load_run_data
-from expertload.lab.runs.folder import Member, RunFolder
+from expertload.lab.runs.folder import Member, RunFolder, Weights
 from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
@@ -110,17 +110,20 @@ class FinishedRun:
         data = self.load_data(data_dir)
         return data, self.load_network(data, allow=allow)
 
-    def load_network(self, data: Dataset, *, allow: Collection[str] = ()) -> nn.Module:
-        """Build the network with the selected weights, ready to predict.
+    def load_network(
+        self, data: Dataset, *, allow: Collection[str] = (), weights: Weights | None = None
+    ) -> nn.Module:
+        """Build the network with the selected weights, or those of a kind, ready to predict.
 
         A network of your own is imported only where `allow` has its import path: the folder may
-        have been written by someone else.
+        have been written by someone else. An ensemble has the selected weights of its members.
         """
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         from expertload.lab.runs.network import build_trained_network  # torch takes seconds
 
         if not self.members:
-            return build_trained_network(self.config, self.folder.best, data)
+            best = self.folder.best if weights is None else self.folder.best_of(weights)
+            return build_trained_network(self.config, best, data)
         from expertload.ensembling import Ensemble, ViewEnsemble
 
         return Ensemble(

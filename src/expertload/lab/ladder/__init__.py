@@ -1,0 +1,23 @@
+"""What lowers the load on one's own data, step by step, each measured against the one before."""
+
+from expertload._validation import needs_extra
+
+with needs_extra("lab", "expertload.lab.ladder"):
+    from expertload.lab.ladder.answers import Answers, Questions
+    from expertload.lab.ladder.certified import CertifiedLoad, certified_load
+    from expertload.lab.ladder.numbers import StepNumbers, measure_step
+    from expertload.lab.ladder.steps import STEPS, Ladder, Network, Step, climb
+
+__all__ = [
+    "STEPS",
+    "Answers",
+    "CertifiedLoad",
+    "Ladder",
+    "Network",
+    "Questions",
+    "Step",
+    "StepNumbers",
+    "certified_load",
+    "climb",
+    "measure_step",
+]

@@ -1,0 +1,161 @@
+"""What the network of a run says: by its raw weights, the selected ones, or over several views.
+
+A run keeps the answers of its selected weights. All others take passes through the network; they
+are kept in the run's folder, so that asking twice costs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from expertload._typing import FloatArray, IntArray
+from expertload.lab.data import Split
+from expertload.lab.results.views import ViewedRun, with_views
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder, make_folder
+
+__all__ = ["Answers", "Questions", "mean_answers"]
+
+SPLITS = ("validation", "test")
+NOTE = "choice.json"  # written last: where it is, the kept answers are whole
+
+Asked = tuple[dict[str, tuple[FloatArray, IntArray]], dict[str, Any]]
+
+
+class Answers(NamedTuple):
+    """What a model says of all cases, and what it costs.
+
+    Attributes
+    ----------
+    validation, test : ndarray of float64, shape (n, classes)
+        Probabilities.
+    passes : int
+        Through a network, for each image.
+    seconds : float
+        That the networks in it were trained.
+    choice : str
+        What validation data chose for it, in a word or two; empty where there was no choice.
+    """
+
+    validation: FloatArray
+    test: FloatArray
+    passes: int
+    seconds: float
+    choice: str = ""
+
+
+def mean_answers(each: Sequence[Answers]) -> Answers:
+    """Return the answers of several models together: the mean of their probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.ladder.answers import Answers, mean_answers
+    >>> sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.5, 0.5]])
+    >>> both = mean_answers([Answers(sure, sure, 1, 10.0), Answers(unsure, unsure, 5, 12.0)])
+    >>> both.test, both.passes, both.seconds
+    (array([[0.7, 0.3]]), 6, 22.0)
+    """
+    return Answers(
+        np.mean([one.validation for one in each], axis=0),
+        np.mean([one.test for one in each], axis=0),
+        sum(one.passes for one in each),
+        sum(one.seconds for one in each),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """Asks the networks of runs.
+
+    Attributes
+    ----------
+    data_dir : path, optional
+        Where data files are.
+    allow : collection of str
+        Import paths of networks of your own that may be imported from the folders.
+    """
+
+    data_dir: str | Path | None = None
+    allow: Collection[str] = ()
+
+    def raw(self, run: FinishedRun) -> Answers:
+        """By the network's own weights at their best epoch, whichever were selected."""
+        if weights_of(run) == "raw":
+            return Answers(run.validation_proba, run.test_proba, 1, _seconds(run))
+        kept = _kept(run, "raw", self._ask_raw)
+        validation, test = (_softmax(kept.read_logits(split)[0]) for split in SPLITS)
+        return Answers(validation, test, 1, _seconds(run))
+
+    def selected(self, run: FinishedRun) -> Answers:
+        """By the weights that validation data selected: the network's own, or their average."""
+        return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), weights_of(run))
+
+    def viewed(self, run: FinishedRun) -> Answers:
+        """By the selected weights, over the views of each image that validation data chose."""
+        seen = self.view(run)
+        return Answers(
+            seen.validation_proba,
+            seen.test_proba,
+            seen.choice.passes,
+            _seconds(run),
+            seen.choice.views,
+        )
+
+    def view(self, run: FinishedRun) -> ViewedRun:
+        """Return the run with the views of each image that validation data chose."""
+        from expertload.ensembling import ViewChoice
+
+        kept = _kept(run, "views", self._ask_views)
+        choice = ViewChoice(**kept.read_json(NOTE))
+        return ViewedRun(run, choice, *(kept.read_logits(split) for split in SPLITS))
+
+    def _ask_raw(self, run: FinishedRun) -> Asked:
+        import torch
+
+        from expertload.lab.runs.network import apply_network
+
+        data = run.load_data(self.data_dir)
+        network = run.load_network(data, allow=self.allow, weights="raw")
+
+        def logits(split: Split) -> tuple[FloatArray, IntArray]:
+            return apply_network(network, split, data.normalisation, network), split.labels
+
+        with torch.no_grad():
+            return {name: logits(getattr(data, name)) for name in SPLITS}, {}
+
+    def _ask_views(self, run: FinishedRun) -> Asked:
+        (seen,) = with_views(run, data_dir=self.data_dir, allow=self.allow)
+        return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
+
+
+def weights_of(run: FinishedRun) -> str:
+    """Which weights validation data selected, "raw" or "averaged"."""
+    return str(run.folder.read_json("results.json").get("weights", "raw"))
+
+
+def _seconds(run: FinishedRun) -> float:
+    return float(run.folder.read_json("results.json").get("seconds", np.nan))
+
+
+def _kept(run: FinishedRun, kind: str, ask: Callable[[FinishedRun], Asked]) -> RunFolder:
+    """The folder with some answers of a run, which is asked if it is not there."""
+    folder = RunFolder(run.folder.path / "answers" / kind)
+    if not (folder.path / NOTE).exists():
+        splits, note = ask(run)
+        make_folder(folder.path)
+        for split, (logits, labels) in splits.items():
+            folder.write_logits(split, logits, labels)
+        folder.write_json(NOTE, note)
+    return folder
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
+    return proba

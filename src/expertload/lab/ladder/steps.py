@@ -1,0 +1,193 @@
+"""The steps of the ladder: what each adds, and whether validation data agree.
+
+A step changes the models of the step before it. It is taken where the mean AUCOC of its models on
+validation data is at least that of the models before; where it is not taken, the models stay as
+they were. The test cases have no say.
+
+Until networks are averaged, a step has one model for each network, and its numbers are means over
+them: so what is gained by asking two networks together is told from the luck of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from expertload._typing import IntArray
+from expertload.curve import aucoc_score
+from expertload.lab.ladder.answers import Answers, Questions, mean_answers
+from expertload.lab.results.measures import of_places
+from expertload.lab.runs.finished import FinishedRun, check_same_cases, describe_loss
+
+__all__ = ["STEPS", "Ladder", "Network", "Step", "climb"]
+
+STEPS = {  # in their order, with what people read
+    "plain": "cross-entropy alone",
+    "augmentation": "+ augmentation",
+    "averaging": "+ averaged weights",
+    "views": "+ test-time augmentation",
+    "networks": "+ mean of the networks",
+    "aucoc": "+ AUCOC",
+}
+AUCOC = of_places(aucoc_score)
+ALWAYS = ("plain", "networks")  # taken whatever validation data say
+
+
+class Network(NamedTuple):
+    """The runs of one network of the ladder, all with one seed.
+
+    Attributes
+    ----------
+    plain : FinishedRun or None
+        Cross-entropy, images as they are. A network without one counts where networks are asked
+        together, and not before.
+    augmented : FinishedRun or None
+        The same with augmentation; where weights were averaged, the raw ones count for the step
+        of augmentation. None where there is nothing to augment.
+    aucoc : FinishedRun or None
+        As the better of the two, with AUCOC beside cross-entropy.
+    """
+
+    plain: FinishedRun | None
+    augmented: FinishedRun | None = None
+    aucoc: FinishedRun | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of the ladder.
+
+    Attributes
+    ----------
+    name : str
+        One of `STEPS`.
+    models : tuple of Answers
+        What is used from here on: a model for each network, or one of all of them.
+    is_taken : bool
+    validation_aucoc : float
+        Mean over the models that the step proposes, whether or not it is taken.
+    choice : str
+        What validation data chose, in words.
+    runs : tuple of FinishedRun
+        Whose networks answer.
+    """
+
+    name: str
+    models: tuple[Answers, ...]
+    is_taken: bool
+    validation_aucoc: float
+    choice: str
+    runs: tuple[FinishedRun, ...]
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return STEPS[self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """The steps that were climbed, and the labels of the cases.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    validation_labels, test_labels : ndarray of int64
+    """
+
+    steps: tuple[Step, ...]
+    validation_labels: IntArray
+    test_labels: IntArray
+
+
+def climb(
+    networks: Sequence[Network], questions: Questions, *, always: Collection[str] = ()
+) -> Ladder:
+    """Climb the ladder with the runs of some networks, as far as there are runs for it.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        One or more, the first with a plain run; the last two steps need two.
+    questions : Questions
+        How the networks are asked.
+    always : collection of str
+        Names of steps that are taken whatever validation data say, to measure them.
+
+    Returns
+    -------
+    Ladder
+    """
+    runs = [run for network in networks for run in network if run is not None]
+    check_same_cases(runs, "climb")
+    climber = _Climber(networks, questions, {*ALWAYS, *always})
+    climber.climb()
+    return Ladder(
+        steps=tuple(climber.steps),
+        validation_labels=runs[0].validation[1],
+        test_labels=runs[0].test[1],
+    )
+
+
+class _Climber:
+    """Goes up step by step; knows what has been taken so far."""
+
+    def __init__(
+        self, networks: Sequence[Network], questions: Questions, always: Collection[str]
+    ) -> None:
+        self.networks, self.ask, self.always = networks, questions, always
+        self.labels = _runs(networks[:1], "plain")[0].validation[1]
+        self.steps: list[Step] = []
+
+    def climb(self) -> None:
+        """Propose every step that there are runs for."""
+        alone = [network for network in self.networks if network.plain]
+        plain = _runs(alone, "plain")
+        self._propose("plain", [self.ask.raw(run) for run in plain], plain)
+        if augmented := _runs(alone, "augmented"):
+            self._propose("augmentation", [self.ask.raw(run) for run in augmented], augmented)
+        base = self.steps[-1].runs
+        self._propose("averaging", [self.ask.selected(run) for run in base], base)
+        self._propose("views", [self.ask.viewed(run) for run in base], base)
+        if len(self.networks) > 1:
+            self._climb_together(base == tuple(plain))
+
+    def _climb_together(self, is_plain: bool) -> None:
+        """Ask all networks together, without augmentation where it was not taken, then AUCOC."""
+        ask = self.ask.viewed if self.steps[-1].is_taken else self.ask.selected
+        runs = _runs(self.networks, "plain" if is_plain else "augmented")
+        if not runs:
+            return
+        self._propose("networks", [mean_answers([ask(run) for run in runs])], runs)
+        if aucoc := _runs(self.networks, "aucoc"):
+            together = mean_answers([self.ask.viewed(run) for run in aucoc])
+            label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
+            self._propose("aucoc", [together._replace(choice=label)], aucoc)
+
+    def _propose(self, name: str, models: Sequence[Answers], runs: Sequence[FinishedRun]) -> None:
+        score = self._score(models)
+        before = self.steps[-1] if self.steps else None
+        is_taken = name in self.always or before is None or score >= self._score(before.models)
+        kept, whose = (models, runs) if before is None or is_taken else (before.models, before.runs)
+        self.steps.append(
+            Step(
+                name=name,
+                models=tuple(kept),
+                is_taken=is_taken,
+                validation_aucoc=score,
+                choice=" and ".join(dict.fromkeys(one.choice for one in models if one.choice)),
+                runs=tuple(whose),
+            )
+        )
+
+    def _score(self, models: Sequence[Answers]) -> float:
+        """The mean AUCOC of models on validation data."""
+        return fmean(AUCOC(self.labels, one.validation) for one in models)
+
+
+def _runs(networks: Sequence[Network], arm: str) -> list[FinishedRun]:
+    """The runs of an arm, where every one of the networks has one; none otherwise."""
+    found = [getattr(network, arm) for network in networks]
+    return [] if None in found else found

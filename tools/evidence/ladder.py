@@ -1,0 +1,104 @@
+"""The ladder of what lowers the load: finished runs become results/ladder.csv.
+
+Of a data set, the recipe NAME-plain has the first step and the recipe NAME all others: with
+augmentation and averaged weights, by cross-entropy and with AUCOC. A network is its seed; the
+networks that are asked together are the seeds s and s + 100. One line of the CSV is one step of one
+such pair; up to test-time augmentation it is the mean over those of its networks that have a plain
+run, which may be the first alone. `aucoc_always` is beside the ladder: AUCOC whatever validation
+data say, compared with the mean of the networks without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.ladder import Network, Questions, StepNumbers, climb, measure_step
+from expertload.lab.results.rows import finished_runs
+from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.runs.finished import FinishedRun
+from tools.evidence.files import LADDER, Record, update_records
+
+ARMS = {"plain": ("-plain", "ce"), "augmented": ("", "ce"), "aucoc": ("", "ce+aucoc")}
+ALWAYS = ("augmentation",)  # what the step does is the question, not whether it would be taken
+APART = 100  # between the seeds of networks that are asked together
+
+Seeds = dict[int, FinishedRun]
+
+
+def measure_ladders(
+    runs: Path, *, data_dir: Path | None = None, into: Path = LADDER
+) -> Iterator[str]:
+    """Measure every ladder whose runs are in a folder; yield a line on each when it is written.
+
+    What is known of other data sets stays.
+    """
+    names = sorted(path.name.removesuffix("-plain") for path in runs.glob("*-plain"))
+    if not names:
+        raise FileFormatError(
+            f"There is no folder NAME-plain in {runs}. Hint: name the folder that `lab sweep` "
+            "writes the runs of experiments/ladder to."
+        )
+    for name in names:
+        records = list(_records(runs, name, Questions(data_dir=data_dir)))
+        update_records(into, records, [name])
+        yield f"{name}: {len({record['seed'] for record in records})} seeds"
+
+
+def _records(runs: Path, name: str, questions: Questions) -> Iterator[Record]:
+    arms = {arm: _by_seed(runs / f"{name}{end}", loss) for arm, (end, loss) in ARMS.items()}
+    for seed in sorted(seed for seed in arms["plain"] if seed < APART):
+        networks = _networks(arms, seed)
+        first = arms["plain"][seed]
+        ladder = climb(networks, questions, always=ALWAYS)
+        targets = first.config.evaluation.target_accuracies
+        for step in ladder.steps:
+            numbers = measure_step(step, ladder.test_labels, targets)
+            yield _record(name, first, numbers, numbers.step)
+        forced = climb(networks, questions, always=(*ALWAYS, "aucoc")).steps[-1]
+        if forced.name == "aucoc":
+            numbers = measure_step(forced, ladder.test_labels, targets)
+            yield _record(name, first, numbers, "aucoc_always")
+
+
+def _by_seed(folder: Path, loss: str) -> Seeds:
+    """The finished runs of an arm by seed, with the options that validation data chose."""
+    done = finished_runs(folder) if folder.is_dir() else []
+    if loss not in {run.config.loss.name for run in done}:
+        return {}
+    runs = [FinishedRun(path) for path in runs_of_loss(folder, loss)]
+    return {run.config.seed: run for run in runs}
+
+
+def _networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
+    """The networks of a seed: its own and, where there is one, that asked together with it."""
+    pair = [Network(*(found.get(s) for found in arms.values())) for s in (seed, seed + APART)]
+    return [network for network in pair if any(network)]
+
+
+def _record(name: str, run: FinishedRun, numbers: StepNumbers, step: str) -> Record:
+    (first, load), (second, second_load), *_ = numbers.loads.items()
+    return {
+        "experiment": name,
+        "model": run.config.model.name,
+        "seed": run.config.seed,
+        "step": step,
+        "taken": int(numbers.is_taken),
+        "choice": numbers.choice,
+        "validation_aucoc": numbers.validation_aucoc,
+        "aucoc": numbers.aucoc,
+        "accuracy": numbers.accuracy,
+        "first_target": first,
+        "first_load": load,
+        "second_target": second,
+        "second_load": second_load,
+        "ece": numbers.ece,
+        "nll": numbers.nll,
+        "brier": numbers.brier,
+        "certified": numbers.certified,
+        "certified_load": numbers.certified_load,
+        "certified_accuracy": numbers.certified_accuracy,
+        "seconds": numbers.seconds,
+        "passes": numbers.passes,
+    }

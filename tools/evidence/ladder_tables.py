@@ -1,0 +1,174 @@
+"""The tables of the ladder, made from results/ladder.csv."""
+
+from __future__ import annotations
+
+from statistics import fmean, median
+
+from expertload.lab.ladder import STEPS
+from expertload.lab.results.compare import mean_difference
+from expertload.significance import Comparison
+from tools.evidence import files
+from tools.evidence.files import read_records
+from tools.evidence.markdown import DASH, p_value, spread, table
+
+TITLES = {
+    "ladder-retinamnist": "RetinaMNIST",
+    "ladder-dermamnist": "DermaMNIST",
+    "ladder-cifar100": "CIFAR-100",
+    "ladder-fashion-mnist": "Fashion-MNIST",
+}
+ASIDE = {"aucoc_always": "AUCOC whatever validation says"}
+LAST = "networks"  # the last step that every ladder has
+
+BySeed = dict[int, dict[str, str]]
+
+
+def read_ladder(experiment: str) -> dict[str, BySeed]:
+    """The lines of a data set, by step and by seed."""
+    steps: dict[str, BySeed] = {}
+    for record in read_records(files.LADDER):
+        if record["experiment"] == experiment:
+            steps.setdefault(record["step"], {})[int(record["seed"])] = record
+    order = [*STEPS, *ASIDE]
+    return dict(sorted(steps.items(), key=lambda item: order.index(item[0])))
+
+
+def numbers(lines: BySeed, name: str) -> dict[int, float]:
+    """One number by seed."""
+    return {seed: float(record[name]) for seed, record in lines.items()}
+
+
+def change(after: BySeed, before: BySeed, name: str) -> Comparison | None:
+    """After minus before over the seeds that both have; None where that is fewer than two."""
+    a, b = numbers(after, name), numbers(before, name)
+    shared = sorted(a.keys() & b.keys())
+    return mean_difference([a[s] - b[s] for s in shared]) if len(shared) > 1 else None
+
+
+def before(steps: dict[str, BySeed], step: str) -> str | None:
+    """The step that a step is compared with; None for the first."""
+    if step in ASIDE:
+        return LAST
+    climbed = [name for name in steps if name not in ASIDE]
+    place = climbed.index(step)
+    return climbed[place - 1] if place else None
+
+
+# ------------------------------------------------------------------ one data set
+
+
+def ladder(experiment: str) -> str:
+    """What each step is worth, and what it adds to the step before it."""
+    steps = read_ladder(experiment)
+    if not steps:
+        return table([], [])
+    first, second = _targets(steps)
+    headings = [
+        "step",
+        "seeds",
+        "test AUCOC (%)",
+        "accuracy (%)",
+        f"load at {first}",
+        f"load at {second}",
+        f"certified load at {first}",
+        "AUCOC, against the step before",
+        f"load at {first}, against the step before",
+        "p",
+        f"load at {first}, against the first step",
+        "training (s)",
+        "passes an image",
+    ]
+    return table(headings, [_line(steps, step) for step in steps])
+
+
+def _targets(steps: dict[str, BySeed]) -> tuple[str, str]:
+    record = next(iter(next(iter(steps.values())).values()))
+    first, second = (
+        f"{100 * float(record[name]):g} %" for name in ("first_target", "second_target")
+    )
+    return first, second
+
+
+def _line(steps: dict[str, BySeed], step: str) -> list[str]:
+    own, previous = steps[step], before(steps, step)
+    earlier = None if previous is None else steps.get(previous)
+    load = None if earlier is None else change(own, earlier, "first_load")
+    whole = None if earlier is None else change(own, steps["plain"], "first_load")
+    area = None if earlier is None else change(own, earlier, "aucoc")
+    return [
+        {**STEPS, **ASIDE}[step] + _how_often_taken(step, own),
+        str(len(own)),
+        spread([*numbers(own, "aucoc").values()]),
+        *(
+            spread([*numbers(own, name).values()], decimals=1)
+            for name in ("accuracy", "first_load", "second_load", "certified_load")
+        ),
+        points(area, decimals=2),
+        points(load),
+        DASH if load is None else p_value(load.p_value),
+        points(whole),
+        f"{median(numbers(own, 'seconds').values()):.0f}",
+        f"{fmean(numbers(own, 'passes').values()):.1f}",
+    ]
+
+
+def _how_often_taken(step: str, own: BySeed) -> str:
+    """In how many seeds validation data agreed, where they were asked."""
+    if step != "aucoc":
+        return ""
+    taken = sum(int(record["taken"]) for record in own.values())
+    return f", taken in {taken} of {len(own)}"
+
+
+def points(difference: Comparison | None, *, decimals: int = 1) -> str:
+    """Write a difference in points, with its interval at 95 %."""
+    if difference is None or difference.low is None or difference.high is None:
+        return DASH
+    ends = [f"{100 * v:+.{decimals}f}" for v in (difference.low, difference.high)]
+    return f"{100 * difference.difference:+.{decimals}f} ({ends[0]} to {ends[1]})"
+
+
+# ------------------------------------------------------------------ all data sets
+
+
+def ladder_summary() -> str:
+    """One line a data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
+    headings = [
+        "expert load (%)",
+        "seeds",
+        "cross-entropy",
+        "top of the ladder",
+        "change (95 % interval)",
+        "relative",
+        "p",
+        "certified, before",
+        "certified, top",
+        "AUCOC alone adds",
+    ]
+    names = dict.fromkeys(record["experiment"] for record in read_records(files.LADDER))
+    order = [*TITLES, *names]
+    return table(headings, [_summary(name) for name in sorted(names, key=order.index)])
+
+
+def _summary(name: str) -> list[str]:
+    steps = read_ladder(name)
+    plain = steps["plain"]
+    top: BySeed = {}  # the last step that each seed has
+    for step in (step for step in steps if step not in ASIDE):
+        top |= steps[step]
+    load = change(top, plain, "first_load")
+    aside = steps.get("aucoc_always")
+    alone = None if aside is None else change(aside, steps[LAST], "first_load")
+    mean = fmean(numbers(plain, "first_load").values())
+    return [
+        f"{TITLES.get(name, name)} at {_targets(steps)[0]}",
+        str(len(top)),
+        spread([*numbers(plain, "first_load").values()], decimals=1),
+        spread([*numbers(top, "first_load").values()], decimals=1),
+        points(load),
+        DASH if load is None else f"{100 * load.difference / mean:+.0f} %",
+        DASH if load is None else p_value(load.p_value),
+        spread([*numbers(plain, "certified_load").values()], decimals=1),
+        spread([*numbers(top, "certified_load").values()], decimals=1),
+        points(alone),
+    ]
