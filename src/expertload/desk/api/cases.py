@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy import select
@@ -118,7 +118,7 @@ def _read_line(line: bytes) -> SentCase | DeskRefusedError:
 
 def _write_lines(
     outcomes: list[Outcome | DeskRefusedError], read: list[SentCase | DeskRefusedError]
-) -> str:
+) -> bytes:
     lines = []
     for number, (outcome, case) in enumerate(zip(outcomes, read, strict=True), start=1):
         if isinstance(outcome, Outcome):
@@ -127,8 +127,8 @@ def _write_lines(
             key = case.key if isinstance(case, SentCase) else None
             said = error_body(outcome.code, outcome.said, outcome.hint)
             line = {"key": key, "line": number, **said}
-        lines.append(json.dumps(line, separators=(",", ":")))
-    return "\n".join(lines) + "\n"
+        lines.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    return b"".join(lines)
 
 
 @router.get("/{key:path}", summary="What became of a case")

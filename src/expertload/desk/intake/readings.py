@@ -10,11 +10,15 @@ from expertload.desk.store.tables import readings
 __all__ = ["open_reading", "reading_row"]
 
 
+_NEW: dict[str, Any] = dict.fromkeys(str(c.name) for c in readings.columns)
+
+
 def reading_row(
     project: int, case: int, why: str, *, due: int, now: int, barred: int | None = None
 ) -> dict[str, Any]:
     """Return the row of a new reading, which has no id yet."""
     return {
+        **_NEW,
         "project_id": project,
         "case_id": case,
         "why": why,
@@ -40,4 +44,4 @@ def open_reading(
     )
     number = transaction.new_ids(readings, 1)[0]
     transaction.count_hourly("readings")
-    return transaction.insert(readings, event, **row, id=number, root=root or number)
+    return transaction.insert(readings, event, **{**row, "id": number, "root": root or number})

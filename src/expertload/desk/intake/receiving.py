@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import select, text
 
+from expertload.desk.intake.body import Body
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
-from expertload.desk.intake.sampling import draw
+from expertload.desk.intake.sampling import drawing
 from expertload.desk.store import AnyRow, Event, Transaction
 from expertload.desk.store.tables import bodies, cases, decisions, policies, readings
 from expertload.exceptions import DeskRefusedError
@@ -139,6 +141,9 @@ class _Filing:
         self.rate = rate
         self.outcomes: dict[str, Outcome] = {}
         self.made = max(transaction.now, active.since) if active else transaction.now
+        self._due = transaction.now + transaction.project.rules.due_seconds * SECOND
+        self._draw = drawing(transaction.project, "quality")
+        self._policy = active.id if active else None
         self._cases: list[tuple[Event, dict[str, Any]]] = []
         self._bodies: list[tuple[Event, dict[str, Any]]] = []
         self._decisions: list[tuple[Event, dict[str, Any]]] = []
@@ -147,34 +152,27 @@ class _Filing:
     def add(self, number: int, case: SentCase, route: Route) -> None:
         """Add one case: its row, and its decision or its reading, or both."""
         event = self.transaction.event("case.received", case_id=number)
-        project = self.transaction.project
-        u = draw(project.secret, "quality", project.name, case.key)
+        u = self._draw(case.key)
         decided = route.accepted and self.active is not None and self.active.trusted
         row = self._row(number, case, route, u, decided)
         self._cases.append((event, row))
         if case.body is not None:
-            self._bodies.append((event, _body_row(number, case)))
+            self._bodies.append((event, _body_row(number, case.body)))
         if decided:
             self._decisions.append((event, self._decision(number, route)))
+            outcome = Outcome(case.key, "decided", route.predicted, self._policy)
+        else:
+            outcome = Outcome(case.key, "delegated", None, None)
         if not decided or u < self.rate:
-            self._readings.append((event, self._reading(row, decided)))
-        policy = self.active.id if decided and self.active else None
-        self.outcomes[case.key] = Outcome(
-            case.key,
-            "decided" if decided else "delegated",
-            route.predicted if decided else None,
-            policy,
-        )
+            self._readings.append((event, self._reading(number, row["due"], decided)))
+        self.outcomes[case.key] = outcome
 
     def _row(
         self, number: int, case: SentCase, route: Route, u: float, decided: bool
     ) -> dict[str, Any]:
-        transaction = self.transaction
-        due = transaction.now + transaction.project.rules.due_seconds * SECOND
-        cause = route.cause if decided or not route.accepted else "not_confirmed_yet"
         return {
             "id": number,
-            "project_id": transaction.project.id,
+            "project_id": self.transaction.project.id,
             "key": case.key,
             "digest": case.digest,
             "state": "auto" if decided else "waiting",
@@ -185,13 +183,13 @@ class _Filing:
             "confidence": route.confidence,
             "probabilities": _written(case.probabilities),
             "accepted": route.accepted,
-            "cause": cause,
-            "policy_id": self.active.id if self.active else None,
+            "cause": route.cause if decided or not route.accepted else "not_confirmed_yet",
+            "policy_id": self._policy,
             "draw": u,
             "rate": self.rate,
             "audit": "open" if route.accepted and u < self.rate else None,
             "received": self.made,
-            "due": due if case.due is None else case.due,
+            "due": self._due if case.due is None else case.due,
         }
 
     def _decision(self, number: int, route: Route) -> dict[str, Any]:
@@ -200,15 +198,15 @@ class _Filing:
             "version": 1,
             "kind": "auto",
             "label": route.predicted,
-            "policy_id": self.active.id if self.active else None,
+            "policy_id": self._policy,
             "reading_id": None,
             "made": self.made,
             "supersedes": None,
         }
 
-    def _reading(self, case: dict[str, Any], decided: bool) -> dict[str, Any]:
+    def _reading(self, number: int, due: int, decided: bool) -> dict[str, Any]:
         why = "quality" if decided else "delegated"
-        return reading_row(case["project_id"], case["id"], why, due=case["due"], now=self.made)
+        return reading_row(self.transaction.project.id, number, why, due=due, now=self.made)
 
     def store(self) -> None:
         """Write everything, parents first, and count."""
@@ -230,10 +228,7 @@ class _Filing:
         transaction.count_hourly("readings", len(self._readings))
 
 
-def _body_row(number: int, case: SentCase) -> dict[str, Any]:
-    body = case.body
-    if body is None:
-        raise ValueError("a case without a body has no row for it")
+def _body_row(number: int, body: Body) -> dict[str, Any]:
     return {
         "id": number,
         "kind": body.kind,
@@ -245,7 +240,4 @@ def _body_row(number: int, case: SentCase) -> dict[str, Any]:
 
 def _written(probabilities: dict[str, float] | None) -> str | None:
     """Write probabilities as JSON, which has no NaN: null stands for it."""
-    if probabilities is None:
-        return None
-    plain = {name: p if abs(p) <= 1e300 else None for name, p in probabilities.items()}
-    return json.dumps(plain, separators=(",", ":"))
+    return None if probabilities is None else orjson.dumps(probabilities).decode()

@@ -6,13 +6,42 @@ case that a lower one did.
 
 from __future__ import annotations
 
-import hmac
+import hashlib
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["draw"]
+from expertload.desk.store import Project
+
+__all__ = ["draw", "drawing"]
+
+BLOCK = 64  # bytes that SHA-256 takes at a time
 
 
 def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
     """Return a number in [0, 1) that belongs to a case and a purpose, and is uniform over cases."""
-    name = "\x1f".join((purpose, project, key)).encode()  # keys hold no control characters
-    digest = hmac.digest(secret, name, "sha256")
-    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # the bits that a float can hold
+    return _drawing(secret, purpose, project)(key)
+
+
+def drawing(project: Project, purpose: str) -> Callable[[str], float]:
+    """Return `draw` for many cases of one project: what they share is hashed once."""
+    return _drawing(project.secret, purpose, project.name)
+
+
+def _drawing(secret: bytes, purpose: str, project: str) -> Callable[[str], float]:
+    """Take HMAC-SHA-256 with its two keyed states at hand, for that is most of its cost."""
+    inner, outer = _keyed(secret, 0x36), _keyed(secret, 0x5C)
+    inner.update(f"{purpose}\x1f{project}\x1f".encode())  # keys hold no control characters
+
+    def drawn(key: str) -> float:
+        within, without = inner.copy(), outer.copy()
+        within.update(key.encode())
+        without.update(within.digest())
+        # The bits that a float can hold.
+        return (int.from_bytes(without.digest()[:8], "big") >> 11) / 2**53
+
+    return drawn
+
+
+def _keyed(secret: bytes, mask: int) -> Any:
+    key = hashlib.sha256(secret).digest() if len(secret) > BLOCK else secret
+    return hashlib.sha256(bytes(byte ^ mask for byte in key.ljust(BLOCK, b"\0")))

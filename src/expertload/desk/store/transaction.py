@@ -6,14 +6,15 @@ events are the whole story: read from the first to the last, they give the table
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import orjson
 from sqlalchemy import Connection, Row, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -30,7 +31,6 @@ AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 __all__ = ["AnyRow", "Event", "Project", "Transaction"]
 
 HOUR = 3_600_000_000
-_written = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
 
 
@@ -45,7 +45,7 @@ class Project:
     sampling_rate: float
 
 
-@dataclass
+@dataclass(slots=True)
 class Event:
     """What happened: a kind, perhaps a case, and every change of a row."""
 
@@ -55,8 +55,8 @@ class Event:
 
     def note(self, table: Table, row: int, values: dict[str, Any]) -> None:
         """Note what a row's columns became; its id is said once, secrets stay out."""
-        hidden = _hidden(table)
-        kept = {name: value for name, value in values.items() if name not in hidden}
+        told = _shape(table).told
+        kept = {name: value for name, value in values.items() if name in told}
         self.changes.append((table.name, row, kept))
 
 
@@ -117,25 +117,25 @@ class Transaction:
         """Insert one row and note it; return its id."""
         if "id" not in values:
             values["id"] = self.new_ids(table, 1)[0]
-        self.insert_all(table, [(event, values)])
+        self.insert_all(table, [(event, {**_shape(table).blank, **values})])
         return int(values["id"])
 
     def insert_all(self, table: Table, rows: Sequence[tuple[Event, dict[str, Any]]]) -> None:
-        """Insert rows that have their ids, each noted in an event of its own."""
+        """Insert rows that have every column, each noted in an event of its own."""
         if not rows:
             return
-        self._insert_rows(table, [values for _, values in rows])
+        shape = _shape(table)
+        self._insert_rows(table, [shape.row(values) for _, values in rows])
         for event, values in rows:
-            event.note(table, values["id"], values)
-            if "state" in values:
-                self.count(f"{table.name}.{values['state']}")
+            event.changes.append((table.name, values["id"], shape.told_of(values)))
+        if "state" in table.c:
+            for state, n in Counter(values["state"] for _, values in rows).items():
+                self.count(f"{table.name}.{state}", n)
 
-    def _insert_rows(self, table: Table, rows: list[dict[str, Any]]) -> None:
+    def _insert_rows(self, table: Table, rows: list[tuple[Any, ...]]) -> None:
         """Insert plain values by a statement written once: a batch is mostly this."""
-        statement, names = _inserting(table, self.connection.dialect.name)
-        self.connection.exec_driver_sql(
-            statement, [tuple(values.get(name) for name in names) for values in rows]
-        )
+        statement = _shape(table).statement[self.connection.dialect.name]
+        self.connection.exec_driver_sql(statement, rows)
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
         """Change one row and note it."""
@@ -170,20 +170,13 @@ class Transaction:
         """Write the events and the counters."""
         if self._events:
             ids = self.new_ids(events, len(self._events))
-            rows = [self._row(i, e) for i, e in zip(ids, self._events, strict=True)]
+            project, now, actor = self.project.id, self.now, self.actor
+            rows = [
+                (i, project, now, e.kind, actor, e.case_id, orjson.dumps(e.changes).decode())
+                for i, e in zip(ids, self._events, strict=True)
+            ]
             self._insert_rows(events, rows)
         self._write_counts()
-
-    def _row(self, number: int, event: Event) -> dict[str, Any]:
-        return {
-            "id": number,
-            "project_id": self.project.id,
-            "at": self.now,
-            "kind": event.kind,
-            "actor": self.actor,
-            "case_id": event.case_id,
-            "changes": _written(event.changes),
-        }
 
     def _write_counts(self) -> None:
         on_postgres = self.connection.dialect.name == "postgresql"
@@ -208,16 +201,44 @@ def _adding(on_postgres: bool) -> Any:
     )
 
 
-@cache
-def _hidden(table: Table) -> frozenset[str]:
-    return frozenset(c.name for c in table.columns if c.info.get("secret") or c.name == "id")
+@dataclass(frozen=True)
+class _Shape:
+    """How rows of a table are written, worked out once.
+
+    Attributes
+    ----------
+    statement : dict from str to str
+        The insert of each dialect.
+    row : callable
+        The values of a row in the order of the columns.
+    blank : dict
+        A row of nothing.
+    told : frozenset of str
+        The columns that events tell of: neither the id, which is said once, nor secrets.
+    """
+
+    statement: dict[str, str]
+    row: Callable[[dict[str, Any]], tuple[Any, ...]]
+    blank: dict[str, Any]
+    told: frozenset[str]
+
+    def told_of(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return what an event tells of a new row: what is not there needs no word."""
+        told = self.told
+        return {name: v for name, v in values.items() if v is not None and name in told}
 
 
 @cache
-def _inserting(table: Table, dialect: str) -> tuple[str, list[str]]:
-    names = [column.name for column in table.columns]
-    marks = ", ".join(["%s" if dialect == "postgresql" else "?"] * len(names))
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({marks})", names
+def _shape(table: Table) -> _Shape:
+    names = [str(column.name) for column in table.columns]  # plain text, for JSON
+    into = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES "
+    marks = {"sqlite": "?", "postgresql": "%s"}
+    return _Shape(
+        {name: f"{into}({', '.join([mark] * len(names))})" for name, mark in marks.items()},
+        itemgetter(*names),
+        dict.fromkeys(names),
+        frozenset(c.name for c in table.columns if not c.info.get("secret") and c.name != "id"),
+    )
 
 
 @cache

@@ -28,6 +28,7 @@ __all__ = ["recount", "settle_audit"]
 SETTLED_AFTER = 3_600_000_000
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
+MOST_EVIDENCE = 1e300  # JSON has no infinity
 
 
 @dataclass
@@ -97,7 +98,7 @@ def _values(transaction: Transaction, policy: AnyRow, monitor: AnyRow) -> dict[s
     confirmed = total > 0 and float(bound[0]) >= target
     return {
         "state": "refuted" if refuted else "confirmed" if confirmed else "not refuted",
-        "evidence": float(final.evidence),
+        "evidence": min(float(final.evidence), MOST_EVIDENCE),
         "audited": total,
         "errors": wrong,
         "open": n_open,
