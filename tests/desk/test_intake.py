@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import io
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import select
 
 from expertload.desk.intake import (
     Outcome,
+    SentCase,
     draw,
     read_case,
     read_line,
@@ -76,6 +80,54 @@ def test_a_digest_does_not_depend_on_the_order_of_fields():
     assert (
         one.digest == other.digest != read_line('{"key":"a","confidence":0.6,"label":"x"}').digest
     )
+
+
+def outcome_of(read, content):
+    try:
+        return read(content)
+    except DeskRefusedError as error:
+        return error.said, error.hint
+
+
+NUMBERS = st.one_of(
+    st.floats(),
+    st.integers(),
+    st.sampled_from([2**63, 2**64, -(2**63) - 1, 10**30, 0, -0.0, 1e-320, None, True, "0.5"]),
+)
+NAMES = st.one_of(st.text(max_size=5), NUMBERS, st.sampled_from(["\ud800", "\x7f", "x" * 201]))
+
+
+@given(
+    st.fixed_dictionaries(
+        {"key": NAMES, "probabilities": st.dictionaries(st.text(max_size=3), NUMBERS, max_size=3)},
+        optional={"confidence": NUMBERS, "label": NAMES, "group": NAMES, "due": NUMBERS},
+    ),
+    st.sampled_from([{}, {"indent": 1}, {"ensure_ascii": False}, {"sort_keys": True}]),
+)
+def test_the_fast_parser_reads_what_the_patient_one_reads(content, spelling):
+    """Whichever parser a spelling takes: the same case, the same digest, the same refusal."""
+    line = json.dumps(content, **spelling).encode("utf-8", "surrogatepass")
+    fast, patient = outcome_of(read_line, line), outcome_of(read_case, json.loads(line))
+    if isinstance(fast, SentCase) and _beyond_a_double(content):
+        fast, patient = (each._replace(digest="") for each in (fast, patient))
+    assert repr(fast) == repr(patient)  # NaN is not equal to itself
+
+
+def _beyond_a_double(content) -> bool:
+    """Whether a number is a whole one that the fast parser takes for the nearest double."""
+    values = [content.get("confidence"), content.get("due"), *content["probabilities"].values()]
+    return any(isinstance(v, int) and not -(2**63) <= v < 2**64 for v in values)
+
+
+def test_numbers_and_nothing_have_digests_of_their_own():
+    lines = [b"NaN", b"null", b"0", b"0.0", b"18446744073709551616"]
+    case = b'{"key": "a", "label": "cat", "confidence": 1, "due": 1, "probabilities": {"cat": %b}}'
+    assert len({read_line(case % number).digest for number in lines}) == len(lines)
+
+
+def test_a_long_whole_number_in_a_body_is_kept():
+    line = b'{"key": "a", "label": 1, "confidence": 1, "body": {"kind": "json", "content": %d}}'
+    assert read_line(line % 10**30).body.content == str(10**30).encode()
 
 
 def test_due_is_read_in_both_spellings():
@@ -202,6 +254,15 @@ def test_a_body_has_a_row_of_its_own(world):
 
 
 # ------------------------------------------------------------------ sampling
+
+
+@given(st.binary(min_size=1, max_size=200), st.text(max_size=20))
+def test_the_draw_is_an_hmac(secret, key):
+    name = f"quality\x1fmain\x1f{key}".encode("utf-8", "ignore")
+    key = key.encode("utf-8", "ignore").decode()
+    digest = hmac.digest(secret, name, "sha256")
+    wanted = (int.from_bytes(digest[:8], "big") >> 11) / 2**53
+    assert draw(secret, "quality", "main", key) == wanted
 
 
 def test_the_draw_is_uniform_and_repeats():

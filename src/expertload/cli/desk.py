@@ -104,12 +104,10 @@ def serve(
     oidc_claim: Annotated[str, typer.Option(help="Which claim is a user's name here.")] = "email",
 ) -> None:
     """Serve a desk until Ctrl-C; what was being written is finished."""
-    import uvicorn
-
     from expertload._validation import require_extra
 
     with open_desk(data, database, serving=True) as desk:
-        from expertload.desk.api import create_app
+        from expertload.desk import api
         from expertload.desk.people import FIRST, OpenIdConnect, TrustedProxy, first_link
 
         proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
@@ -120,14 +118,7 @@ def serve(
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
         if (secret := desk.write(first_link)) is not None:
             typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
-        uvicorn.run(
-            create_app(desk, proxy=proxy, provider=provider),
-            host=host,
-            port=port,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=10,
-        )
+        api.serve(api.create_app(desk, proxy=proxy, provider=provider), host=host, port=port)
 
 
 def add_token(

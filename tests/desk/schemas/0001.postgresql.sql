@@ -333,7 +333,7 @@ ALTER TABLE ONLY public.tokens ALTER COLUMN id SET DEFAULT nextval('public.token
 ALTER TABLE ONLY public.users ALTER COLUMN id SET DEFAULT nextval('public.users_id_seq'::regclass);
 ALTER TABLE ONLY public.webhooks ALTER COLUMN id SET DEFAULT nextval('public.webhooks_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES ('0001');
-INSERT INTO public.answers VALUES (1, 1, 1, 1, 'cat', '1-d3b6aa6d5bc8c8ce-aef9978cbffa4fb8236fda701f0728eb', 'counted', 0, 1700000000000000);
+INSERT INTO public.answers VALUES (1, 1, 1, 1, 'cat', '1-82337e0c9d0790eb-87b895347edf745167675cd7b1918a2d', 'counted', 0, 1700000000000000);
 INSERT INTO public.bodies VALUES (1, 'text', 'text/plain; charset=utf-8', '3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8', '\x6c6f6f6b');
 INSERT INTO public.bodies VALUES (2, 'json', 'application/json', '937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698', '\x7b2261223a205b312c206e756c6c5d7d');
 INSERT INTO public.bodies VALUES (3, 'text', 'text/plain; charset=utf-8', '3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8', '\x6c6f6f6b');
@@ -342,49 +342,49 @@ INSERT INTO public.cases VALUES (2, 1, 'case-1', '1d75728a31fc12608651a9d071af45
 INSERT INTO public.cases VALUES (3, 1, 'case-2', '445a74d96e3665e03305920a161da8a10a3f0cd948f2aa97c649253692f52477', 'waiting', NULL, NULL, NULL, 'cat', 0.6, '{"cat":0.6,"dog":0.4}', false, 'below_threshold', 1, 0.2861034305051846, 0.5, NULL, 1700000000000000, 1700086400000000);
 INSERT INTO public.cases VALUES (4, 1, 'case-3', '9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b', 'auto', NULL, NULL, NULL, 'cat', 0.99, '{"cat":0.99,"dog":0.010000000000000009}', true, 'above_threshold', 1, 0.2980617787651667, 0.5, 'open', 1700000000000000, 1700086400000000);
 INSERT INTO public.cases VALUES (1, 1, 'case-0', '8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb', 'closed', NULL, NULL, NULL, 'cat', 0.6, '{"cat":0.6,"dog":0.4}', false, 'below_threshold', 1, 0.5487849912207078, 0.5, NULL, 1700000000000000, 1700086400000000);
-INSERT INTO public.counters VALUES (1, 'policies.draft', 15, 1);
-INSERT INTO public.counters VALUES (1, 'monitors.not refuted', 12, 1);
-INSERT INTO public.counters VALUES (1, 'policies.active', 12, 1);
-INSERT INTO public.counters VALUES (1, 'policies.draft', 12, -1);
-INSERT INTO public.counters VALUES (1, 'cases.auto', 12, 2);
-INSERT INTO public.counters VALUES (1, 'cases.waiting', 12, 2);
-INSERT INTO public.counters VALUES (1, 'decided', 12, 2);
-INSERT INTO public.counters VALUES (1, 'decided@472222', 12, 2);
-INSERT INTO public.counters VALUES (1, 'readings.waiting', 12, 4);
-INSERT INTO public.counters VALUES (1, 'readings@472222', 12, 4);
-INSERT INTO public.counters VALUES (1, 'received', 12, 4);
-INSERT INTO public.counters VALUES (1, 'received@472222', 12, 4);
-INSERT INTO public.counters VALUES (1, 'readings.leased', 13, 1);
-INSERT INTO public.counters VALUES (1, 'readings.waiting', 13, -1);
-INSERT INTO public.counters VALUES (1, 'answers.counted', 14, 1);
-INSERT INTO public.counters VALUES (1, 'answers@472222', 14, 1);
-INSERT INTO public.counters VALUES (1, 'cases.closed', 14, 1);
-INSERT INTO public.counters VALUES (1, 'cases.waiting', 14, -1);
-INSERT INTO public.counters VALUES (1, 'readings.done', 14, 1);
-INSERT INTO public.counters VALUES (1, 'readings.leased', 14, -1);
-INSERT INTO public.counters VALUES (1, 'readings.leased', 7, 1);
-INSERT INTO public.counters VALUES (1, 'readings.waiting', 7, -1);
+INSERT INTO public.counters VALUES (1, 'policies.draft', 4, 1);
+INSERT INTO public.counters VALUES (1, 'monitors.not refuted', 6, 1);
+INSERT INTO public.counters VALUES (1, 'policies.active', 6, 1);
+INSERT INTO public.counters VALUES (1, 'policies.draft', 6, -1);
+INSERT INTO public.counters VALUES (1, 'cases.auto', 8, 2);
+INSERT INTO public.counters VALUES (1, 'cases.waiting', 8, 2);
+INSERT INTO public.counters VALUES (1, 'decided', 8, 2);
+INSERT INTO public.counters VALUES (1, 'decided@472222', 8, 2);
+INSERT INTO public.counters VALUES (1, 'readings.waiting', 8, 4);
+INSERT INTO public.counters VALUES (1, 'readings@472222', 8, 4);
+INSERT INTO public.counters VALUES (1, 'received', 8, 4);
+INSERT INTO public.counters VALUES (1, 'received@472222', 8, 4);
+INSERT INTO public.counters VALUES (1, 'readings.leased', 11, 1);
+INSERT INTO public.counters VALUES (1, 'readings.waiting', 11, -1);
+INSERT INTO public.counters VALUES (1, 'answers.counted', 5, 1);
+INSERT INTO public.counters VALUES (1, 'answers@472222', 5, 1);
+INSERT INTO public.counters VALUES (1, 'cases.closed', 5, 1);
+INSERT INTO public.counters VALUES (1, 'cases.waiting', 5, -1);
+INSERT INTO public.counters VALUES (1, 'readings.done', 5, 1);
+INSERT INTO public.counters VALUES (1, 'readings.leased', 5, -1);
+INSERT INTO public.counters VALUES (1, 'readings.leased', 14, 1);
+INSERT INTO public.counters VALUES (1, 'readings.waiting', 14, -1);
 INSERT INTO public.decisions VALUES (1, 2, 1, 'auto', 'cat', 1, NULL, 1700000000000000, NULL);
 INSERT INTO public.decisions VALUES (2, 4, 1, 'auto', 'cat', 1, NULL, 1700000000000000, NULL);
 INSERT INTO public.decisions VALUES (3, 1, 1, 'expert', 'cat', NULL, 1, 1700000000000000, NULL);
 INSERT INTO public.events VALUES (1, 1, 1700000000000000, 'project.made', NULL, NULL, '[["projects",1,{"name":"main","rules":"{\"classes\":[],\"quality_rate\":0.5,\"raised_rate\":0.2,\"second_share\":0.1,\"alarm_level\":0.05,\"strict\":false,\"lease_seconds\":900,\"undo_seconds\":10,\"skip_rest_seconds\":1800,\"due_seconds\":86400}","sampling_rate":0.5,"created":1700000000000000}]]');
-INSERT INTO public.events VALUES (2, 1, 1700000000000000, 'policy.added', NULL, NULL, '[["policies",1,{"project_id":1,"state":"draft","sha256":"99e01987847580c69970cf84f28da1efef34f16c8c3362944d71186d0f4ce93a","source":"uploaded","created":1700000000000000}]]');
+INSERT INTO public.events VALUES (2, 1, 1700000000000000, 'policy.added', NULL, NULL, '[["policies",1,{"project_id":1,"state":"draft","sha256":"3cbd558da9b03058fd665548aee77c0f9a37ec364078f012a7c70302e08e3952","source":"uploaded","created":1700000000000000}]]');
 INSERT INTO public.events VALUES (3, 1, 1700000000000000, 'policy.activated', NULL, NULL, '[["policies",1,{"state":"active","activated":1700000000000000}],["monitors",1,{"project_id":1,"policy_id":1,"state":"not refuted","evidence":0.0,"audited":0,"errors":0,"open":0,"bound":0.0,"memory":"{}"}],["projects",1,{"sampling_rate":0.5}]]');
-INSERT INTO public.events VALUES (4, 1, 1700000000000000, 'case.received', NULL, 1, '[["cases",1,{"project_id":1,"key":"case-0","digest":"8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb","state":"waiting","model":null,"group_name":null,"cluster":null,"predicted":"cat","confidence":0.6,"accepted":false,"cause":"below_threshold","policy_id":1,"draw":0.5487849912207078,"rate":0.5,"audit":null,"received":1700000000000000,"due":1700086400000000}],["bodies",1,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",1,{"project_id":1,"case_id":1,"why":"delegated","state":"waiting","due":1700086400000000,"barred":null,"created":1700000000000000,"root":1}]]');
-INSERT INTO public.events VALUES (5, 1, 1700000000000000, 'case.received', NULL, 2, '[["cases",2,{"project_id":1,"key":"case-1","digest":"1d75728a31fc12608651a9d071af45e2fcf56a89d0dee47fdaf5ca2b7603565b","state":"auto","model":null,"group_name":null,"cluster":null,"predicted":"cat","confidence":0.99,"accepted":true,"cause":"above_threshold","policy_id":1,"draw":0.11977873357702162,"rate":0.5,"audit":"open","received":1700000000000000,"due":1700086400000000}],["bodies",2,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",1,{"case_id":2,"version":1,"kind":"auto","label":"cat","policy_id":1,"reading_id":null,"made":1700000000000000,"supersedes":null}],["readings",2,{"project_id":1,"case_id":2,"why":"quality","state":"waiting","due":1700086400000000,"barred":null,"created":1700000000000000,"root":2}]]');
-INSERT INTO public.events VALUES (6, 1, 1700000000000000, 'case.received', NULL, 3, '[["cases",3,{"project_id":1,"key":"case-2","digest":"445a74d96e3665e03305920a161da8a10a3f0cd948f2aa97c649253692f52477","state":"waiting","model":null,"group_name":null,"cluster":null,"predicted":"cat","confidence":0.6,"accepted":false,"cause":"below_threshold","policy_id":1,"draw":0.2861034305051846,"rate":0.5,"audit":null,"received":1700000000000000,"due":1700086400000000}],["bodies",3,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",3,{"project_id":1,"case_id":3,"why":"delegated","state":"waiting","due":1700086400000000,"barred":null,"created":1700000000000000,"root":3}]]');
-INSERT INTO public.events VALUES (7, 1, 1700000000000000, 'case.received', NULL, 4, '[["cases",4,{"project_id":1,"key":"case-3","digest":"9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b","state":"auto","model":null,"group_name":null,"cluster":null,"predicted":"cat","confidence":0.99,"accepted":true,"cause":"above_threshold","policy_id":1,"draw":0.2980617787651667,"rate":0.5,"audit":"open","received":1700000000000000,"due":1700086400000000}],["bodies",4,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",2,{"case_id":4,"version":1,"kind":"auto","label":"cat","policy_id":1,"reading_id":null,"made":1700000000000000,"supersedes":null}],["readings",4,{"project_id":1,"case_id":4,"why":"quality","state":"waiting","due":1700086400000000,"barred":null,"created":1700000000000000,"root":4}]]');
-INSERT INTO public.events VALUES (8, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",1,{"name":"ann","created":1700000000000000}],["tokens",1,{"user_id":1,"project_id":1,"name":"ann","role":"reader","created":1700000000000000,"expires":null}]]');
+INSERT INTO public.events VALUES (4, 1, 1700000000000000, 'case.received', NULL, 1, '[["cases",1,{"project_id":1,"key":"case-0","digest":"8e71c0517f334071e26048c381e48ccd9a5d10b460dbe08bc6c178d51ff0a9fb","state":"waiting","predicted":"cat","confidence":0.6,"accepted":false,"cause":"below_threshold","policy_id":1,"draw":0.5487849912207078,"rate":0.5,"received":1700000000000000,"due":1700086400000000}],["bodies",1,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",1,{"project_id":1,"case_id":1,"root":1,"why":"delegated","state":"waiting","due":1700086400000000,"created":1700000000000000}]]');
+INSERT INTO public.events VALUES (5, 1, 1700000000000000, 'case.received', NULL, 2, '[["cases",2,{"project_id":1,"key":"case-1","digest":"1d75728a31fc12608651a9d071af45e2fcf56a89d0dee47fdaf5ca2b7603565b","state":"auto","predicted":"cat","confidence":0.99,"accepted":true,"cause":"above_threshold","policy_id":1,"draw":0.11977873357702162,"rate":0.5,"audit":"open","received":1700000000000000,"due":1700086400000000}],["bodies",2,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",1,{"case_id":2,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",2,{"project_id":1,"case_id":2,"root":2,"why":"quality","state":"waiting","due":1700086400000000,"created":1700000000000000}]]');
+INSERT INTO public.events VALUES (6, 1, 1700000000000000, 'case.received', NULL, 3, '[["cases",3,{"project_id":1,"key":"case-2","digest":"445a74d96e3665e03305920a161da8a10a3f0cd948f2aa97c649253692f52477","state":"waiting","predicted":"cat","confidence":0.6,"accepted":false,"cause":"below_threshold","policy_id":1,"draw":0.2861034305051846,"rate":0.5,"received":1700000000000000,"due":1700086400000000}],["bodies",3,{"kind":"text","media_type":"text/plain; charset=utf-8","sha256":"3c01eba119e00d79c82b6f65d70bc5f1044d568618bf41377e6d1432023fc2b8"}],["readings",3,{"project_id":1,"case_id":3,"root":3,"why":"delegated","state":"waiting","due":1700086400000000,"created":1700000000000000}]]');
+INSERT INTO public.events VALUES (7, 1, 1700000000000000, 'case.received', NULL, 4, '[["cases",4,{"project_id":1,"key":"case-3","digest":"9d557dc3e51a32d40529f27a1ee4dc027c5fe2354faffa3679993d278af52f3b","state":"auto","predicted":"cat","confidence":0.99,"accepted":true,"cause":"above_threshold","policy_id":1,"draw":0.2980617787651667,"rate":0.5,"audit":"open","received":1700000000000000,"due":1700086400000000}],["bodies",4,{"kind":"json","media_type":"application/json","sha256":"937f1a6767d9081f59ffdda2873ff8eee571a335bc90c73803c4ee809d9cb698"}],["decisions",2,{"case_id":4,"version":1,"kind":"auto","label":"cat","policy_id":1,"made":1700000000000000}],["readings",4,{"project_id":1,"case_id":4,"root":4,"why":"quality","state":"waiting","due":1700086400000000,"created":1700000000000000}]]');
+INSERT INTO public.events VALUES (8, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",1,{"name":"ann","created":1700000000000000}],["tokens",1,{"user_id":1,"project_id":1,"name":"ann","role":"reader","created":1700000000000000}]]');
 INSERT INTO public.events VALUES (9, 1, 1700000000000000, 'reading.leased', NULL, 1, '[["readings",1,{"state":"leased","reader":1,"leased":1700000000000000,"until":1700000900000000}]]');
-INSERT INTO public.events VALUES (10, 1, 1700000000000000, 'answer.given', NULL, 1, '[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","submission":"1-d3b6aa6d5bc8c8ce-aef9978cbffa4fb8236fda701f0728eb","standing":"counted","seconds":0.0,"given":1700000000000000}],["readings",1,{"answer_id":1,"finished":1700000000000000,"until":null,"state":"done"}]]');
-INSERT INTO public.events VALUES (11, 1, 1700000000000000, 'decision.made', NULL, 1, '[["decisions",3,{"case_id":1,"version":1,"kind":"expert","label":"cat","reading_id":1,"made":1700000000000000,"supersedes":null}]]');
+INSERT INTO public.events VALUES (10, 1, 1700000000000000, 'answer.given', NULL, 1, '[["answers",1,{"reading_id":1,"case_id":1,"reader":1,"label":"cat","submission":"1-82337e0c9d0790eb-87b895347edf745167675cd7b1918a2d","standing":"counted","seconds":0.0,"given":1700000000000000}],["readings",1,{"answer_id":1,"finished":1700000000000000,"until":null,"state":"done"}]]');
+INSERT INTO public.events VALUES (11, 1, 1700000000000000, 'decision.made', NULL, 1, '[["decisions",3,{"case_id":1,"version":1,"kind":"expert","label":"cat","reading_id":1,"made":1700000000000000}]]');
 INSERT INTO public.events VALUES (12, 1, 1700000000000000, 'case.closed', NULL, 1, '[["cases",1,{"state":"closed"}]]');
-INSERT INTO public.events VALUES (13, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",2,{"name":"bob","created":1700000000000000}],["tokens",2,{"user_id":2,"project_id":1,"name":"bob","role":"reader","created":1700000000000000,"expires":null}]]');
+INSERT INTO public.events VALUES (13, 1, 1700000000000000, 'token.added', NULL, NULL, '[["users",2,{"name":"bob","created":1700000000000000}],["tokens",2,{"user_id":2,"project_id":1,"name":"bob","role":"reader","created":1700000000000000}]]');
 INSERT INTO public.events VALUES (14, 1, 1700000000000000, 'reading.leased', NULL, 2, '[["readings",2,{"state":"leased","reader":2,"leased":1700000000000000,"until":1700000900000000}]]');
 INSERT INTO public.monitors VALUES (1, 1, 1, 'not refuted', 0, 0, 0, 0, 0, '{}', NULL);
 INSERT INTO public.policies VALUES (1, 1, 'active', '{
   "kind": "expertload operating point",
-  "schema_version": 3,
+  "schema_version": 4,
   "origin": {
     "ranked_by": "top_probability",
     "labels": [
@@ -392,11 +392,12 @@ INSERT INTO public.policies VALUES (1, 1, 'active', '{
       "dog"
     ],
     "probability_columns": null,
+    "read_as": null,
     "confidence_column": null,
     "confidence_quantiles": [0.5000950008036718, 0.5036166101990347, 0.5072708156805097, 0.5120066003356747, 0.5164560588596683, 0.5215334442841021, 0.527731164157861, 0.5351260295828333, 0.5388975773820421, 0.5424813079364508, 0.5469225767166531, 0.5535222600223694, 0.5576394765392572, 0.5624581127480462, 0.5677827202261522, 0.5733441159547834, 0.577405778330231, 0.5835264643911361, 0.5879528916021917, 0.5921011655540092, 0.5970137274503966, 0.6004820149949744, 0.6085335905360632, 0.6131665238971421, 0.6189645000794555, 0.6232418245437551, 0.6296284532647645, 0.634432086011095, 0.6392137815186159, 0.6455981988229365, 0.6483574045367367, 0.6561000754507866, 0.6609346955379711, 0.6639911448823013, 0.6681190509764934, 0.6736128845357938, 0.6781822731882857, 0.6838299803927471, 0.6884517559000132, 0.6920008932038437, 0.6965755135311602, 0.7022759199107641, 0.7076920186856124, 0.7123088474673167, 0.7167944716166748, 0.7218143008344509, 0.7285521684644096, 0.7337492661854823, 0.7380735359843765, 0.7432602166515774, 0.7485824825363268, 0.7550445037423519, 0.7611229664551492, 0.7657312665585546, 0.7726267272346203, 0.7770452510866339, 0.7816019979100978, 0.7852156613057333, 0.788435273512637, 0.7930615324063663, 0.7970950372622836, 0.8024299673883746, 0.8076925557406269, 0.8142293989394542, 0.8221002590016375, 0.8275605319956901, 0.8315657935884815, 0.8363802753078692, 0.8406872309170176, 0.8452115618039149, 0.8514798426228833, 0.8559441487625381, 0.8603809145239849, 0.8658605476304737, 0.8726969952734426, 0.8782335551798056, 0.88215988565883, 0.8864893528305531, 0.8913259695077381, 0.8972164185611133, 0.9023012303271336, 0.9079267770607661, 0.9117165022157022, 0.9163589246901154, 0.9206586398061916, 0.92414560413753, 0.9292176627770936, 0.9320397472403474, 0.938764452935898, 0.944932631818352, 0.9497156912701665, 0.9551278831080274, 0.9583573707066702, 0.9647085003114284, 0.9699043190715538, 0.9748532411814809, 0.9809674206730459, 0.9853390291636013, 0.990417669388115, 0.9950268076775537, 0.9997506761285134],
     "data_sha256": "97e2e4e65ea631a270ba65876c54b2d7117d05bd8be316dc7fc9487598ff0cf2",
     "model_name": null,
-    "created": "2026-11-16T13:30:02+00:00",
+    "created": "2026-11-16T21:55:41+00:00",
     "library_version": "0.1.0"
   },
   "content": {
@@ -425,17 +426,17 @@ INSERT INTO public.policies VALUES (1, 1, 'active', '{
       ]
     }
   },
-  "sha256": "4d71008c45892410a7c0c76bd91e057bafb6c2a0299ffeb9a75ccf3b16789744"
+  "sha256": "d846ab1098209dae76b384027471b77dcad22501967614f683f86cd4f3a0fb3a"
 }
-', '99e01987847580c69970cf84f28da1efef34f16c8c3362944d71186d0f4ce93a', 'uploaded', 1700000000000000, 1700000000000000, NULL, NULL);
+', '3cbd558da9b03058fd665548aee77c0f9a37ec364078f012a7c70302e08e3952', 'uploaded', 1700000000000000, 1700000000000000, NULL, NULL);
 INSERT INTO public.projects VALUES (1, 'main', '\x66726f7a656e', '{"classes":[],"quality_rate":0.5,"raised_rate":0.2,"second_share":0.1,"alarm_level":0.05,"strict":false,"lease_seconds":900,"undo_seconds":10,"skip_rest_seconds":1800,"due_seconds":86400}', 0.5, 1700000000000000);
 INSERT INTO public.readings VALUES (3, 1, 3, 3, 'delegated', 'waiting', 1700086400000000, NULL, NULL, NULL, NULL, NULL, 1700000000000000, NULL, NULL);
 INSERT INTO public.readings VALUES (4, 1, 4, 4, 'quality', 'waiting', 1700086400000000, NULL, NULL, NULL, NULL, NULL, 1700000000000000, NULL, NULL);
 INSERT INTO public.readings VALUES (1, 1, 1, 1, 'delegated', 'done', 1700086400000000, NULL, 1, NULL, 1700000000000000, NULL, 1700000000000000, 1700000000000000, 1);
-INSERT INTO public.readings VALUES (2, 1, 2, 2, 'quality', 'leased', 1700086400000000, NULL, 2, '2-b53d102a4f0cf67c-9440b8fa8ec5b9799bfc7749c285f4f1', 1700000000000000, 1700000900000000, 1700000000000000, NULL, NULL);
-INSERT INTO public.seals VALUES (1, 1, 14, 14, '0000000000000000000000000000000000000000000000000000000000000000', '15ba95928f24e1004a2442dff45a1008b4016de2cd99dbd51cded45e2565fa9a', 1700000000000000);
-INSERT INTO public.tokens VALUES (1, 1, 1, 'ann', 'reader', '1f69824ecff24c38ee21fba08544f551efffbdf0884efd26598fd8b45226e367', 1700000000000000, NULL, NULL);
-INSERT INTO public.tokens VALUES (2, 2, 1, 'bob', 'reader', '5fcab1fb1623e60808ce0afd54b28d8a18def51d96be0678658a40736ceff1f9', 1700000000000000, NULL, NULL);
+INSERT INTO public.readings VALUES (2, 1, 2, 2, 'quality', 'leased', 1700086400000000, NULL, 2, '2-03e307babedd93f0-049aa189ae6b9d65f69e9cdbf12909e6', 1700000000000000, 1700000900000000, 1700000000000000, NULL, NULL);
+INSERT INTO public.seals VALUES (1, 1, 14, 14, '0000000000000000000000000000000000000000000000000000000000000000', 'e6f71dbb122196af12c3df5d9e83533c3442d1b2a0f43386778b90c19b5b4d87', 1700000000000000);
+INSERT INTO public.tokens VALUES (1, 1, 1, 'ann', 'reader', 'cb15396261da54d090d440253a4e966a483b17d36662d5d5535b8fc6d2491e1a', 1700000000000000, NULL, NULL);
+INSERT INTO public.tokens VALUES (2, 2, 1, 'bob', 'reader', '8ee0e9808a12837346272a26ad8db69d7747a4dd5e1d66ff62f911c0c8ecd76b', 1700000000000000, NULL, NULL);
 INSERT INTO public.users VALUES (1, 'ann', NULL, 1700000000000000, NULL);
 INSERT INTO public.users VALUES (2, 'bob', NULL, 1700000000000000, NULL);
 SELECT pg_catalog.setval('public.answers_id_seq', 1, true);
@@ -513,15 +514,20 @@ ALTER TABLE ONLY public.tokens
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT uq_users_name UNIQUE (name);
 CREATE INDEX ix_answers_case_id ON public.answers USING btree (case_id);
+CREATE INDEX ix_answers_given ON public.answers USING btree (given);
+CREATE INDEX ix_answers_reader_given ON public.answers USING btree (reader, given);
 CREATE INDEX ix_answers_reading_id ON public.answers USING btree (reading_id);
 CREATE INDEX ix_cases_audited ON public.cases USING btree (policy_id, id, audit) WHERE (audit IS NOT NULL);
 CREATE INDEX ix_cases_policy_received ON public.cases USING btree (policy_id, received);
 CREATE INDEX ix_cases_received ON public.cases USING btree (project_id, received);
 CREATE INDEX ix_decisions_policy_made ON public.decisions USING btree (policy_id, made);
 CREATE INDEX ix_events_case ON public.events USING btree (case_id);
+CREATE INDEX ix_events_of_no_case ON public.events USING btree (project_id, kind, id) WHERE (case_id IS NULL);
+CREATE INDEX ix_outbox_case ON public.outbox USING btree (case_id);
 CREATE INDEX ix_outbox_waiting ON public.outbox USING btree (next_try) WHERE (state = 'waiting'::text);
 CREATE INDEX ix_readings_case ON public.readings USING btree (case_id, reader);
 CREATE INDEX ix_readings_leased ON public.readings USING btree (project_id, until) WHERE (state = 'leased'::text);
+CREATE INDEX ix_readings_second ON public.readings USING btree (project_id, id) WHERE (why = 'second'::text);
 CREATE INDEX ix_readings_waiting ON public.readings USING btree (project_id, due, id, why, barred) WHERE (state = 'waiting'::text);
 CREATE INDEX ix_sessions_user_id ON public.sessions USING btree (user_id);
 CREATE INDEX ix_skips_reading_reader ON public.skips USING btree (reading_id, reader, skipped);

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 
 from expertload.desk.desk import Desk
-from expertload.desk.people import Principal, Role, find_token, require
+from expertload.desk.people import Principal, Role, require
 
 __all__ = ["desk_of", "needs"]
 
@@ -25,7 +25,7 @@ def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         principal = None
         if scheme.lower() == "bearer" and token.strip():
-            principal = await desk_of(request).aread(find_token, token.strip())
+            principal = await request.app.state.tokens.send(token.strip())
         return require(principal, *roles)
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route

@@ -11,9 +11,10 @@ from fastapi import FastAPI
 
 from expertload.desk.api import cases, claims, management, policies, state
 from expertload.desk.api.errors import install_errors
+from expertload.desk.api.gathering import Gathering
 from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
-from expertload.desk.people import OpenIdConnect, TrustedProxy
+from expertload.desk.people import OpenIdConnect, TrustedProxy, find_tokens
 from expertload.desk.trail import deliver, seal_events
 from expertload.exceptions import DeskUnavailableError
 
@@ -49,6 +50,7 @@ def create_app(
     )
     app.state.desk = desk
     app.state.gatherings = {}
+    app.state.tokens = Gathering(lambda tokens: desk.aread(find_tokens, tokens))
     install_errors(app)
     for part in (cases, claims, policies, management, state):
         app.include_router(part.router)

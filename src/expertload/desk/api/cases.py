@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from sqlalchemy import select
 
 from expertload.desk.api.access import desk_of, needs
@@ -79,13 +79,22 @@ async def send(request: Request, sender: Sender) -> Response:
 async def _send_one(request: Request, sender: Principal) -> Response:
     data = await read_limited(request)
     case = read_line(data) if len(data) < SMALL else await asyncio.to_thread(read_line, data)
-    gatherings: dict[int, Gathering] = request.app.state.gatherings
-    if sender.user not in gatherings:
-        gatherings[sender.user] = Gathering(desk_of(request).acting(sender.user))
-    outcome = await gatherings[sender.user].send(case)
+    outcome = await _gathering(request, sender).send(case)
     if isinstance(outcome, DeskRefusedError):
         raise outcome
-    return JSONResponse(outcome._asdict())
+    return Response(orjson.dumps(outcome._asdict()), media_type="application/json")
+
+
+def _gathering(
+    request: Request, sender: Principal
+) -> Gathering[SentCase, Outcome | DeskRefusedError]:
+    """Return where the single cases of one sender wait: events say who has sent them."""
+    every: dict[int, Gathering[SentCase, Outcome | DeskRefusedError]]
+    every = request.app.state.gatherings
+    if sender.user not in every:
+        desk = desk_of(request).acting(sender.user)
+        every[sender.user] = Gathering(lambda cases: desk.awrite(receive, cases))
+    return every[sender.user]
 
 
 async def _send_many(request: Request, sender: Principal) -> Response:

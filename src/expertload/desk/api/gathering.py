@@ -1,45 +1,52 @@
-"""Cases that arrive one at a time share a commit: those that wait go together."""
+"""Requests that come one at a time share their work: those that wait go together."""
 
 from __future__ import annotations
 
 import asyncio
-
-from expertload.desk.desk import Desk
-from expertload.desk.intake import Outcome, SentCase, receive
-from expertload.exceptions import DeskRefusedError
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
 
 __all__ = ["Gathering"]
 
 MOST_TOGETHER = 500
-Received = Outcome | DeskRefusedError
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Gathering:
-    """Sends single cases of one user to the desk, as many at once as are waiting."""
+class Gathering(Generic[Item, Result]):
+    """Does single pieces of work in batches, as many at once as are waiting.
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._waiting: list[tuple[SentCase, asyncio.Future[Received]]] = []
-        self._sending: asyncio.Task[None] | None = None
+    A piece never joins a batch that has begun, so its result is never older than the piece.
 
-    async def send(self, case: SentCase) -> Received:
-        """Return what became of a case, after the commit."""
-        future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
-        self._waiting.append((case, future))
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send_all())
+    Parameters
+    ----------
+    work : callable
+        From a list of pieces to the result of each.
+    """
+
+    def __init__(self, work: Callable[[list[Item]], Awaitable[Sequence[Result]]]) -> None:
+        self._work = work
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._working: asyncio.Task[None] | None = None
+
+    async def send(self, item: Item) -> Result:
+        """Return the result of one piece."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work_off())
         return await future
 
-    async def _send_all(self) -> None:
+    async def _work_off(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
             try:
-                outcomes = await self._desk.awrite(receive, [case for case, _ in batch])
+                results = await self._work([item for item, _ in batch])
             except Exception as error:
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(error)
                 continue
-            for (_, future), outcome in zip(batch, outcomes, strict=True):
+            for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():  # its sender may have hung up
-                    future.set_result(outcome)
+                    future.set_result(result)

@@ -15,7 +15,7 @@ from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import drawing
 from expertload.desk.store import AnyRow, Event, Transaction
-from expertload.desk.store.tables import bodies, cases, decisions, policies, readings
+from expertload.desk.store.tables import bodies, cases, decisions, in_state, policies, readings
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["Outcome", "receive"]
@@ -101,7 +101,7 @@ def _active(transaction: Transaction) -> _Active | None:
     """Return the active policy, and whether it may decide now."""
     row = transaction.connection.execute(
         select(policies.c.id, policies.c.document, policies.c.activated).where(
-            policies.c.project_id == transaction.project.id, policies.c.state == "active"
+            policies.c.project_id == transaction.project.id, in_state(policies, "active")
         )
     ).first()
     if row is None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from expertload.desk.intake import read_policy
 from expertload.desk.pages.pictures import (
@@ -121,7 +121,7 @@ def _agreement(transaction: Transaction) -> tuple[int, int]:
             .join(its, its.c.id == first.c.answer_id)
             .join(theirs, theirs.c.id == second.c.answer_id)
         )
-        .where(second.c.project_id == transaction.project.id, second.c.why == "second")
+        .where(second.c.project_id == transaction.project.id, second.c.why == text("'second'"))
         .order_by(second.c.id.desc())
         .limit(MOST_PAIRS)
     )
@@ -132,7 +132,11 @@ def _agreement(transaction: Transaction) -> tuple[int, int]:
 def _news(transaction: Transaction) -> list[AnyRow]:
     query = (
         select(events.c.at, events.c.kind)
-        .where(events.c.project_id == transaction.project.id, events.c.kind.in_(NEWS))
+        .where(
+            events.c.project_id == transaction.project.id,
+            events.c.case_id.is_(None),
+            events.c.kind.in_(NEWS),
+        )
         .order_by(events.c.id.desc())
         .limit(6)
     )

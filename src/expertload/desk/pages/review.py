@@ -116,10 +116,11 @@ def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
     undo_seconds = transaction.project.rules.undo_seconds
     row = transaction.connection.execute(
         select(answers.c.submission, answers.c.label, answers.c.given)
-        .select_from(answers.join(readings, readings.c.answer_id == answers.c.id))
+        .select_from(answers.join(readings, readings.c.id == answers.c.reading_id))
         .where(
             answers.c.reader == reader,
             answers.c.given >= transaction.now - undo_seconds * SECOND,
+            readings.c.answer_id == answers.c.id,
             readings.c.state == "done",
         )
         .order_by(answers.c.id.desc())

@@ -27,7 +27,7 @@ from expertload.desk.people.sessions import (
     use_link,
 )
 from expertload.desk.people.throttle import Throttle
-from expertload.desk.people.tokens import add_token, find_token, revoke_token
+from expertload.desk.people.tokens import add_token, find_token, find_tokens, revoke_token
 
 __all__ = [
     "FIRST",
@@ -50,6 +50,7 @@ __all__ = [
     "find_named",
     "find_session",
     "find_token",
+    "find_tokens",
     "find_user",
     "first_link",
     "hash_password",

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import get_args
 
-from sqlalchemy import or_, select
+from sqlalchemy import bindparam, or_, select
 
 from expertload.desk.people.roles import Principal, Role
 from expertload.desk.store import Transaction
 from expertload.desk.store.tables import tokens, users
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["add_token", "digest_of", "find_token", "revoke_token"]
+__all__ = ["add_token", "digest_of", "find_token", "find_tokens", "revoke_token"]
 
 PREFIX = "eld_"
 
@@ -50,18 +51,35 @@ def add_token(
 
 def find_token(transaction: Transaction, token: str) -> Principal | None:
     """Return who a token belongs to, None if it is not valid now."""
-    row = transaction.connection.execute(
-        select(users.c.id, users.c.name, tokens.c.role)
-        .select_from(tokens.join(users, users.c.id == tokens.c.user_id))
-        .where(
-            tokens.c.digest == digest_of(token),
-            tokens.c.project_id == transaction.project.id,
-            tokens.c.revoked.is_(None),
-            or_(tokens.c.expires.is_(None), tokens.c.expires > transaction.now),
-            users.c.disabled.is_(None),
-        )
-    ).first()
-    return None if row is None else Principal(row.id, row.name, frozenset([row.role]))
+    return find_tokens(transaction, [token])[0]
+
+
+def find_tokens(transaction: Transaction, given: Sequence[str]) -> list[Principal | None]:
+    """Return who each of these tokens belongs to, in one query."""
+    digests = [digest_of(token) for token in given]
+    rows = transaction.connection.execute(
+        _FIND,
+        {
+            "digests": list(set(digests)),
+            "project": transaction.project.id,
+            "now": transaction.now,
+        },
+    )
+    found = {row.digest: Principal(row.id, row.name, frozenset([row.role])) for row in rows}
+    return [found.get(digest) for digest in digests]
+
+
+_FIND = (
+    select(users.c.id, users.c.name, tokens.c.role, tokens.c.digest)
+    .select_from(tokens.join(users, users.c.id == tokens.c.user_id))
+    .where(
+        tokens.c.digest.in_(bindparam("digests", expanding=True)),
+        tokens.c.project_id == bindparam("project"),
+        tokens.c.revoked.is_(None),
+        or_(tokens.c.expires.is_(None), tokens.c.expires > bindparam("now")),
+        users.c.disabled.is_(None),
+    )
+)
 
 
 def revoke_token(transaction: Transaction, number: int) -> None:

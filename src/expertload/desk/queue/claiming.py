@@ -8,14 +8,14 @@ nothing here tells them what the model said or why the case came to them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
 from expertload.desk.queue.classes import classes_of
 from expertload.desk.queue.leases import new_lease
-from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import bodies, cases, readings
+from expertload.desk.store import Transaction
+from expertload.desk.store.tables import bodies, cases, in_state, readings
 
 __all__ = ["Claim", "ShownBody", "claim", "holding", "return_expired", "upcoming"]
 
@@ -72,16 +72,18 @@ _CANDIDATE = """
           AND skips.skipped > :rested)
     ORDER BY r.due, r.id LIMIT 1
 """
-_TAKE = """
-    UPDATE readings SET state = 'leased', reader = :reader, leased = :now, until = :until
-    WHERE id = ({candidate}) AND state = 'waiting'
-    RETURNING id, case_id
-"""
-_EXPIRE = """
-    UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, until = NULL
-    WHERE project_id = :project AND state = 'leased' AND (until <= :now OR leased > :future)
-    RETURNING id, case_id
-"""
+_TAKE = {
+    dialect: text(
+        "UPDATE readings SET state = 'leased', reader = :reader, leased = :now, until = :until "
+        f"WHERE id = ({_CANDIDATE} {locking}) AND state = 'waiting' RETURNING id, case_id"
+    )
+    for dialect, locking in (("sqlite", ""), ("postgresql", "FOR UPDATE OF r SKIP LOCKED"))
+}
+_EXPIRE = text(
+    "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
+    "until = NULL WHERE project_id = :project AND state = 'leased' "
+    "AND (until <= :now OR leased > :future) RETURNING id, case_id"
+)
 
 
 def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Claim | None:
@@ -116,7 +118,7 @@ def return_expired(transaction: Transaction) -> int:
     """Put readings whose lease has run out back into the queue; return how many."""
     now = transaction.now
     lost = transaction.connection.execute(
-        text(_EXPIRE),
+        _EXPIRE,
         {"project": transaction.project.id, "now": now, "future": now + CLOCK_SLACK},
     ).all()
     for row in lost:
@@ -152,44 +154,50 @@ def _wishes(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, A
     }
 
 
-def _held(transaction: Transaction, reader: int) -> AnyRow | None:
-    return transaction.connection.execute(
-        select(readings.c.id, readings.c.case_id, readings.c.lease, readings.c.until).where(
-            readings.c.project_id == transaction.project.id,
-            readings.c.reader == reader,
-            readings.c.state == "leased",
-        )
-    ).first()
+class _Held(NamedTuple):
+    """A reading that somebody holds."""
+
+    case_id: int
+    lease: str
+    until: int
 
 
-def _take(transaction: Transaction, reader: int, arbiter: bool) -> AnyRow | None:
-    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
-    on_postgres = transaction.connection.dialect.name == "postgresql"
-    candidate = _CANDIDATE + (" FOR UPDATE OF r SKIP LOCKED" if on_postgres else "")
+def _held(transaction: Transaction, reader: int) -> _Held | None:
     row = transaction.connection.execute(
-        text(_TAKE.format(candidate=candidate)),
+        _HELD, {"project": transaction.project.id, "reader": reader}
+    ).first()
+    return None if row is None else _Held(*row)
+
+
+_HELD = select(readings.c.case_id, readings.c.lease, readings.c.until).where(
+    readings.c.project_id == bindparam("project"),
+    readings.c.reader == bindparam("reader"),
+    in_state(readings, "leased"),
+)
+
+
+def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
+    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    row = transaction.connection.execute(
+        _TAKE[transaction.connection.dialect.name],
         {**_wishes(transaction, reader, arbiter), "now": transaction.now, "until": until},
     ).first()
     if row is None:
         return None
     lease = new_lease(transaction.project, row.id, reader)
-    transaction.connection.execute(
-        readings.update().where(readings.c.id == bindparam("number")).values(lease=lease),
-        {"number": row.id},
-    )
+    transaction.connection.execute(_SEAL, {"number": row.id, "token": lease})
     event = transaction.event("reading.leased", case_id=row.case_id)
     values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
     event.note(readings, row.id, values)
     transaction.moved(readings, "waiting", "leased")
-    return _held(transaction, reader)
+    return _Held(row.case_id, lease, until)
 
 
-def _shown(transaction: Transaction, held: AnyRow) -> Claim:
-    row = transaction.connection.execute(
-        select(cases.c.key, bodies.c.kind, bodies.c.media_type, bodies.c.content)
-        .select_from(cases.outerjoin(bodies, bodies.c.id == cases.c.id))
-        .where(cases.c.id == held.case_id)
-    ).one()
+_SEAL = text("UPDATE readings SET lease = :token WHERE id = :number")
+
+
+def _shown(transaction: Transaction, held: _Held) -> Claim:
+    row = transaction.connection.execute(_SHOWN, {"number": held.case_id}).one()
     body = None if row.kind is None else ShownBody(row.kind, row.media_type, row.content)
     return Claim(
         lease=held.lease,
@@ -199,3 +207,10 @@ def _shown(transaction: Transaction, held: AnyRow) -> Claim:
         body=body,
         classes=classes_of(transaction),
     )
+
+
+_SHOWN = (
+    select(cases.c.key, bodies.c.kind, bodies.c.media_type, bodies.c.content)
+    .select_from(cases.outerjoin(bodies, bodies.c.id == cases.c.id))
+    .where(cases.c.id == bindparam("number"))
+)

@@ -44,7 +44,11 @@ def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | 
     given = transaction.connection.execute(
         select(answers.c.label)
         .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
-        .where(readings.c.root == reading.root, readings.c.state == "done")
+        .where(
+            readings.c.case_id == reading.case_id,  # what the index knows
+            readings.c.root == reading.root,
+            readings.c.state == "done",
+        )
         .order_by(readings.c.id)
     ).scalars()
     # Where a decision of the model's is checked, the model is one of those who must agree.

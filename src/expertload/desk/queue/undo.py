@@ -8,7 +8,7 @@ from expertload.desk.queue.claiming import FREE, SECOND, Claim, claim
 from expertload.desk.queue.leases import new_lease
 from expertload.desk.queue.settling import decide, live_decision, locked_case
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, decisions, policies, readings
+from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
 from expertload.desk.trail.outbox import take_back
 from expertload.desk.watch.quality import settle_audit
 from expertload.exceptions import DeskRefusedError
@@ -82,7 +82,10 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
     """Void readings that this answer asked for; refuse if anybody has begun one."""
     following = transaction.connection.execute(
         select(readings).where(
-            readings.c.root == reading.root, readings.c.id > reading.id, readings.c.state != "void"
+            readings.c.case_id == reading.case_id,
+            readings.c.root == reading.root,
+            readings.c.id > reading.id,
+            readings.c.state != "void",
         )
     ).all()
     if any(row.state != "waiting" for row in following):
@@ -102,7 +105,7 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 def _release(transaction: Transaction, reader: int) -> None:
     """Give back the case that the reader has taken since: one reader holds one."""
     held = transaction.connection.execute(
-        select(readings).where(readings.c.reader == reader, readings.c.state == "leased")
+        select(readings).where(readings.c.reader == reader, in_state(readings, "leased"))
     ).first()
     if held is not None:
         event = transaction.event("reading.returned", case_id=held.case_id)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, create_engine, event, func, select
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
+from expertload.desk.store.checkpointing import Checkpointer
 from expertload.desk.store.database import Database
 from expertload.desk.store.migrating import upgrade
 from expertload.desk.store.writer import Writer
@@ -49,9 +50,12 @@ class SqliteDatabase(Database):
             max_overflow=-1,
         )
         event.listen(self.engine, "connect", _prepare)
+        if serving:
+            event.listen(self.engine, "connect", _leave_the_log)
         event.listen(self.engine, "begin", _begin_reading)
         self._writing = self.engine.execution_options(desk_writes=True)
         self._writer = Writer(self._writing, self.said)
+        self._checkpointer = Checkpointer(self.file) if serving else None
 
     @property
     def name(self) -> str:
@@ -93,6 +97,8 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         """Finish what waits to be written, and let the folder go."""
         self._writer.close()
+        if self._checkpointer is not None:
+            self._checkpointer.close()
         super().close()
         if self._lock is not None:
             self._lock.release()
@@ -122,6 +128,11 @@ def _prepare(connection: Any, _: object) -> None:
         "temp_store = MEMORY",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _leave_the_log(connection: Any, _: object) -> None:
+    """Leave the log to the checkpointer."""
+    connection.execute("PRAGMA wal_autocheckpoint = 0").close()
 
 
 def _begin_reading(connection: Connection) -> None:

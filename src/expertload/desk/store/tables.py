@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -24,11 +24,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    event,
+    literal,
     text,
 )
 
-__all__ = ["APPEND_ONLY", "metadata"]
+from expertload.desk.store.guards import guard
+
+__all__ = ["APPEND_ONLY", "in_state", "metadata"]
 
 metadata = MetaData(
     naming_convention={
@@ -249,6 +251,14 @@ Index(
     postgresql_where=_LEASED,
 )
 Index("ix_readings_case", readings.c.case_id, readings.c.reader)
+_SECOND = text("why = 'second'")
+Index(
+    "ix_readings_second",
+    readings.c.project_id,
+    readings.c.id,
+    sqlite_where=_SECOND,
+    postgresql_where=_SECOND,
+)
 
 answers = Table(
     "answers",
@@ -264,6 +274,8 @@ answers = Table(
     Column("given", BigInteger, nullable=False),
     UniqueConstraint("reader", "submission"),
 )
+Index("ix_answers_given", answers.c.given)
+Index("ix_answers_reader_given", answers.c.reader, answers.c.given)
 
 skips = Table(
     "skips",
@@ -313,6 +325,15 @@ events = Table(
     Column("changes", Text, nullable=False),
 )
 Index("ix_events_case", events.c.case_id)
+_OF_NO_CASE = text("case_id IS NULL")
+Index(
+    "ix_events_of_no_case",
+    events.c.project_id,
+    events.c.kind,
+    events.c.id,
+    sqlite_where=_OF_NO_CASE,
+    postgresql_where=_OF_NO_CASE,
+)
 
 seals = Table(
     "seals",
@@ -358,39 +379,16 @@ Index(
     sqlite_where=_WAITING,
     postgresql_where=_WAITING,
 )
+Index("ix_outbox_case", outbox.c.case_id)
+
+
+def in_state(table: Table, state: str) -> ColumnElement[bool]:
+    """Return the condition that a row is in a state, spelled out: no bound value.
+
+    Partial indices are of one state, and a database that is not told which one scans the table.
+    """
+    return table.c.state == literal(state, literal_execute=True)
+
 
 APPEND_ONLY = ("events", "seals", "answers", "decisions", "skips")
-
-
-def _ddl(statement: str, dialect: str) -> Any:
-    made: Any = DDL
-    return made(statement).execute_if(dialect=dialect)
-
-
-def _guard(table: Table) -> None:
-    """Refuse UPDATE and DELETE in the database itself."""
-    said = f"rows of {table.name} are never changed"
-    for verb in ("UPDATE", "DELETE"):
-        name = f"{table.name}_refuse_{verb.lower()}"
-        on_sqlite = _ddl(
-            f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} "
-            f"BEGIN SELECT RAISE(ABORT, '{said}'); END",
-            "sqlite",
-        )
-        on_postgres = _ddl(
-            f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} "
-            "FOR EACH ROW EXECUTE FUNCTION desk_refuse_change()",
-            "postgresql",
-        )
-        event.listen(table, "after_create", on_sqlite)
-        event.listen(table, "after_create", on_postgres)
-
-
-_REFUSE = _ddl(
-    "CREATE OR REPLACE FUNCTION desk_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ "
-    "BEGIN RAISE EXCEPTION 'rows of %% are never changed', TG_TABLE_NAME; END $$",
-    "postgresql",
-)
-event.listen(metadata, "before_create", _REFUSE)
-for _name in APPEND_ONLY:
-    _guard(metadata.tables[_name])
+guard(metadata, APPEND_ONLY)

@@ -17,7 +17,7 @@ from sqlalchemy import select, update
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import outbox, webhooks
+from expertload.desk.store.tables import in_state, outbox, webhooks
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["add_webhook", "deliver", "end_webhook", "send_again", "signature"]
@@ -110,7 +110,7 @@ def _take(transaction: Transaction) -> list[AnyRow]:
     """Take messages that are due; one that a dead server took is due again after a while."""
     due = (
         select(outbox.c.id)
-        .where(outbox.c.state == "waiting", outbox.c.next_try <= transaction.now)
+        .where(in_state(outbox, "waiting"), outbox.c.next_try <= transaction.now)
         .order_by(outbox.c.next_try)
         .limit(AT_ONCE)
     )

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from expertload.desk.store import Transaction
 from expertload.desk.store.tables import events, seals
 from expertload.desk.trail.replay import differences
-from expertload.desk.trail.sealing import FIRST, hash_block
+from expertload.desk.trail.sealing import FIRST, SEALED, hash_block
 
 __all__ = ["Verdict", "verify"]
 
@@ -60,7 +60,7 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
     for block in transaction.connection.execute(select(seals).order_by(seals.c.id)).all():
         n_blocks += 1
         rows = transaction.connection.execute(
-            select(events)
+            select(*SEALED)
             .where(events.c.id > last, events.c.id <= block.last_event)
             .order_by(events.c.id)
         ).all()

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from expertload.desk.intake import read_policy
 from expertload.desk.settings import Rules
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import decisions, monitors, policies, projects
+from expertload.desk.store.tables import decisions, in_state, monitors, policies, projects
 from expertload.desk.trail.outbox import announce
 from expertload.exceptions import DeskRefusedError
 
@@ -119,7 +119,7 @@ def active_policy(transaction: Transaction) -> AnyRow | None:
     """Return the active policy's row, if there is one."""
     return transaction.connection.execute(
         select(policies).where(
-            policies.c.project_id == transaction.project.id, policies.c.state == "active"
+            policies.c.project_id == transaction.project.id, in_state(policies, "active")
         )
     ).first()
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from expertload.desk.intake import read_policy
 from expertload.desk.store import Transaction
-from expertload.desk.store.tables import counters, monitors, readings, seals
+from expertload.desk.store.tables import counters, in_state, monitors, readings, seals
 from expertload.desk.watch.capacity import capacity_of
 from expertload.desk.watch.drift import load_shift
 from expertload.desk.watch.policies import active_policy
@@ -65,7 +65,7 @@ def _oldest(transaction: Transaction) -> float:
     """Return the age of the reading that is due first, which is as good as always the oldest."""
     created = transaction.connection.execute(
         select(readings.c.created)
-        .where(readings.c.project_id == transaction.project.id, readings.c.state == "waiting")
+        .where(readings.c.project_id == transaction.project.id, in_state(readings, "waiting"))
         .order_by(readings.c.due, readings.c.id)
         .limit(1)
     ).scalar()

@@ -1,0 +1,153 @@
+"""A claim, the counters and an export, with 1,000 and with a million waiting."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+from sqlalchemy import text
+
+from benchmarks.desk.intake import commit_times
+from benchmarks.desk.places import Place
+from benchmarks.desk.run import Sizes
+from benchmarks.measure import row
+from expertload.desk import Desk, Rules
+from expertload.desk.people import add_token
+from expertload.desk.queue import claim, hand_back
+from expertload.desk.trail.export import export
+from expertload.desk.watch import state_of
+
+FEW = 1_000
+
+
+def measure(place: Place, sizes: Sizes, parts: list[str]) -> None:
+    """Measure with few waiting, then with many."""
+    many, claims, commits, state = sizes.backlog, {}, {}, {}
+    rules = Rules(classes=("cat", "dog"))
+    with Desk.open(place.desk("queue"), serving=True, rules=rules) as desk:
+        desk.write(add_token, "reader", "reader")
+        for n in (FEW, many):
+            fill(desk, n)
+            if "queue" in parts:
+                commits[n] = commit_times(place, n=sizes.claims)
+                claims[n] = _claims(desk, 1, sizes.claims)
+                state[n] = _seconds(lambda: desk.read(state_of))
+        if "queue" in parts:
+            _said(many, claims, commits)
+            row(f"state at {many:,} / at {FEW:,} waiting", state[many] / state[FEW], at_most=2)
+        if "export" in parts:
+            exports(desk, many)
+
+
+def _said(many: int, claims: dict[int, list[float]], commits: dict[int, list[float]]) -> None:
+    p99 = {n: statistics.quantiles(times, n=100)[98] for n, times in claims.items()}
+    median = {n: statistics.median(times) for n, times in commits.items()}
+    slow = {n: statistics.quantiles(times, n=100)[98] for n, times in commits.items()}
+    row(
+        f"claim, p99 at {many:,} waiting ({1e3 * p99[many]:.1f} ms) / a median commit",
+        p99[many] / median[many],
+        at_most=5,
+    )
+    print(
+        f"    a commit: median {1e3 * median[many]:.1f} ms, p99 {1e3 * slow[many]:.1f} ms; "
+        f"a claim: median {1e3 * statistics.median(claims[many]):.1f} ms; "
+        f"p99 of claims / p99 of commits {p99[many] / slow[many]:.2f}"
+    )
+    row(f"claim, p99 at {many:,} / at {FEW:,} waiting", p99[many] / p99[FEW], at_most=2)
+
+
+def fill(desk: Desk, n: int) -> None:
+    """Make cases that wait, by SQL alone: this is not what is measured."""
+
+    def work(connection):  # type: ignore[no-untyped-def]
+        have = connection.execute(text("SELECT count(*) FROM cases")).scalar()
+        numbers = (
+            "WITH RECURSIVE s(i) AS (SELECT CAST(:first AS BIGINT) UNION ALL "
+            "SELECT i + 1 FROM s WHERE i < :last) "
+        )
+        span = {"first": have + 1, "last": n, "p": '{"cat":0.6,"dog":0.4}', "no": False}
+        made = (
+            "INSERT INTO cases (id, project_id, key, digest, state, predicted, confidence, "
+            "probabilities, accepted, cause, draw, rate, received, due) "
+        )
+        shown = (
+            "SELECT i, 1, 'case-' || i, 'x', 'waiting', 'cat', 0.6, :p, :no, 'no_policy', 0.5, "
+            "1.0, i, i FROM s"
+        )
+        connection.execute(text(made + numbers + shown), span)
+        connection.execute(
+            text(
+                "INSERT INTO readings (id, project_id, case_id, root, why, state, due, created) "
+                "SELECT id, 1, id, id, 'delegated', 'waiting', due, received FROM cases "
+                "WHERE id > :have"
+            ),
+            {"have": have},
+        )
+        connection.execute(text("DELETE FROM counters WHERE name LIKE '%.waiting'"))
+        connection.execute(
+            text(
+                "INSERT INTO counters VALUES (1, 'cases.waiting', 0, :n), "
+                "(1, 'readings.waiting', 0, :n)"
+            ),
+            {"n": n},
+        )
+
+    desk.database.write(work)
+    if desk.database.engine.dialect.name == "postgresql":
+        with desk.database.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))
+
+
+def _claims(desk: Desk, reader: int, n: int) -> list[float]:
+    times = []
+    for _ in range(n):
+        start = time.perf_counter()
+        held = desk.write(claim, reader)
+        times.append(time.perf_counter() - start)
+        if held is None:
+            raise RuntimeError("nothing waits")
+        desk.write(hand_back, reader, held.lease)
+    return times
+
+
+def _seconds(work: Callable[[], object], repeats: int = 20) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def exports(desk: Desk, n: int) -> None:
+    """Compare with DuckDB reading and writing the rows of the same file."""
+    with tempfile.TemporaryDirectory(prefix="desk-export-") as folder:
+        for kind in ("jsonl", "parquet"):
+            _export(desk, Path(folder), n, kind)
+
+
+def _export(desk: Desk, folder: Path, n: int, kind: str) -> None:
+    ours, theirs = [], []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        start = time.perf_counter()
+        export(desk, folder / f"desk.{kind}")
+        ours.append(time.perf_counter() - start)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    row(f"memory that the export as {kind} adds", grown, unit="MB", at_most=100)
+    source = folder / "desk.jsonl"
+    for _ in range(3):
+        start = time.perf_counter()
+        duckdb.sql(f"COPY (SELECT * FROM '{source}') TO '{folder / f'again.{kind}'}'")
+        theirs.append(time.perf_counter() - start)
+    row(
+        f"export of {n:,} as {kind} ({statistics.median(ours):.1f} s) / DuckDB "
+        f"({statistics.median(theirs):.1f} s)",
+        statistics.median(ours) / statistics.median(theirs),
+        at_most=3,
+    )

@@ -1,0 +1,88 @@
+"""No statement of everyday work walks through a table that grows: each finds its rows by an index.
+
+What a person or a sender waits for is run once on SQLite, and every statement of it is explained.
+The page of policies is not among it: it counts the fair sample of all cases, which is a walk.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from sqlalchemy import event
+
+from expertload.desk import Desk, Rules
+from expertload.desk.api import create_app
+from expertload.desk.queue import extend, hand_back, skip, undo, upcoming
+from expertload.desk.trail import deliver, seal_events
+from expertload.desk.watch import state_of
+from tests.desk.people import visitor
+from tests.desk.serving import serving
+from tests.desk.world import Clock, World, sent
+
+PAGES = [
+    ("ida", "reader", "/review"),
+    ("max", "manager", "/manage"),
+    ("eve", "auditor", "/audit"),
+]
+GROWING = "answers|bodies|cases|decisions|events|outbox|readings|skips|seals"
+WALK = re.compile(rf"SCAN ({GROWING}|r|c|mine|its|theirs|second|first)\b")
+
+
+def is_walk(statement: str, plan: list[str]) -> bool:
+    """Whether a plan walks through a table; to take the last rows of all is no walk."""
+    takes_the_last = " WHERE " not in statement.replace("\n", " ") and "LIMIT" in statement
+    return any(map(WALK.search, plan)) and not takes_the_last
+
+
+@pytest.fixture
+def world(tmp_path):
+    rules = Rules(quality_rate=0.5, second_share=1)
+    with Desk.open(tmp_path, rules=rules, clock=Clock(), secret=b"test") as desk:
+        yield World(desk, desk.clock)
+
+
+@pytest.fixture
+def plans(world):
+    """Explain every statement that is run from now on."""
+    found: dict[str, list[str]] = {}
+
+    def explain(connection, cursor, statement, parameters, context, executemany):
+        if statement in found or not re.match(r"\s*(SELECT|UPDATE|DELETE|WITH)", statement):
+            return
+        rows = cursor.connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+        found[statement] = [row[-1] for row in rows]
+
+    event.listen(world.desk.database.engine, "before_cursor_execute", explain)
+    yield found
+    event.remove(world.desk.database.engine, "before_cursor_execute", explain)
+
+
+def test_everyday_work_walks_through_no_table(world, plans):
+    world.activate()
+    world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))
+    desk, ann = world.desk, world.user("ann")
+    held = world.claim()
+    desk.write(extend, ann, held.lease)
+    desk.write(skip, ann, held.lease, "dark")
+    desk.write(hand_back, ann, world.claim().lease)
+    world.answer(world.claim(), "cat", submission="one")
+    desk.write(undo, ann, "one")
+    world.answer(world.claim(), "cat", submission="two")
+    world.answer(world.claim("bob"), "dog", "bob")
+    world.answer(world.claim("zoe", "arbiter"), "dog", "zoe", "arbiter")
+    desk.read(upcoming, ann)
+    desk.read(state_of)
+    seal_events(desk)
+    deliver(desk)
+    with serving(create_app(desk)) as address:
+        for name, role, path in PAGES:
+            with visitor(desk, address, name, role) as client:
+                assert client.get(path).status_code == 200
+    assert len(plans) > 30
+    assert [statement for statement, plan in plans.items() if is_walk(statement, plan)] == []
+
+
+def test_a_walk_is_noticed(world, plans):
+    world.desk.database.read(lambda c: c.exec_driver_sql("SELECT * FROM readings WHERE root = 1"))
+    assert any(is_walk(statement, plan) for statement, plan in plans.items())
