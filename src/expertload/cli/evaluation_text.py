@@ -29,14 +29,7 @@ N_GROUPS = 5
 def print_evaluation(
     screen: Console, name: str, table: PredictionsTable, found: Evaluation
 ) -> None:
-    """Print the numbers, the operating point in words, and the worst groups.
-
-    Examples
-    --------
-    >>> from expertload.cli.evaluation_text import print_evaluation
-    >>> callable(print_evaluation)
-    True
-    """
+    """Print the numbers, the operating point in words, and the worst groups."""
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
     screen.print(Text(one_line(f"{table.where}: {table.columns}"), style="dim"), soft_wrap=True)
     screen.print()

@@ -20,7 +20,7 @@ from expertload._validation import ROW_SUM_TOLERANCE
 from expertload.columns import is_missing
 from expertload.frames.request import Classes, Request, Schema, find_classes, match_classes
 
-__all__ = ["Cases", "Check", "read_cases"]
+__all__ = ["Check", "FrameCases", "read_cases"]
 
 # Names for columns added on the way; no frame has them.
 TOP, TOTAL = "__expertload_top", "__expertload_total"
@@ -43,7 +43,7 @@ class Check(NamedTuple):
     high: nw.Expr | None = None
 
 
-class Cases(NamedTuple):
+class FrameCases(NamedTuple):
     """A frame, and expressions on it."""
 
     frame: nw.LazyFrame[Any]
@@ -53,7 +53,7 @@ class Cases(NamedTuple):
     checks: list[Check]
 
 
-def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> Cases:
+def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> FrameCases:
     """Turn a request into expressions; a small query tells which labels occur."""
     schema = frame.collect_schema()
     if request.probabilities is None:
@@ -67,7 +67,7 @@ def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> 
             confidence, more = _confidence(request, schema)
             checks += more
     weight, more = _weight(request, schema)
-    return Cases(frame, correct, confidence, weight, checks + more)
+    return FrameCases(frame, correct, confidence, weight, checks + more)
 
 
 def _number(schema: Schema, column: str) -> nw.Expr:

@@ -24,7 +24,7 @@ from expertload._validation import (
     unreadable_rows,
 )
 from expertload.columns import is_missing
-from expertload.frames.cases import Cases, Check, read_cases
+from expertload.frames.cases import Check, FrameCases, read_cases
 from expertload.frames.frame_tally import FrameTally
 from expertload.frames.request import Request
 
@@ -55,7 +55,7 @@ def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dic
     return _tables(columns, request.bits)
 
 
-def _query(cases: Cases, request: Request) -> nw.LazyFrame[Any]:
+def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
     sound = reduce(and_, [check.met for check in cases.checks])
     weight, right = cases.weight, cases.correct
     columns = {RIGHT: right if weight is None else right * weight}
@@ -135,7 +135,7 @@ def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
     return dict(zip(number, np.split(order, ends[:-1]), strict=True))
 
 
-def _diagnosis(cases: Cases, caller: str) -> Exception:
+def _diagnosis(cases: FrameCases, caller: str) -> Exception:
     """Count the rows that fail each check, and word the first failure."""
     shown, wanted = {}, {}
     for i, check in enumerate(cases.checks):

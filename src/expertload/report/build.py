@@ -134,7 +134,7 @@ def _render(
         defaults=defaults,
         style=_inline(style),
         script=_inline(script),
-        policy=_policy(style, script),
+        policy=_content_security_policy(style, script),
         payload=_inline(_payload(parts, frame, defaults)),
         versions=_versions(),
     )
@@ -147,7 +147,7 @@ def _inline(text: str) -> Any:
     return markup.Markup(text)
 
 
-def _policy(style: str, script: str) -> str:
+def _content_security_policy(style: str, script: str) -> str:
     """Return a policy that allows these two, an empty icon, and nothing else."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "

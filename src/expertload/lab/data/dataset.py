@@ -97,20 +97,20 @@ class Augmentation:
     Attributes
     ----------
     padding : int
-        Shift by up to so many pixels: black ones are put around the image, and a piece of its own
-        size is cut out.
+        Shift by up to this many pixels: add a black border, then cut out a piece of the
+        image's own size at a random place.
     flip : bool
         Mirror left and right, half of the time.
     flip_vertical : bool
         Turn upside down, half of the time.
     symmetries : bool
-        One of the eight symmetries of a square: quarter turns and mirror images, all as likely.
-        For images that have no top.
+        One of the eight symmetries of a square, all equally likely: quarter turns and mirror
+        images. For images without a top, such as cells.
     crop : float
-        The smallest side of a piece that is scaled up to the whole image, as a share; 1 for none.
+        The smallest side of a piece that is scaled up to the whole image, as a share; 1 for no crop.
     colour : float
-        How far brightness, contrast and saturation may be multiplied: by 1 - colour to
-        1 + colour; 0 for not at all.
+        Brightness, contrast and saturation are multiplied by a factor from 1 - colour to
+        1 + colour; 0 for no change.
     """
 
     padding: int = 0
