@@ -107,7 +107,8 @@ class Augmentation:
         One of the eight symmetries of a square, all equally likely: quarter turns and mirror
         images. For images without a top, such as cells.
     crop : float
-        The smallest side of a piece that is scaled up to the whole image, as a share; 1 for no crop.
+        The smallest side of a piece that is scaled up to the whole image, as a share;
+        1 for no crop.
     colour : float
         Brightness, contrast and saturation are multiplied by a factor from 1 - colour to
         1 + colour; 0 for no change.
