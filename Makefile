@@ -5,7 +5,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a worker: two workers that both start threads on two cores wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+# Neighbouring tests share a worker and what they set up; a worker that is done takes from another.
+# Compiled modules are kept, as the processes that tests start would compile them each time.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 help:  ## show this help
