@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -105,8 +106,23 @@ def test_sixteen_at_once(place):
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """A port that nobody listens on, below those that systems give to outgoing connections.
+
+    A server that was killed comes back to its port, which nobody may have been given meanwhile.
+    """
+    ports = random.SystemRandom()
+    while True:
+        port = ports.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+def wait_for_more(growing: list) -> None:
+    """Wait until a list that others append to is longer than it is now."""
+    before, deadline = len(growing), time.monotonic() + 120
+    while len(growing) == before:
+        assert time.monotonic() < deadline, "nothing came"
+        time.sleep(0.01)
 
 
 class Server:
@@ -148,6 +164,7 @@ class Server:
         self.process.stderr.close()
 
 
+@pytest.mark.processes
 def test_killed_at_any_moment(place):
     with Desk.open(place, rules=RULES, secret=b"test") as desk:
         world = World(desk, Clock(time.time_ns() // 1000))
@@ -190,13 +207,16 @@ def test_killed_at_any_moment(place):
 
     def killer():
         rng = random.Random(0)
-        for _ in range(2):
-            time.sleep(rng.uniform(0.5, 1.5))
-            server.kill()
-            server.start()
-            server.wait()
-        time.sleep(0.5)
-        stop.set()
+        try:
+            for _ in range(2):
+                wait_for_more(counted)
+                time.sleep(rng.uniform(0, 0.5))  # the moment is any
+                server.kill()
+                server.start()
+                server.wait()
+            wait_for_more(counted)
+        finally:
+            stop.set()
 
     together(sender, lambda: reader("ann"), lambda: reader("bob"), killer)
     server.end()
@@ -222,6 +242,7 @@ def test_killed_at_any_moment(place):
 PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
 
 
+@pytest.mark.processes
 def test_two_servers_on_one_postgresql(cluster):
     from expertload.desk.store.tables import metadata
 
@@ -309,6 +330,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
         assert {row.key for row in world.rows(select(cases.c.key))} == {"before", "after", *kept}
 
 
+@pytest.mark.processes
 def test_a_second_server_process_is_refused_in_a_sentence(tmp_path):
     environment = {**os.environ, "COLUMNS": "200"}
     with Desk.open(tmp_path, serving=True):

@@ -39,8 +39,7 @@ def read_all(world, truth, names=("ann",), arbiters=("zoe", "yan")):
     while progress:
         progress = False
         for name, role in people:
-            held = world.claim(name, role)
-            if held is not None:
+            while (held := world.claim(name, role)) is not None:
                 world.answer(held, truth(held.key), name, role)
                 progress = True
 

@@ -35,21 +35,21 @@ class Population:
 
     @cached_property
     def _table(self):
-        """Thresholds ascending, with the share of cases at or above each, and of right ones."""
+        """Thresholds ascending, with the accuracy and the share of wrong cases at or above each."""
         hidden = (np.arange(FINE) + 0.5) / FINE
         right = np.cumsum(self.accuracy_at(hidden)[::-1])[::-1] / FINE
-        return self._shown(hidden), 1 - np.arange(FINE) / FINE, right
+        accepted = 1 - np.arange(FINE) / FINE
+        accuracy = np.append(right / accepted, 1.0)  # where there are no cases
+        return self._shown(hidden), accuracy, np.append(accepted - right, 0.0)
 
     def accuracy_above(self, threshold):
         """The accuracy among cases of at least this confidence, 1 where there are none."""
-        shown, accepted, right = self._table
-        row = np.searchsorted(shown, threshold)
-        return np.append(right / accepted, 1.0)[row]
+        shown, accuracy, _ = self._table
+        return accuracy[np.searchsorted(shown, threshold)]
 
     def wrong_share(self, threshold):
-        shown, accepted, right = self._table
-        row = np.searchsorted(shown, threshold)
-        return np.append(accepted - right, 0.0)[row]
+        shown, _, wrong = self._table
+        return wrong[np.searchsorted(shown, threshold)]
 
 
 def rising(low, high):
