@@ -117,6 +117,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.processes
 def test_importing_the_package_loads_nothing_heavy():
     loaded = run("import sys, expertload; print(*sys.modules)").split()
     others = ("torch", "matplotlib", "sklearn", "pandas", "torchmetrics", "narwhals")

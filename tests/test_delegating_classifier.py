@@ -313,6 +313,7 @@ def test_pipelines_and_grid_search(data):
     assert inner.operating_point_.is_certified
 
 
+@pytest.mark.processes
 def test_without_scikit_learn_the_extra_is_named():
     code = (
         "import sys; sys.modules['sklearn'] = None\n"

@@ -30,6 +30,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.processes
 def test_a_full_disk_for_real(tmp_path):
     """A process that may write no more than 1 KiB a file fails, and the old file survives."""
     path = tmp_path / "file"

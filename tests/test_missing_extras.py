@@ -32,6 +32,7 @@ def said_without(missing: str, statement: str) -> str:
     return done.stderr.strip()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("module", "missing", "extra"),
     [
@@ -52,6 +53,7 @@ def test_importing_a_part_names_its_extra(module, missing, extra):
     assert f"pip install 'expertload[{extra}]'" in said
 
 
+@pytest.mark.processes
 def test_a_star_asks_for_nothing_that_may_be_missing():
     assert said_without("sklearn", "from expertload import *; aucoc_score, certify, scorers") == ""
     by_name = "from expertload import DelegatingClassifier"

@@ -239,6 +239,7 @@ class TestMetadataRouting:
             aucoc_scorer.set_score_request(groups=True)
 
 
+@pytest.mark.processes
 def test_importing_scorers_does_not_import_scikit_learn():
     code = "import sys, expertload.scorers; print('sklearn' in sys.modules)"
     source = str(Path(expertload.__file__).parents[1])

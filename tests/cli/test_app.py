@@ -44,6 +44,7 @@ def test_help(arguments):
     assert "Usage: expertload" in result.output
 
 
+@pytest.mark.processes
 def test_help_is_quick_because_nothing_heavy_is_imported():
     code = (
         "import sys\n"
@@ -59,6 +60,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
         assert module not in loaded
 
 
+@pytest.mark.processes
 def test_without_the_extra_the_command_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None\nfrom expertload.cli import main; main()"
     done = in_process(code=code)
@@ -67,6 +69,7 @@ def test_without_the_extra_the_command_says_what_to_install():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.processes
 def test_the_package_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "expertload", "--version"],
@@ -79,6 +82,7 @@ def test_the_package_runs_as_a_module():
     assert done.stdout.startswith("expertload ")
 
 
+@pytest.mark.processes
 def test_a_screen_that_knows_few_characters():
     code = (
         "from expertload.cli.screen import console\n"
@@ -145,9 +149,13 @@ def test_debug_shows_where_an_error_comes_from():
     assert isinstance(result.exception, FileFormatError)
 
 
+@pytest.mark.processes
 def test_ctrl_c_says_how_to_go_on(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "expertload.cli", "lab", "train", "digits", "--out", str(tmp_path)],
+        [
+            *(sys.executable, "-m", "expertload.cli", "lab", "train", "digits"),
+            *("--set", "training.epochs=100000", "--out", str(tmp_path)),  # it cannot end by itself
+        ],
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -157,7 +165,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
     while not list(tmp_path.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "run the same command again" in said
     assert "Traceback" not in said
@@ -228,6 +239,7 @@ def test_slurm_is_an_extra(monkeypatch, tmp_path):
     assert "pip install 'expertload[slurm]'" in result.stderr
 
 
+@pytest.mark.processes
 def test_a_sweep_with_a_failure_has_exit_code_one(tmp_path, monkeypatch):
     recipe = tmp_path / "diverges.toml"
     recipe.write_text(

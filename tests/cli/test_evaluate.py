@@ -481,6 +481,7 @@ def test_misuse_is_exit_code_two(run, file, arguments):
     run(*arguments, code=2)
 
 
+@pytest.mark.processes
 def test_help_imports_nothing_heavy_and_shows_the_patterns():
     code = (
         "import sys; from typer.testing import CliRunner; from expertload.cli.app import app;"

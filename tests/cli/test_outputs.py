@@ -80,6 +80,7 @@ def test_a_page_is_not_called_a_picture(files):
     assert not (files / "x.pdf").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
     "command", [["decide", "policy.json"], ["evaluate"], ["evaluate", "--json"]]
@@ -94,6 +95,7 @@ def test_a_full_standard_output_is_a_sentence(files, command):
     assert "Exception" not in said
 
 
+@pytest.mark.processes
 def test_a_closed_pipe_is_a_sentence(files):
     (files / "many.csv").write_text("p_ä,p_b\n" + "0.9,0.1\n" * 300_000, encoding="utf-8")
     command = f"{sys.executable} -m expertload decide policy.json many.csv | head -n 1"
@@ -112,6 +114,7 @@ def test_a_closed_pipe_is_a_sentence(files):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.processes
 def test_decisions_are_utf8_in_any_locale(files):
     for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
         done = expertload("decide", "policy.json", "new.csv", folder=files, environment=environment)
@@ -121,6 +124,7 @@ def test_decisions_are_utf8_in_any_locale(files):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.processes
 def test_from_standard_input_to_standard_output(files):
     content = (files / "new.csv").read_bytes()
     done = expertload("decide", "policy.json", "-", "--out", "-", folder=files, stdin=content)

@@ -9,6 +9,7 @@ from expertload.display import COCDisplay, OutlierDisplay, ReliabilityDisplay
 from expertload.exceptions import MissingExtraError
 
 
+@pytest.mark.processes
 def test_importing_displays_does_not_import_matplotlib():
     code = "import sys, expertload.display; sys.exit('matplotlib' in sys.modules)"
     path = [entry for entry in sys.path if entry]

@@ -225,6 +225,7 @@ def test_a_missing_extra_is_named(module, monkeypatch):
         call("predictions.parquet")
 
 
+@pytest.mark.processes
 def test_importing_the_module_loads_no_engine():
     code = "import sys, expertload.frames; print(*sys.modules)"
     environment = {"PYTHONPATH": str(Path(el.__file__).parents[1])}

@@ -34,6 +34,7 @@ def runs(tmp_path_factory):
     return place
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "words",
     [

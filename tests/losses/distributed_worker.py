@@ -43,7 +43,7 @@ def main(rank: int, sizes: list[int], folder: Path, mode: str) -> None:
         init_method=f"file://{folder / 'rendezvous'}",
         rank=rank,
         world_size=len(sizes),
-        timeout=datetime.timedelta(seconds=20),
+        timeout=datetime.timedelta(seconds=60),
     )
     inputs, target = whole_batch(sizes)
     start = sum(sizes[:rank])

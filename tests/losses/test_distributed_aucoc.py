@@ -16,14 +16,15 @@ from tests.losses.distributed_worker import model, whole_batch
 import expertload
 from expertload.losses import aucoc_loss, aucoc_upper_bound_loss
 
-pytestmark = pytest.mark.processes
-
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
-    reason="this build of torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(
+        not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
+        reason="this build of torch has no gloo",
+    ),
+]
 
 
 def start(sizes, folder, mode):
@@ -40,7 +41,7 @@ def start(sizes, folder, mode):
     ]
 
 
-def finish(processes, seconds=90):
+def finish(processes, seconds=180):
     """Exit codes and errors of all; none outlives the test."""
     deadline = time.monotonic() + seconds
     try:
@@ -80,11 +81,9 @@ def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes, mode):
 
 
 def test_a_dead_process_ends_the_job_with_an_error(tmp_path):
-    began = time.monotonic()
-    codes, errors = finish(start((10, 10), tmp_path, "die"), seconds=60)
+    codes, errors = finish(start((10, 10), tmp_path, "die"))
     assert codes[1] == 3
     assert codes[0] not in (0, None, -9), errors[0]  # it failed by itself and was not killed
-    assert time.monotonic() - began < 60
     assert not (tmp_path / "0.npz").exists()
 
 

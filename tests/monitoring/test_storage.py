@@ -117,6 +117,7 @@ for number in range(1_000_000):
 """
 
 
+@pytest.mark.processes
 def test_a_kill_leaves_a_whole_file(tmp_path):
     path = tmp_path / "monitor.json"
     command = [sys.executable, "-c", COUNT_FOR_EVER, str(path)]

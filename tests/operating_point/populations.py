@@ -47,6 +47,10 @@ class Population:
         shown, accuracy, _ = self._table
         return accuracy[np.searchsorted(shown, threshold)]
 
+    def least_load(self, target):
+        """The smallest load at which the accuracy is at least the target."""
+        return np.argmax(self._table[1] >= target) / FINE
+
     def wrong_share(self, threshold):
         shown, _, wrong = self._table
         return wrong[np.searchsorted(shown, threshold)]

@@ -177,6 +177,7 @@ except FileWriteError as error:
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_disk_that_takes_no_more_leaves_the_old_file(tmp_path, kind):
     """A limit on the size of files stands for a full disk: writing fails half-way."""

@@ -177,12 +177,12 @@ def test_the_policy_stops_what_gets_in(visit, page):
     """The net under the escaping: even a script that is in the page does not run."""
     seen, failures = visit(page), []
     seen.page.on("requestfailed", lambda request: failures.append(request.failure))
-    seen.page.evaluate(
-        "() => { const s = document.createElement('script'); s.textContent = 'window.in = 1';"
-        " document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x.png';"
-        " document.body.append(i); }"
-    )
-    seen.page.wait_for_timeout(100)
+    with seen.page.expect_event("requestfailed"), seen.page.expect_console_message():
+        seen.page.evaluate(
+            "() => { const s = document.createElement('script'); s.textContent = 'window.in = 1';"
+            " document.body.append(s); const i = new Image(); i.src = 'http://127.0.0.1:9/x.png';"
+            " document.body.append(i); }"
+        )
     assert seen.page.evaluate("window.in") is None
     assert failures == ["csp"]
     assert any("Content Security Policy" in text for text in seen.complaints)

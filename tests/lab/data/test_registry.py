@@ -71,6 +71,7 @@ def test_addresses_and_checksums_are_complete():
             assert bool(file.unpacks_to) == bool(file.holds)
 
 
+@pytest.mark.processes
 def test_listing_does_not_wait_for_torch_or_an_http_client():
     code = (
         "import sys; from expertload.lab.data import describe_datasets; describe_datasets();"

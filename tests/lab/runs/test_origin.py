@@ -208,6 +208,7 @@ def test_workers_may_import_what_the_recipe_named_and_nothing_else(own_module, t
     assert folder.is_done
 
 
+@pytest.mark.processes
 def test_workers_import_nothing_from_the_working_folder(tmp_path, monkeypatch):
     """A file that is called as a module of Python's is not taken for it."""
     (tmp_path / "pydantic.py").write_text("raise SystemExit('the wrong pydantic')")

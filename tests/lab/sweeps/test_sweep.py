@@ -282,7 +282,7 @@ def alive(pid: int) -> bool:
 def test_a_killed_sweep_takes_its_workers_along_and_goes_on(recipe_path, tmp_path):
     out = tmp_path / "out"
     arguments = ["lab", "sweep", recipe_path, "--losses", "ce", "--seeds", "0-1", "--jobs", "2"]
-    arguments += ["--out", out, "--set", "training.epochs=3"]
+    arguments += ["--out", out, "--set", "training.epochs=12"]
     process = subprocess.Popen(
         [sys.executable, "-m", "expertload.cli", *map(str, arguments)],
         env=environment(),

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +95,23 @@ def test_what_is_remembered_of_cases_survives(tmp_path):
     assert contents(killed) == contents(whole)
 
 
+KILLED_IN_ITS_SECOND_EPOCH = """
+import os, signal, sys
+from expertload.cli import main
+
+written = []
+
+def kill_at_the_second(event, arguments):
+    if event == "os.rename" and str(arguments[1]).endswith("metrics.jsonl"):
+        written.append(arguments)
+        if len(written) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(kill_at_the_second)
+main()
+"""
+
+
 def test_the_same_command_goes_on(tmp_path, uninterrupted):
     """The command line itself, killed once it has something to lose."""
     recipe = tmp_path / "tiny.toml"
@@ -117,16 +133,13 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
     )
     arguments = ["lab", "train", recipe, "--loss", "ce+aucoc", "--out", tmp_path]
     path = tmp_path / CONFIG.run_name
-    process = subprocess.Popen(
-        [sys.executable, "-m", "expertload.cli", *map(str, arguments)],
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_ITS_SECOND_EPOCH, *map(str, arguments)],
         env=environment(),
         stdout=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
-    while not (path / "metrics.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    assert killed.returncode == -signal.SIGKILL
+    assert len((path / "metrics.jsonl").read_text().splitlines()) == 1
     assert not RunFolder(path).is_done
     done = run_command(*arguments)
     assert done.returncode == 0, done.stderr
