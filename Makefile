@@ -54,9 +54,10 @@ fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or s
 test: .venv/.dev  ## run all tests, with branch coverage
 	@$(PYTEST) --cov --cov-report=term
 
-check: .venv/.dev  ## formatting, lint and strict types
+check: .venv/.dev  ## formatting, lint, spelling and strict types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/codespell *.md docs src tools examples benchmarks
 	@$(BIN)/mypy
 
 format: .venv/.dev  ## format the code and mend what lint can mend

@@ -24,6 +24,7 @@ extensions = [
     "api_pages",
     "command_pages",
     "mathml",
+    "offline",
     "plain_names",
 ]
 exclude_patterns = ["_build", "_extensions", "_jupyter"]

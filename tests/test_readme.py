@@ -5,21 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+from tests.pages import PAGES, ROOT, examples, fences, page_id
+
+LANGUAGES = {"", "sh", "python", "text", "toml", "json", "{toctree}", "{container} doors"}
 
 
-def blocks(page):
-    """(code, what it prints) of each fenced block; output is a `text` block that follows."""
-    pattern = r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?"
-    return re.findall(pattern, page.read_text(), flags=re.DOTALL)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     import matplotlib
 
@@ -28,7 +22,7 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "readme"}
-    for code, expected in blocks(page):
+    for code, expected in examples(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, page.name, "exec"), namespace)
@@ -37,11 +31,23 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_no_block_is_in_a_language_that_nobody_runs(page):
+    """Cells run when the site is built; the other languages are run here or are no programs."""
+    assert {language for language, _ in fences(page)} <= LANGUAGES | {"{code-cell} python"}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "{code-cell}" in p.read_text()], ids=page_id)
+def test_pages_with_cells_say_that_they_run(page):
+    """Without this line, Sphinx shows the cells and runs nothing."""
+    assert page.read_text().startswith("---\nfile_format: mystnb\n")
+
+
 def test_the_readme_has_code():
-    assert blocks(PAGES[0])
+    assert examples(PAGES[0])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_to_files_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -9,7 +9,7 @@ import numpy as np
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_fraction, check_same_length
 from expertload.display.axes import figure_of, two_axes
-from expertload.display.style import BLUE, GUIDE, INK, SMALL, VERMILLION, percent, percent_axis
+from expertload.display.style import BLUE, GUIDE, INK, SMALL, VERMILION, percent, percent_axis
 from expertload.display.style import quiet as quiet_axes
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ class EvidenceDisplay:
 
     def _draw_evidence(self, ax: Axes) -> None:
         audits = np.arange(1, len(self.evidence) + 1)
-        colour = BLUE if self.refuted_at is None else VERMILLION
+        colour = BLUE if self.refuted_at is None else VERMILION
         shown = np.maximum(self.evidence, np.finfo(float).tiny)  # of zero there is no logarithm
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
-        _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILLION)
+        _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILION)
         _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)
         self.alarm_ = self._mark_alarm(ax)
         highest = float(np.clip(self.evidence.max(), self.alarm_evidence, self._most_shown))
@@ -183,7 +183,7 @@ class EvidenceDisplay:
             return None
         when = "" if self.decided_at is None else f", {_day(self.decided_at[number - 1])}"
         height = float(self.evidence[number - 1])
-        (dot,) = ax.plot([number], [height], "o", color=VERMILLION, markersize=6, zorder=4)
+        (dot,) = ax.plot([number], [height], "o", color=VERMILION, markersize=6, zorder=4)
         past_half = number > len(self.evidence) / 2
         ax.annotate(
             f"refuted by audit {number}{when}",

@@ -8,7 +8,7 @@ from expertload.display.style import (
     BLUE,
     GUIDE,
     INK,
-    VERMILLION,
+    VERMILION,
     add_legend,
     line_style,
     name_line,
@@ -42,7 +42,7 @@ def draw_densities(
 ) -> None:
     """Draw the share of inliers and of outliers at each score, and the threshold."""
     edges, inlier, outlier = histogram
-    for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILLION, "outliers")):
+    for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILION, "outliers")):
         ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
         ax.stairs(shares, edges, color=colour, linewidth=1.4)
     if threshold is not None:
