@@ -10,6 +10,7 @@ import pytest
 
 from tests.pages import PAGES, ROOT, examples, fences, page_id
 
+README = PAGES[0].read_text()
 LANGUAGES = {"", "sh", "python", "text", "toml", "json", "{toctree}", "{container} doors"}
 
 
@@ -57,3 +58,22 @@ def test_the_first_screen_names_the_two_commands():
     first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:60])
     assert "make demo" in first_screen
     assert "make test" in first_screen
+
+
+def test_the_readme_fits_on_a_screen_or_two():
+    assert len(README.splitlines()) <= 70
+
+
+def rows_of_the_table():
+    lines = [line for line in README.splitlines() if line.startswith("| ") and "](" in line]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("row", rows_of_the_table(), ids=lambda row: row[0])
+def test_the_figures_of_the_readme_stand_on_the_pages_that_show_them(row):
+    page = ROOT / re.search(r"\]\(([^)#]+)", row[-1])[1]
+    shown = " ".join(page.read_text().split())
+    figures = re.findall(r"\d(?:[\d,.]*\d)?(?: %)?|\w+ hundred times", " ".join(row[:-1]))
+    assert figures
+    for figure in figures:
+        assert re.search(rf"(?<!\d){re.escape(figure)}(?!\d)", shown), f"{figure} on {page.name}"

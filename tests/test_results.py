@@ -60,7 +60,7 @@ def test_every_block_is_known_and_ends(page):
 
 
 def test_a_changed_figure_is_noticed():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     block = BLOCK.search(text)["old"]
     figure = re.search(r"\d\d\.\d\d", block)[0]
     forged = text.replace(block, block.replace(figure, "99.99", 1))
@@ -97,9 +97,9 @@ def mean_and_spread(values, decimals=2):
 
 @pytest.mark.parametrize("name", SUMMARY)
 def test_the_summary_by_hand(name):
-    """Every cell of the README's line of an experiment."""
+    """Every cell of the summary's line of an experiment."""
     title, load = SUMMARY[name]
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     lines = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
     if not (HERE / f"{name}.csv").exists():
         assert not lines

@@ -22,7 +22,7 @@ from tools.evidence.files import AREAS, COST, read_records
 from tools.evidence.ladder_tables import ladder, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 
-PAGES = ("README.md", "docs/reproduction.md")
+PAGES = ("docs/reproduction.md",)
 BLOCK = re.compile(
     r"(<!-- results: (?P<what>[^>]*?) -->\n)(?P<old>.*?)(<!-- end of results -->)", re.DOTALL
 )
