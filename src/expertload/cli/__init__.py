@@ -1,4 +1,4 @@
-"""The command line: one file a command, and nothing heavy imported until a command runs."""
+"""The command line: one file per command; heavy imports wait until a command runs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The `expertload` command: its tree of commands, and what becomes of errors.
+"""The `expertload` command: its tree of commands, and how errors are shown.
 
 A new command is a file of its own and one line here. Whatever the library raises on purpose ends
 as one sentence on standard error and exit code 1; misuse of the command line is exit code 2, and
@@ -135,4 +135,4 @@ def _options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""

@@ -29,7 +29,9 @@ __all__ = ["decide"]
 
 
 def decide(
-    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    policy: Annotated[
+        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
+    ],
     file: Annotated[
         Path,
         typer.Argument(
@@ -40,7 +42,7 @@ def decide(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A .csv, .jsonl or .parquet file, written whole or not at all.",
+            help="A .csv, .jsonl or .parquet file, written completely or not at all.",
             show_default="CSV to standard output",
         ),
     ] = None,
@@ -48,7 +50,7 @@ def decide(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Copy a column, an identifier for instance. May be repeated.",
+            help="Copy a column, for example an identifier. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -56,8 +58,8 @@ def decide(
         str,
         typer.Option(
             metavar="refuse|delegate",
-            help="What becomes of a case that cannot be decided: it stops everything, or goes to "
-            "experts and a column 'why' says the reason.",
+            help="A case that cannot be decided stops the command (refuse), or goes to experts, "
+            "with the reason in a column 'why' (delegate).",
         ),
     ] = "refuse",
     probabilities: Probabilities = None,

@@ -28,7 +28,7 @@ __all__ = [
 
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The desk of a folder (SQLite).", show_default=False),
+    typer.Option(metavar="DIR", help="The folder of the desk (SQLite).", show_default=False),
 ]
 Address = Annotated[
     str | None,
@@ -36,7 +36,7 @@ Address = Annotated[
         "--database",
         metavar="URL",
         envvar="EXPERTLOAD_DESK_DATABASE",
-        help="The desk of a postgresql:// address.",
+        help="The database of the desk: a postgresql:// address.",
         show_default=False,
     ),
 ]
@@ -70,7 +70,10 @@ def serve(
     data: Data = None,
     database: Address = None,
     host: Annotated[
-        str, typer.Option(help="0.0.0.0 lets others in; put TLS in front of it.")
+        str,
+        typer.Option(
+            help="Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it."
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8765,
     trusted_header: Annotated[
@@ -85,25 +88,27 @@ def serve(
         str,
         typer.Option(
             envvar="EXPERTLOAD_DESK_PROXY_SECRET",
-            help="What that proxy sends as X-Desk-Proxy-Secret.",
+            help="The secret that the proxy sends as X-Desk-Proxy-Secret.",
             show_default=False,
         ),
     ] = "",
     oidc_issuer: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="A provider of OpenID Connect to sign in with.", show_default=False
+            metavar="URL", help="The OpenID Connect provider to sign in with.", show_default=False
         ),
     ] = None,
     oidc_client: Annotated[
-        str, typer.Option(metavar="ID", help="The desk's name there.", show_default=False)
+        str, typer.Option(metavar="ID", help="The desk's client ID there.", show_default=False)
     ] = "",
     oidc_secret: Annotated[
         str, typer.Option(envvar="EXPERTLOAD_DESK_OIDC_SECRET", show_default=False)
     ] = "",
-    oidc_claim: Annotated[str, typer.Option(help="Which claim is a user's name here.")] = "email",
+    oidc_claim: Annotated[
+        str, typer.Option(help="The claim that holds the user's name.")
+    ] = "email",
 ) -> None:
-    """Serve a desk until Ctrl-C; what was being written is finished."""
+    """Serve a desk until Ctrl-C; writes in progress are finished first."""
     from expertload._validation import require_extra
 
     with open_desk(data, database, serving=True) as desk:
@@ -122,7 +127,7 @@ def serve(
 
 
 def add_token(
-    name: Annotated[str, typer.Argument(help="Who uses it: a person or a program.")],
+    name: Annotated[str, typer.Argument(help="The person or program that uses it.")],
     role: Annotated[str, typer.Option(help="reader, arbiter, manager, auditor or api.")],
     data: Data = None,
     database: Address = None,
@@ -142,7 +147,9 @@ def add_token(
 
 
 def revoke_token(
-    number: Annotated[int, typer.Argument(help="As 'desk export' and the events name it.")],
+    number: Annotated[
+        int, typer.Argument(help="The number, as shown by 'desk export' and the events.")
+    ],
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -154,11 +161,13 @@ def revoke_token(
 
 
 def activate_policy(
-    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    policy: Annotated[
+        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
+    ],
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """Let a certified policy decide from now on; the one before it ends."""
+    """Let a certified policy decide from now on; it replaces the previous one."""
     from expertload.exceptions import DataNotFoundError
 
     if not policy.is_file():
@@ -176,8 +185,8 @@ def activate_policy(
 
 
 def withdraw_policy(
-    number: Annotated[int, typer.Argument(help="The policy.")],
-    reason: Annotated[str, typer.Option(help="Kept with it.")],
+    number: Annotated[int, typer.Argument(help="The number of the policy.")],
+    reason: Annotated[str, typer.Option(help="The reason, stored with the policy.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -192,7 +201,7 @@ def withdraw_policy(
 def rules(
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE", help="For instance quality_rate=0.1 strict=true."),
+        typer.Argument(metavar="NAME=VALUE", help="For example quality_rate=0.1 strict=true."),
     ] = None,
     data: Data = None,
     database: Address = None,
@@ -222,7 +231,7 @@ def rules(
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="A new file, written whole or not at all.")],
+    target: Annotated[Path, typer.Argument(help="A new file, written completely or not at all.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -236,11 +245,11 @@ def backup(
 
 
 def restore(
-    source: Annotated[Path, typer.Argument(help="What 'desk backup' wrote.")],
+    source: Annotated[Path, typer.Argument(help="A file written by 'desk backup'.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """Fill a new, empty desk from a copy."""
+    """Fill a new, empty desk from a backup."""
     from expertload.exceptions import ParameterError
 
     if (data is None) == (database is None):
@@ -257,13 +266,13 @@ def verify(
     data: Data = None,
     database: Address = None,
     head: Annotated[
-        str | None, typer.Option(help="A head noted before, which must still be in the chain.")
+        str | None, typer.Option(help="A head noted earlier; checks that it is still in the chain.")
     ] = None,
     chain_only: Annotated[
         bool, typer.Option("--chain-only", help="Do not compare the tables with the events.")
     ] = False,
 ) -> None:
-    """Compute the chain of events again; say if anything was changed."""
+    """Check the chain of events and the tables for changes."""
     with open_desk(data, database) as desk:
         from expertload.desk import trail
 
@@ -289,7 +298,7 @@ def export(
         typer.Option(help="all, labelled (by experts) or audited (decided and checked)."),
     ] = "all",
 ) -> None:
-    """Write every case in a row; 'expertload evaluate' reads the labelled ones."""
+    """Export the cases, one row each; 'expertload evaluate' reads the labelled ones."""
     from typing import get_args
 
     from expertload.exceptions import ParameterError

@@ -26,13 +26,13 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Where to keep the desk; a temporary folder by default."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
-    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases a second.")] = 1.0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases per second.")] = 1.0,
     drift_after: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="After so many cases, images come that the model never saw: watch the alarm.",
+            help="After this many cases, send images unlike any the model saw: watch the alarm.",
             show_default=False,
         ),
     ] = None,

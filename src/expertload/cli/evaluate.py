@@ -1,4 +1,4 @@
-"""`expertload evaluate FILE...`: what a file of predictions is good for."""
+"""`expertload evaluate FILE...`: evaluate files of predictions."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def evaluate(
         list[float] | None,
         typer.Option(
             metavar="ACCURACY",
-            help="What automatic decisions must reach. May be repeated: all are certified at once, "
+            help="The accuracy of automatic decisions. May be repeated: all are certified at once, "
             "the first one is shown.",
             show_default="0.95",
         ),
     ] = None,
     confidence_level: Annotated[
-        float, typer.Option(help="Of the intervals and of the guarantee.")
+        float, typer.Option(help="Confidence level of the intervals and the guarantee.")
     ] = 0.95,
     method: Annotated[
         str, typer.Option(help=f"How thresholds are tested: {', '.join(METHODS)}.")
@@ -86,15 +86,15 @@ def evaluate(
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
+        bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
     ] = False,
     label: Label = None,
     probabilities: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="The probabilities of the classes: 'p_*', or names with commas between them. "
-            "Repeated, a model each.",
+            help="Columns with the probabilities: 'p_*', or names separated by commas. "
+            "Repeat it to compare several models.",
             rich_help_panel=COLUMNS,
             show_default="by name",
         ),
@@ -112,8 +112,8 @@ def evaluate(
         typer.Option(
             "--id",
             metavar="COLUMN",
-            help="What identifies a case, to compare models on the same ones; 'none' if the "
-            "column 'id' is something else.",
+            help="The identifier of a case, to compare models on the same cases; 'none' ignores "
+            "the column 'id'.",
             rich_help_panel=COLUMNS,
             show_default="by name",
         ),
@@ -122,7 +122,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="What names the model, where a file holds the rows of several.",
+            help="The model of each row, if a file holds the rows of several models.",
             rich_help_panel=COLUMNS,
             show_default=False,
         ),
@@ -131,17 +131,15 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The patient, document, ... that several cases belong to; 'none' if a column of "
-            "such a name is something else.",
+            help="The patient, document, ... that several cases belong to; 'none' turns off the "
+            "warning about such columns.",
             rich_help_panel=COLUMNS,
             show_default=False,
         ),
     ] = None,
     cluster_promise: Annotated[
         str,
-        typer.Option(
-            help="What is promised of clusters: all_cases, or one_case_each drawn at random."
-        ),
+        typer.Option(help="The promise for clusters: all_cases, or one_case_each drawn at random."),
     ] = "all_cases",
     query: Query = None,
     file_format: Format = None,

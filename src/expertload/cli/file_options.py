@@ -1,4 +1,4 @@
-"""The options by which a file is opened, where its name does not say how."""
+"""Options that say how to open a file, if its name does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Query = Annotated[
     str | None,
     typer.Option(
         metavar="SQL",
-        help="What to read: 'SELECT ... FROM file', or from the tables of a DuckDB database.",
+        help="Rows to read: 'SELECT ... FROM file', or from the tables of a DuckDB database.",
         rich_help_panel=OPENING,
         show_default=False,
     ),
@@ -24,7 +24,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="csv, tsv, parquet, jsonl, json or npz; of standard input, csv unless it is said.",
+        help="csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.",
         rich_help_panel=OPENING,
         show_default="by name",
     ),
@@ -33,7 +33,7 @@ Delimiter = Annotated[
     str | None,
     typer.Option(
         metavar="CHARACTER",
-        help="What stands between the values of a CSV.",
+        help="The character between the values of a CSV.",
         rich_help_panel=OPENING,
         show_default="the first of , ; and tab in the header",
     ),
@@ -42,7 +42,7 @@ Decimal = Annotated[
     str,
     typer.Option(
         metavar="CHARACTER",
-        help="What stands before the digits of a fraction in CSV: . or ,",
+        help="The decimal mark of numbers in a CSV: . or ,",
         rich_help_panel=OPENING,
     ),
 ]
@@ -50,7 +50,7 @@ Encoding = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
+        help="The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
         rich_help_panel=OPENING,
         show_default="utf-8",
     ),

@@ -48,10 +48,10 @@ def list_data(data_dir: DataDir = None) -> None:
 
 
 def fetch_data(
-    name: Annotated[str, typer.Argument(help="One of 'expertload lab data list'.")],
+    name: Annotated[str, typer.Argument(help="A name from 'expertload lab data list'.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Download a data set from its official address; an interrupted download goes on."""
+    """Download a data set from its official address; an interrupted download continues."""
     from expertload.lab.data import fetch_dataset
 
     folder = fetch_dataset(name, data_dir=data_dir, progress=True)

@@ -18,7 +18,7 @@ __all__ = ["ensemble"]
 
 
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two runs or more that are done.")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more finished runs.")],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the ensemble.", show_default="one beside the first run"),

@@ -31,17 +31,17 @@ Views = Annotated[
         show_default="none",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs that are done.")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
     calibrator: Annotated[str, typer.Option(help=f"{', '.join(CALIBRATORS)}.")] = "temperature",
     at: Annotated[
         str | None,
         typer.Option(
             metavar="ACCURACIES",
-            help="Where to read the expert load: 0.9,0.95.",
+            help="Accuracies at which to report the expert load: 0.9,0.95.",
             show_default="the recipe's",
         ),
     ] = None,
@@ -55,7 +55,7 @@ def evaluate(
         typer.Option(
             metavar="POLICY.json",
             help="Save the operating point certified on the test split, for 'expertload decide'; "
-            "of several runs, that of their ensemble.",
+            "for several runs, the one of their ensemble.",
             show_default=False,
         ),
     ] = None,

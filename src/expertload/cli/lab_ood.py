@@ -41,26 +41,28 @@ class Resizing(StrEnum):
 
 
 def ood(
-    run: Annotated[Path, typer.Argument(help="Folder of a run that is done.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     against: Annotated[
         str,
         typer.Option(
-            help="Data sets with commas between: cifar100-c:gaussian_noise,svhn. "
+            help="Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. "
             "cifar100-c:all is the mean over all corruptions."
         ),
     ],
     epsilon: Annotated[
         float, typer.Option(min=0, help="ODIN's step, as a share of black to white.")
     ] = 0.0014,
-    odin_temperature: Annotated[float, typer.Option(help="Of ODIN with perturbation.")] = 1000.0,
+    odin_temperature: Annotated[
+        float, typer.Option(help="Temperature of ODIN with perturbation.")
+    ] = 1000.0,
     objective: Annotated[
-        Objective, typer.Option(help="What the temperature of ODIN without it is fitted by.")
+        Objective, typer.Option(help="What to fit the temperature of ODIN without perturbation by.")
     ] = Objective.NLL,
     positive: Annotated[
-        Positive, typer.Option(help="Which side AUPR and FPR95 are to find.")
+        Positive, typer.Option(help="The positive class of AUPR and FPR95.")
     ] = Positive.OUTLIER,
     resize: Annotated[
-        Resizing, typer.Option(help="For outliers of another size.")
+        Resizing, typer.Option(help="How to resize outliers of another size.")
     ] = Resizing.BILINEAR,
     max_images: Annotated[
         int | None, typer.Option(min=1, help="At most so many of each side.", show_default="all")

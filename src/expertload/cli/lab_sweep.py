@@ -39,15 +39,15 @@ def sweep(
         str | None,
         typer.Option(help="Names with commas between.", show_default="all of the recipe's"),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Such as 0-9 or 0,2,7.")] = "0-4",
+    seeds: Annotated[str, typer.Option(help="Seeds, such as 0-9 or 0,2,7.")] = "0-4",
     tuning_seeds: Annotated[
         str | None,
         typer.Option(
-            help="Seeds that candidates of one loss are compared with.",
+            help="Seeds used to choose among the candidates of a loss.",
             show_default="the first seed",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs to train at a time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
     settings: Settings = None,
     out: Annotated[
         Path | None, typer.Option(help="Where run folders go.", show_default="runs/RECIPE")

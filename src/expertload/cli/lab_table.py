@@ -44,9 +44,9 @@ class OutlierNumber(StrEnum):
 
 def table(
     runs: Folder,
-    kind: Annotated[TableKind, typer.Option(help="What it shows.")] = TableKind.PERFORMANCE,
+    kind: Annotated[TableKind, typer.Option(help="What the table shows.")] = TableKind.PERFORMANCE,
     format: Annotated[  # noqa: A002 - what everyone calls it
-        TableFormat, typer.Option(help="How it is written.")
+        TableFormat, typer.Option(help="The format of the table.")
     ] = TableFormat.MARKDOWN,
     losses: Annotated[
         str | None,
@@ -98,7 +98,7 @@ def table(
 
 def compare(
     first: Annotated[
-        str, typer.Argument(help="A run's folder, several with commas between, or a loss.")
+        str, typer.Argument(help="A run's folder, several separated by commas, or a loss.")
     ],
     second: Annotated[str, typer.Argument(help="The same, to compare with.")],
     runs: Annotated[
@@ -111,8 +111,8 @@ def compare(
     number: Annotated[
         str, typer.Option(help="aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.")
     ] = "aucoc",
-    rounds: Annotated[int, typer.Option(min=1, help="Of the permutation test.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the permutation test.")] = 0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of the permutation test.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the permutation test.")] = 0,
 ) -> None:
     """Test whether two runs, or groups of runs, differ on the same test cases.
 

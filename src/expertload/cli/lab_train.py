@@ -25,7 +25,7 @@ Settings = Annotated[
     ),
 ]
 Devices = Annotated[int, typer.Option(min=1, help="Processes, or GPUs, on each machine.")]
-Nodes = Annotated[int, typer.Option(min=1, help="Machines.")]
+Nodes = Annotated[int, typer.Option(min=1, help="Number of machines.")]
 Accelerator = Annotated[str, typer.Option(help="cpu, gpu, mps, or auto.")]
 
 
@@ -34,7 +34,7 @@ def train(
         str,
         typer.Argument(
             help="A recipe (a name in experiments/, or a TOML file), or the folder of a run to "
-            "go on with."
+            "continue."
         ),
     ],
     loss: Annotated[
@@ -58,7 +58,7 @@ def train(
         bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")
     ] = False,
 ) -> None:
-    """Train one run. Stopped at any moment, the same command goes on where it was.
+    """Train one run. If it is stopped, the same command continues where it was.
 
     The loss is that of the batch of all processes together, so results do not depend on how
     many there are. **loss.weight** and **loss.options** may be --set as well:

@@ -1,4 +1,4 @@
-"""What models are called where files stand for them."""
+"""Names of models that are given as files."""
 
 from __future__ import annotations
 

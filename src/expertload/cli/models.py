@@ -1,4 +1,4 @@
-"""Which models a command is about: a file each, or several in one file."""
+"""The models of a command: one per file, or several in one file."""
 
 from __future__ import annotations
 

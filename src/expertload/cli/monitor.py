@@ -33,7 +33,9 @@ def _column(help: str) -> Any:  # noqa: A002 - the name typer gave it
 
 
 def monitor(
-    policy: Annotated[Path, typer.Argument(help="What 'expertload evaluate --save-policy' saved.")],
+    policy: Annotated[
+        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
+    ],
     file: Annotated[
         Path,
         typer.Argument(
@@ -53,8 +55,8 @@ def monitor(
         Path | None,
         typer.Option(
             metavar="STATE.json",
-            help="Keep the audits here and go on from them next time. Cases need a key; rows that "
-            "were counted before are skipped.",
+            help="Keep the audits in this file and continue from it next time. Cases need a key; "
+            "rows already counted are skipped.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +64,7 @@ def monitor(
         float | None,
         typer.Option(
             metavar="PROBABILITY",
-            help="The least probability with which any decided case is audited, where these "
+            help="The smallest probability with which any decided case is audited, if these "
             "differ.",
             show_default=False,
         ),
@@ -70,19 +72,19 @@ def monitor(
     blocks: Annotated[
         int | None,
         typer.Option(
-            help="How many blocks of 50 audits to watch for; a period finds a late fall sooner.",
+            help="Watch for this many blocks of 50 audits; a limit finds a late fall sooner.",
             show_default="for ever",
         ),
     ] = None,
     order: Annotated[
         str,
         typer.Option(
-            help="decision, or arrival: take labels as they come. Only right where the time a "
+            help="decision, or arrival: count labels as they arrive. Only valid if the time a "
             "review takes does not depend on the answer."
         ),
     ] = "decision",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for machines.", show_default=False)
+        bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
     ] = False,
     correct: Annotated[
         str | None, _column("Whether the decision was right; empty while a review is open.")

@@ -1,4 +1,4 @@
-"""Where a command may write: into folders that are there, and never over what it reads."""
+"""Where a command may write: into existing folders, and never over its input."""
 
 from __future__ import annotations
 

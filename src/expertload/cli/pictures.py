@@ -1,4 +1,4 @@
-"""Pictures as files: of a known kind, written whole, and the same for the same input."""
+"""Pictures as files: in a known format, written atomically, and the same for the same input."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def plot(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Predictions, as for 'evaluate'. Several files are models on one picture.",
+            help="Predictions, as for 'evaluate'. Several files are several models in one picture.",
         ),
     ],
     out: Annotated[
@@ -50,7 +50,9 @@ def plot(
             show_default=False,
         ),
     ] = None,
-    confidence_level: Annotated[float, typer.Option(help="Of the bands and intervals.")] = 0.95,
+    confidence_level: Annotated[
+        float, typer.Option(help="Confidence level of the bands and intervals.")
+    ] = 0.95,
     title: Annotated[
         str | None, typer.Option(help="A heading above the picture.", show_default=False)
     ] = None,

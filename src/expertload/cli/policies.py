@@ -1,4 +1,4 @@
-"""Policies, as commands take them."""
+"""Policies as arguments of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options by which columns of a file of predictions are named."""
+"""Options that name the columns of a file of predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = "Columns"
 Names = Annotated[
     list[str] | None,
     typer.Option(
-        "--name", help="What to call the model of each FILE, in order.", show_default="FILE"
+        "--name", help="A name for the model of each FILE, in order.", show_default="FILE"
     ),
 ]
 
@@ -39,7 +39,7 @@ Probabilities = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN",
-        help="The probabilities of the classes: 'p_*', or names with commas between them.",
+        help="Columns with the probabilities: 'p_*', or names separated by commas.",
         rich_help_panel=COLUMNS,
         show_default="by name",
     ),
@@ -48,7 +48,7 @@ Logits = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN",
-        help="The logits of the classes, instead of probabilities: their softmax is taken.",
+        help="Columns with logits, instead of probabilities; a softmax is applied.",
         rich_help_panel=COLUMNS,
         show_default="logit_*",
     ),
@@ -57,7 +57,7 @@ Classes = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="The class of each of these columns, in their order, with commas between them.",
+        help="The class of each of these columns, in order, separated by commas.",
         rich_help_panel=COLUMNS,
         show_default="the columns' names",
     ),
@@ -66,7 +66,7 @@ Normalize = Annotated[
     bool,
     typer.Option(
         "--normalize",
-        help="Divide probabilities by their sum in each row, where they were rounded.",
+        help="Divide rounded probabilities by their sum in each row.",
         rich_help_panel=COLUMNS,
         show_default=False,
     ),
@@ -75,7 +75,7 @@ Prediction = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The predicted class, with a label and a confidence: right where it is the label.",
+        help="The predicted class, with a label and a confidence: right if it equals the label.",
         rich_help_panel=COLUMNS,
         show_default="by name",
     ),
@@ -84,7 +84,7 @@ Confidence = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="What to rank cases by.",
+        help="The confidence that ranks cases; higher means more certain.",
         rich_help_panel=COLUMNS,
         show_default="the top probability",
     ),
@@ -102,7 +102,7 @@ Group = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="The site, age band, ... of a case; 'none' if the column 'group' is something else.",
+        help="The site, age band, ... of a case; 'none' ignores the column 'group'.",
         rich_help_panel=COLUMNS,
         show_default="by name",
     ),
@@ -111,7 +111,7 @@ Weight = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="How much a case counts; 'none' if 'sample_weight' is something else.",
+        help="The weight of a case; 'none' ignores the column 'sample_weight'.",
         rich_help_panel=COLUMNS,
         show_default="sample_weight",
     ),

@@ -1,4 +1,4 @@
-"""Progress on a terminal, for what takes long; in files and pipes nothing is said."""
+"""Progress bars for long work on a terminal; files and pipes show nothing."""
 
 from __future__ import annotations
 

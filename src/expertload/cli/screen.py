@@ -1,4 +1,4 @@
-"""What is said goes to standard output, what went wrong to standard error.
+"""Results go to standard output, errors to standard error.
 
 Labels, groups, names of files and of models are strangers' text. A terminal takes some characters
 for commands: to recolour or erase what stands there, to rename the window, to write backwards. On
