@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -46,6 +46,12 @@ class Database(ABC):
     @abstractmethod
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Return ids for rows about to be inserted in this transaction, ascending."""
+
+    @abstractmethod
+    def insert(
+        self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        """Insert plain values in the quickest way there is: a batch of cases is mostly this."""
 
     @abstractmethod
     def migrate(self) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
@@ -30,7 +30,8 @@ class PostgresDatabase(Database):
 
     def __init__(self, address: str) -> None:
         super().__init__()
-        require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
+        psycopg = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
+        self._error = psycopg.Error
         url = make_url(address).set(drivername="postgresql+psycopg")
         self._name = f"The database {url.render_as_string(hide_password=True)}"
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -79,6 +80,21 @@ class PostgresDatabase(Database):
             {"name": sequence, "n": n},
         )
         return sorted(ids.scalars())
+
+    def insert(
+        self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        """Insert by COPY, whose errors are made those of any other statement."""
+        statement = f"COPY {table} ({', '.join(names)}) FROM STDIN"
+        driver = connection.connection.dbapi_connection
+        try:
+            with driver.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[union-attr]
+                for row in rows:
+                    copy.write_row(row)
+        except self._error as error:
+            raise DBAPIError.instance(
+                statement, None, error, self._error, dialect=connection.dialect
+            ) from error
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, create_engine, event, func, select
+from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
@@ -77,8 +77,17 @@ class SqliteDatabase(Database):
 
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Count on from the last row: nobody else inserts meanwhile."""
-        last = connection.execute(select(func.max(table.c.id))).scalar() or 0
+        last = connection.exec_driver_sql(f"SELECT max(id) FROM {table.name}").scalar() or 0
         return list(range(last + 1, last + n + 1))
+
+    def insert(
+        self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        """Insert by one prepared statement."""
+        marks = ", ".join("?" * len(names))
+        connection.exec_driver_sql(
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows
+        )
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
-from sqlalchemy import Connection, Row, Table, select, update
+from sqlalchemy import Connection, Row, Table, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from expertload.desk.settings import Rules
@@ -32,6 +32,9 @@ __all__ = ["AnyRow", "Event", "Project", "Transaction"]
 
 HOUR = 3_600_000_000
 SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
+
+
+_PROJECT = select(projects).where(projects.c.name == bindparam("wanted"))
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Transaction:
         self.project = self._find(project)
 
     def _find(self, name: str) -> Project:
-        row = self.connection.execute(select(projects).where(projects.c.name == name)).first()
+        row = self.connection.execute(_PROJECT, {"wanted": name}).first()
         if row is None:
             raise DeskRefusedError(
                 "no_such_project", f"There is no project '{name}'.", "expertload desk init"
@@ -133,9 +136,7 @@ class Transaction:
                 self.count(f"{table.name}.{state}", n)
 
     def _insert_rows(self, table: Table, rows: list[tuple[Any, ...]]) -> None:
-        """Insert plain values by a statement written once: a batch is mostly this."""
-        statement = _shape(table).statement[self.connection.dialect.name]
-        self.connection.exec_driver_sql(statement, rows)
+        self._database.insert(self.connection, table.name, _shape(table).names, rows)
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
         """Change one row and note it."""
@@ -207,8 +208,8 @@ class _Shape:
 
     Attributes
     ----------
-    statement : dict from str to str
-        The insert of each dialect.
+    names : list of str
+        The columns.
     row : callable
         The values of a row in the order of the columns.
     blank : dict
@@ -217,7 +218,7 @@ class _Shape:
         The columns that events tell of: neither the id, which is said once, nor secrets.
     """
 
-    statement: dict[str, str]
+    names: list[str]
     row: Callable[[dict[str, Any]], tuple[Any, ...]]
     blank: dict[str, Any]
     told: frozenset[str]
@@ -231,10 +232,8 @@ class _Shape:
 @cache
 def _shape(table: Table) -> _Shape:
     names = [str(column.name) for column in table.columns]  # plain text, for JSON
-    into = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES "
-    marks = {"sqlite": "?", "postgresql": "%s"}
     return _Shape(
-        {name: f"{into}({', '.join([mark] * len(names))})" for name, mark in marks.items()},
+        names,
         itemgetter(*names),
         dict.fromkeys(names),
         frozenset(c.name for c in table.columns if not c.info.get("secret") and c.name != "id"),
