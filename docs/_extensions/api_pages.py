@@ -67,7 +67,7 @@ def kind(thing):
     """Return the section that an object belongs to."""
     if inspect.isclass(thing):
         return "Exceptions" if issubclass(thing, BaseException) else "Classes"
-    return "Functions" if callable(thing) else "Constants"
+    return "Functions" if inspect.isroutine(thing) else "Constants"
 
 
 def module_page(module):
@@ -78,7 +78,7 @@ def module_page(module):
         names = [homes()[id(thing)] for thing in things.values() if kind(thing) == section]
         if names:
             table = "".join(f"   ~{name.removeprefix(module + '.')}\n" for name in names)
-            lines += [underlined(section, "-"), f".. autosummary::\n\n{table}"]
+            lines += [underlined(section, "-"), f".. autosummary::\n   :nosignatures:\n\n{table}"]
     own = [name for name in things if homes()[id(things[name])] == f"{module}.{name}"]
     if own:
         pages = "".join(f"   {name} <{module}.{name}>\n" for name in own)
@@ -91,7 +91,7 @@ def object_page(module, name, thing):
     directive = {"Functions": "autofunction", "Constants": "autodata"}.get(kind(thing), "autoclass")
     options = "   :members:\n" if directive == "autoclass" else ""
     body = f".. currentmodule:: {module}\n\n.. {directive}:: {name}\n{options}"
-    return f"{underlined(f'{module}.{name}')}\n{body}"
+    return f"{underlined(name)}\n{body}"
 
 
 def pages():

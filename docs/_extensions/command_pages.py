@@ -23,13 +23,21 @@ def cell(text):
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
 
 
+RANGE = r"[\d.]*(?:<=?)?x[<>]=?[\d.]+"
+EXTRAS = re.compile(
+    rf"\s*\[(?:default: (?P<default>.*?))?(?:; )?(?P<range>{RANGE})?(?P<must>required)?\]$"
+)
+
+
 def option_line(name, text):
-    """Return the row of one option: code for its name, its default in a column of its own."""
-    default = re.search(r"\[(?:required; ?)?default: (.*?)\]$", text)
-    needed = re.search(r"\[required\]$", text)
-    said = re.sub(r"\s*\[(default: .*|required.*)\]$", "", text)
-    last = f"`{default[1]}`" if default else "required" if needed else ""
-    return f"| `{cell(name)}` | {cell(said)} | {cell(last)} |\n"
+    """Return the row of one option: what it does, its range, and its default in a last column."""
+    extras = EXTRAS.search(text)
+    said = cell(EXTRAS.sub("", text))
+    if extras and extras["range"]:
+        said += f" `{extras['range']}`"
+    default = f"`{extras['default']}`" if extras and extras["default"] else ""
+    last = "required" if extras and extras["must"] else default
+    return f"| `{cell(name)}` | {said} | {cell(last)} |\n"
 
 
 def command_text(words, command, level):
