@@ -330,6 +330,43 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
         assert {row.key for row in world.rows(select(cases.c.key))} == {"before", "after", *kept}
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of six megabytes, where this account may mount one."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this account may not mount a small disk")
+    try:
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_disk_without_room_fails_the_whole_commit_and_loses_nothing(small_disk):
+    """A commit that the disk has no room for fails for all who share it, and for nobody else."""
+    with Desk.open(small_disk / "desk") as desk:
+        world = World(desk, Clock())
+        world.send(sent("before"))
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+            while stream.write(bytes(4096)):
+                pass
+        gate = threading.Event()
+        desk.database.submit(lambda connection: gate.wait(5))
+        wanted = [
+            sent(f"full-{i}", body={"kind": "text", "content": "x" * 50_000}) for i in range(3)
+        ]
+        futures = [desk.submit(receive, [read_case(each)]) for each in wanted]
+        gate.set()
+        for future in futures:
+            with pytest.raises(DeskUnavailableError, match=r"full|disk I/O"):
+                future.result()
+        filler.unlink()
+        world.send(sent("after"))
+        check_all(desk)
+        assert {row.key for row in world.rows(select(cases.c.key))} == {"before", "after"}
+
+
 @pytest.mark.processes
 def test_a_second_server_process_is_refused_in_a_sentence(tmp_path):
     environment = {**os.environ, "COLUMNS": "200"}
