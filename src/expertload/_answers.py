@@ -1,4 +1,4 @@
-"""What a fitted classifier answers, how sure it is, and whether it is right.
+"""The answers of a fitted classifier, its confidence, and whether it is right.
 
 Everything that takes a scikit-learn classifier asks it here. Answers are compared with labels by
 name, through the classifier's ``classes_``: a fold without one of the classes, or a classifier that
@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
 
 def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
-    """Return the answers of a fitted classifier, of one class too; of equals the first counts."""
+    """Return a fitted classifier's answers, also with one class; among equals the first counts."""
     check_classifier(estimator, "predict_proba", caller)
     proba = as_floats(estimator.predict_proba(X), "predict_proba", caller, ndim=(2,))
     # Asked for only now: an unfitted estimator words its own, better complaint above.

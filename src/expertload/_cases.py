@@ -1,4 +1,4 @@
-"""Cases: predictions reduced to what the curve and the metrics need of them."""
+"""Cases: predictions reduced to what the curve and the metrics need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDEST = 2.0**-600
 
 
 class Predictions(NamedTuple):
-    """Validated predictions: `proba` always has one column a class, `target` is a column number."""
+    """Validated predictions: `proba` has one column per class, `target` is a column number."""
 
     target: IntArray
     proba: FloatArray
@@ -37,7 +37,7 @@ class Predictions(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """What the COC curve needs of each case, and nothing more."""
+    """What the COC curve needs to know about each case."""
 
     correct: AnyArray
     confidence: FloatArray
@@ -55,7 +55,7 @@ class Cases(NamedTuple):
 
 
 def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
-    """Return weights as float64, or None where there are none."""
+    """Return weights as float64, or None if there are none."""
     if sample_weight is None:
         return None
     weight = as_floats(sample_weight, "sample_weight", caller).astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Documents that are doubted when read: JSON that says what it is and carries its own digest.
+"""Documents that are checked when read: JSON that says what it is and carries its own digest.
 
 The digest guards against accidents and careless edits; it is no signature, and a forger can compute
 it too.

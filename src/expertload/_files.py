@@ -1,4 +1,4 @@
-"""Writing files whole: whoever reads, and whenever the process dies, it is the old or the new."""
+"""Atomic writing: a file is always the old or the new one, even if the process dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {
 
 
 def check_replaceable(path: str | os.PathLike[str]) -> None:
-    """Refuse what is there and is no regular file: a rename would put one in its place.
+    """Refuse a path that exists and is not a regular file: a rename would replace it.
 
     Examples
     --------

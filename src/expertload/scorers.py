@@ -49,7 +49,7 @@ class Scorer:
     Attributes
     ----------
     name : str
-        What `get_scorer` finds it by; a number of which less is better begins with ``neg_``.
+        The name for `get_scorer`; it begins with ``neg_`` if a smaller number is better.
     reading : float or None
         The accuracy or the load at which the curve is read.
     requests : tuple of pairs
@@ -216,7 +216,7 @@ def accuracy_at_load_scorer(expert_load: float) -> Scorer:
 
 
 def get_scorer(scoring: Any) -> Any:
-    """Return the scorer of a name, as scikit-learn's ``get_scorer`` does for its own.
+    """Return a scorer by its name, like scikit-learn's ``get_scorer``.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class COCCurve(NamedTuple):
         return int(np.searchsorted(self.expert_load, allowed, side="right")) - 1
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Return the points as a data frame, one row a point.
+        """Return the points as a data frame, one row per point.
 
         Parameters
         ----------

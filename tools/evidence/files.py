@@ -29,7 +29,7 @@ def read_records(path: Path) -> list[dict[str, str]]:
 
 
 def write_records(path: Path, records: Sequence[Record]) -> None:
-    """Write records of equal keys as CSV, whole or not at all."""
+    """Write records of equal keys as CSV, completely or not at all."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""The one way into a file: told by its name, read by fixed rules, or refused in a sentence.
+"""The one way to open a file: recognised by its name, read by fixed rules, or refused.
 
 Files of predictions and frames on disk both come through here, so a file means the same
 everywhere. Nothing is sniffed: the dialect of a CSV is fixed, its values are text until somebody

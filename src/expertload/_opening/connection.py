@@ -23,7 +23,7 @@ def connect(options: Mapping[str, str] | None = None) -> Any:
 
 
 def connect_to(database: Path) -> Any:
-    """Return a connection to a stranger's database: it can be read, and reach nothing else."""
+    """Return a connection to someone else's database, which can access nothing else."""
     config = {**SETTINGS, "enable_external_access": "false", "lock_configuration": "true"}
     return _duckdb().connect(database, read_only=True, config=config)
 

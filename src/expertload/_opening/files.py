@@ -1,4 +1,4 @@
-"""Which file is meant and what it holds: told from its name, never from a look inside."""
+"""Which file is meant and what it holds: decided by its name, never by its content."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class OpenedFile:
 
 
 def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
-    """Find a file and what it holds; standard input and other encodings become a UTF-8 copy."""
+    """Find a file and its format; standard input and other encodings become a UTF-8 copy."""
     if os.fspath(path) == STANDARD_INPUT:
         return _from_standard_input(options)
     refuse_addresses(os.fspath(path))
@@ -96,7 +96,7 @@ def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
 
 
 def kind_of(name: str, asked: str | None) -> tuple[str, str]:
-    """Return what a file holds and how it is packed, from its name or as it is told."""
+    """Return what a file holds and how it is packed, from its name or the user's option."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if compression is not None:
@@ -113,7 +113,7 @@ def kind_of(name: str, asked: str | None) -> tuple[str, str]:
 
 
 def refuse_addresses(path: str) -> None:
-    """Refuse what lies elsewhere: nothing is ever fetched."""
+    """Refuse web addresses: nothing is ever downloaded."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
         raise FileFormatError(
             f"{path} is an address, and only files on this machine are read. Hint: download it "

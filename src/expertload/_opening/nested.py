@@ -1,4 +1,4 @@
-"""Columns that hold several numbers a case: lists, and structs of named fields.
+"""Columns that hold several numbers per case: lists, and structs of named fields.
 
 Each number becomes a column of its own, `probabilities.cat` or `probabilities.0`. Where a list is
 of another length than the first, the whole row is missing, so that no number takes the place of

@@ -1,4 +1,4 @@
-"""numpy's archive: arrays by name, one row a case; nothing in it is ever executed."""
+"""numpy's archive: arrays by name, one row per case; nothing in it is ever executed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NpzSource:
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Return Arrow's arrays, so many rows at a time."""
+        """Return Arrow's arrays, this many rows at a time."""
         pa = require_extra("pyarrow", "frames", "Deciding files")
         columns = self.read([*names, *numbers])
         n = len(next(iter(columns.values())))
@@ -100,7 +100,7 @@ class NpzSource:
                 yield from zip(names, array.T, strict=True)
 
     def _same_rows(self, columns: Table) -> Table:
-        """Return what is read if it has one row a case; what else there is may have others."""
+        """Return what is read if it has one row per case; what else there is may have others."""
         lengths = {len(array) for array in columns.values()}
         if len(lengths) > 1:
             got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())

@@ -1,4 +1,4 @@
-"""What a user may say about a file that its name does not: one small object for all doors."""
+"""What a user may say about a file that its name does not, in one small object."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FileOptions:
     decimal : {".", ","}, default="."
         What stands before the digits of a fraction, in CSV.
     encoding : str, optional
-        The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for instance.
+        The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for example.
 
     Examples
     --------

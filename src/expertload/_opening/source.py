@@ -63,7 +63,7 @@ class Source(Protocol):
     numbered : frozenset of str
         The columns that are the places of a matrix, and have no names but their numbers.
     nested : frozenset of str
-        What holds several numbers a case, and so is several of the columns.
+        What holds several numbers per case, and so is several of the columns.
     n_rows : int or None
         How many rows there are, where that is known without reading them.
     """
@@ -88,7 +88,7 @@ class Source(Protocol):
     def batches(
         self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Return Arrow's arrays, so many rows at a time: some columns as they are, some as numbers.
+        """Return Arrow arrays, this many rows at a time: some columns unchanged, some as numbers.
 
         Text in the columns of numbers is turned into numbers, and missing where it is none.
         """

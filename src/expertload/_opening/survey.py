@@ -44,7 +44,7 @@ class Survey:
     delimiter : str
         What stands between values.
     n_rows : int
-        How many rows follow the header; empty lines are none.
+        How many rows follow the header; empty lines do not count.
     """
 
     header: tuple[str, ...]
@@ -292,7 +292,7 @@ def _line_ends(codes: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _check_text(block: bytes, where: str, n_lines: int = 0, *, is_whole: bool = True) -> None:
-    """Refuse bytes that are no UTF-8, and say what they may be."""
+    """Refuse bytes that are not UTF-8, and name the likely encoding."""
     nul = block.find(b"\0")
     if nul >= 0 and likely_encoding(block).startswith("utf"):
         _refuse_encoding(block, where, n_lines + 1)

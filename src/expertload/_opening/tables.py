@@ -218,7 +218,7 @@ class DuckDBSource:
         return self._spread(dict(zip(found.columns, found.types, strict=True)))
 
     def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-        """Return columns and types, those of several numbers a case as one column a number."""
+        """Return columns and types, those of several numbers per case as one column per number."""
         nested = parts_of(kinds, self._length)
         self._parts = {part.name: part for parts in nested.values() for part in parts}
         columns = [name for name in kinds if name not in nested]

@@ -1,7 +1,7 @@
 """Turning what users pass into arrays that the mathematics can trust.
 
 This is the only package that words input errors. Every check takes the name of the parameter and
-the public function it belongs to (``caller``), so that a message reads, for instance::
+the public function it belongs to (``caller``), so that a message reads, for example::
 
     The 'target_accuracy' parameter of load_at_accuracy must be in [0, 1]. Got 97 instead.
     Hint: pass 0.97 for 97 %.

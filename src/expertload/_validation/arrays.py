@@ -22,7 +22,7 @@ from expertload.exceptions import (
 
 
 def as_array(value: Any, name: str, caller: str) -> AnyArray:
-    """Return `value` as a numpy array; lists, frames and tensors on any device are welcome."""
+    """Return `value` as a numpy array; lists, frames and tensors on any device are accepted."""
     if isinstance(value, np.ma.MaskedArray):
         _check_unmasked(np.ma.getmaskarray(value), name, caller)
     if hasattr(value, "detach"):  # a torch tensor, which may carry a graph or live elsewhere

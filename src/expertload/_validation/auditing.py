@@ -40,7 +40,7 @@ class Moments(NamedTuple):
 
 
 def check_blocks(value: Any, caller: str) -> int | None:
-    """Return how many blocks of audits a monitor is made for, None being for ever."""
+    """Return how many blocks of audits a monitor is made for, None for no limit."""
     return None if value is None else check_count(value, "blocks", caller)
 
 

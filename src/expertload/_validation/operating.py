@@ -73,7 +73,7 @@ def check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
 
 
 def _free_label(classes: AnyArray, named: bool) -> str | int:
-    """Return "delegate" or -1, or the next of their kind that is no class."""
+    """Return "delegate" or -1, or the next free label of that kind."""
     taken = set(classes.tolist())
     choices: Iterator[str | int] = count(-1, -1)
     if named:

@@ -88,7 +88,7 @@ def check_unused(caller: str, what: str, **options: Any) -> None:
 
 
 def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
-    """Raise if a loss returned one value a case."""
+    """Raise if a loss returned one value per case."""
     if ndim:
         raise ShapeError(
             message(

@@ -1,4 +1,4 @@
-"""Probabilities and logits, which are never told apart by looking at them."""
+"""Probabilities and logits, which are never distinguished by their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOFTMAX_OF_ARRAYS = "apply a softmax first (scipy.special.softmax(logits, axis=1
 def check_probabilities(
     y_proba: ArrayLike, name: str, caller: str, *, for_logits: str = SOFTMAX_OF_ARRAYS
 ) -> FloatArray:
-    """Return probabilities with one column a class; one column stands for P(second class)."""
+    """Return probabilities with one column per class; one column stands for P(second class)."""
     half = "float16" in str(getattr(y_proba, "dtype", ""))  # bfloat16 as well
     proba = as_floats(y_proba, name, caller, ndim=(1, 2))
     low, high = float(proba.min()), float(proba.max())
@@ -84,7 +84,7 @@ def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
 
 
 def check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
-    """Return logits with one column a class; one column stands for the second class's log-odds."""
+    """Return logits with one column per class; one column is the second class's log-odds."""
     array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
     if array.ndim == 1 or array.shape[1] == 1:
         positive = array.reshape(-1)

@@ -151,7 +151,7 @@ def negative_case_error(lowest: int, caller: str) -> ParameterError:
 def check_per_case(
     shape: tuple[int, ...], target_shape: tuple[int, ...], n_classes: int, name: str, caller: str
 ) -> None:
-    """Raise unless there is one number a case, or, as `soft_target`, one a class."""
+    """Raise unless there is one number per case, or, as `soft_target`, one per class."""
     per_class = (*target_shape[:1], n_classes, *target_shape[1:])
     wanted = per_class if name == "soft_target" else target_shape
     if shape != wanted:

@@ -80,7 +80,7 @@ class FittedOnLogits(ABC):
         Parameters
         ----------
         inputs : array-like of shape (n_cases, n_classes)
-            One row a case and one column a class, logits or probabilities as the option `input`
+            One row per case and one column per class, logits or probabilities as the option `input`
             says. A single column stands for the second of two classes: its log-odds, or its
             probability.
         y_true : array-like of shape (n_cases,)
@@ -185,7 +185,7 @@ class FittedOnLogits(ABC):
         return calibrator
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator as JSON; an older file is replaced whole or not at all.
+        """Write the fitted calibrator as JSON; an older file is replaced completely or not at all.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class Calibrator(FittedOnLogits):
         """Return probabilities for float64 logits with the columns that fit saw."""
 
     def transform(self, inputs: ArrayLike) -> FloatArray:
-        """Return calibrated probabilities, one column a class, rows that sum to one.
+        """Return calibrated probabilities, one column per class, rows that sum to one.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ FARTHEST = 1e100
 class KCal(Calibrator):
     """Estimate class probabilities from calibration cases with similar features.
 
-    `fit` and `transform` take features, one row a case, not logits. Predictions follow the
+    `fit` and `transform` take features, one row per case, not logits. Predictions follow the
     neighbours, so accuracy may change in either direction, and a class without cases gets
     probability zero. Choosing the bandwidth takes 26 passes over all pairs of calibration
     cases, transforming one pass over pairs of new and calibration cases, in blocks of bounded

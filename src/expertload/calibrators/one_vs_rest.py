@@ -20,7 +20,7 @@ from expertload.tally import Tally
 
 
 class OneVsRest(Calibrator):
-    """Fit a curve a class to its probability."""
+    """Fit one curve per class to its probability."""
 
     @abstractmethod
     def _fit_curves(self, tallies: list[Tally | None]) -> None:

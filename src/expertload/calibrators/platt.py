@@ -25,7 +25,7 @@ __all__ = ["PlattScaling"]
 
 
 class PlattScaling(Calibrator):
-    """Fit one sigmoid a class, one class against the rest.
+    """Fit one sigmoid per class, one class against the rest.
 
     Fitting takes about ten Newton steps a class and grows with cases times classes. It may change
     the predicted class of a problem with more than two.

@@ -30,7 +30,7 @@ class Map(Protocol):
         """Return the logits that parameters `x` give."""
 
     def adjoint(self, rows: FloatArray) -> FloatArray:
-        """Return the transpose of `forward` applied to one row a case."""
+        """Return the transpose of `forward` applied to one row per case."""
 
     def adjoint_squared(self, rows: FloatArray) -> FloatArray:
         """Return `adjoint` with each coefficient squared."""

@@ -1,4 +1,4 @@
-"""A calibrator as JSON: written whole or not at all, and doubted when read.
+"""A calibrator as JSON: written completely or not at all, and checked when read.
 
 Each calibrator declares its learned attributes once, as a table of `Learned` entries. Writing
 follows the table, and so does reading: what is missing, misshapen, not finite or left over is

@@ -36,7 +36,7 @@ def add_user(
 def link_user(
     name: Name, data: Data = None, database: Address = None, address: Site = HERE
 ) -> None:
-    """Print a new one-time link for somebody, for instance after a lost password."""
+    """Print a new one-time link for somebody, for example after a lost password."""
     from expertload.exceptions import ParameterError
 
     with open_desk(data, database) as desk:

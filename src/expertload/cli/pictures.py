@@ -38,7 +38,7 @@ def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
 
 
 def save_picture(figure: Figure, out: Path) -> None:
-    """Write a figure whole or not at all; the same input makes the same file.
+    """Write a figure completely or not at all; the same input makes the same file.
 
     Examples
     --------

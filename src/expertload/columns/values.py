@@ -148,7 +148,7 @@ def probabilities_from(
     lone: int | None = None,
     first_row: int = 1,
 ) -> FloatArray:
-    """Return one column a class; a lone column, of the first class or the second, becomes two."""
+    """Return one column per class; a lone column, of the first class or the second, becomes two."""
     given = [numbers_from(table[name], name, where, first_row) for name in columns.probabilities]
     if columns.is_logits:
         if len(given) == 1:  # log-odds: the other class's logit is zero

@@ -1,7 +1,7 @@
 """How the pictures look: colours that colour-blind readers can tell apart, and quiet axes.
 
 The palette is Okabe and Ito's without yellow, which is too pale for lines on white. Everything is
-set on the axes at hand; matplotlib's global settings are never touched.
+set on the given axes; matplotlib's global settings are never touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of an evaluation that are no curve: a rate with its interval, a histogram, errors."""
+"""Parts of an evaluation other than the curve: a rate with its interval, a histogram, errors."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class FrameTally:
         return self.merge(other) if isinstance(other, FrameTally) else NotImplemented
 
     def rounded(self, bits: int) -> FrameTally:
-        """Return a coarser table, for instance to merge this one with a coarser one.
+        """Return a coarser table, for example to merge this one with a coarser one.
 
         Parameters
         ----------

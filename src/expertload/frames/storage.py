@@ -1,4 +1,4 @@
-"""Partial tables on disk: plain arrays, written whole or not at all, checked when read."""
+"""Partial tables on disk: plain arrays, written completely or not at all, checked when read."""
 
 from __future__ import annotations
 

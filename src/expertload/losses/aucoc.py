@@ -57,7 +57,7 @@ def aucoc_loss(
     ----------
     logits : Tensor of shape (N, C) or (N, C, d1, ...)
         Unnormalised scores, as for ``F.cross_entropy``. Half precision is computed in float32.
-        The single logit of a binary task, of the target's shape (N,) or (N, 1), is welcome too, as
+        The single logit of a binary task, of the target's shape (N,) or (N, 1), is accepted too, as
         for ``F.binary_cross_entropy_with_logits``.
     target : Tensor of shape (N,) or (N, d1, ...), or of the shape of logits
         Class numbers, or probabilities of the classes (mixup, several readers). Being right is
@@ -90,7 +90,7 @@ def aucoc_loss(
     smoothing : {"probability", "log_odds"}
         The scale in which confidences are smoothed: probabilities, as in the paper, or the log
         odds of the top class. A probability's kernel leaks beyond 1 and cannot tell confidences
-        near 1 apart. Log odds have no end, so a confident error is heard. A bandwidth that is a
+        near 1 apart. Log odds have no limit, so a confident error counts. A bandwidth that is a
         number is in this scale, and at least 0.01 in log odds.
 
     Returns

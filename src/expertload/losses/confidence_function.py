@@ -2,7 +2,7 @@
 
 Such a loss depends on a sample's logits z through two numbers only, the log-probability of the top
 class, log r = z_top - lse(z), and of the true one, log s = z_true - lse(z). So with p = softmax(z),
-A = dL/d(log r) and B = dL/d(log s), one number a sample each,
+A = dL/d(log r) and B = dL/d(log s), one number per sample each,
 
     dL/dz_j = A [j = top] + B [j = true] - (A + B) p_j
 

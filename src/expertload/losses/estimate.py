@@ -41,7 +41,7 @@ __all__ = ["Batch", "Estimate", "estimate_areas"]
 
 
 class Batch(NamedTuple):
-    """What an AUCOC loss needs of a batch: arrays of one number a sample, in working precision.
+    """What an AUCOC loss needs of a batch: arrays of one number per sample, in working precision.
 
     `keep` marks the samples that count, None if all do. `resolution` is the spacing of floating
     point numbers near one in the precision the confidences were computed in.

@@ -234,7 +234,7 @@ class AccuracyMonitor(Verdict):
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the monitor as JSON; an older file is replaced whole or not at all.
+        """Write the monitor as JSON; an older file is replaced completely or not at all.
 
         Parameters
         ----------

@@ -76,7 +76,7 @@ class Change(NamedTuple):
 
 @dataclass
 class AuditRecords:
-    """Audits as columns, one entry a case.
+    """Audits as columns, one entry per case.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ def restart_share(block: int, blocks: int | None) -> float:
     block : int
         The block's number, from 0 on.
     blocks : int or None
-        How many blocks the monitor is made for; None is for ever.
+        How many blocks the monitor is made for; None for no limit.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def advance(
     bets : Bets
         What is bet on.
     blocks : int or None
-        How many blocks the monitor is made for; None is for ever.
+        How many blocks the monitor is made for; None for no limit.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A monitor as JSON: its promise and its audits, written whole or not at all.
+"""A monitor as JSON: its promise and its audits, written completely or not at all.
 
 The evidence is not stored: whoever reads the file counts the audits again, so it cannot disagree
 with them.

@@ -154,7 +154,7 @@ def at_threshold(
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> OperatingPoint:
-    """Read what a threshold does on these data, for instance one chosen on other data.
+    """Report what a threshold does on these data, for example one chosen on other data.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def at_threshold_from_correctness(
     threshold: float,
     sample_weight: ArrayLike | None = None,
 ) -> OperatingPoint:
-    """Read what a threshold does, from the correctness and the confidence of each case.
+    """Report what a threshold does, from the correctness and the confidence of each case.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ __all__ = ["Decisions", "OperatingPoint"]
 
 
 class Decisions(NamedTuple):
-    """What happens to each case.
+    """The decision for each case.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class OperatingPoint:
         return reaches(as_floats(confidence, "confidence", "accepts"), self.threshold)
 
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
-        """Write the point as JSON; an older file is replaced whole or not at all.
+        """Write the point as JSON; an older file is replaced completely or not at all.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Operating points as JSON: written whole or not at all, and doubted when read.
+"""Operating points as JSON: written completely or not at all, and checked when read.
 
 A file says what it is (``kind``, ``schema_version``), where it comes from (``origin``), and carries
 a digest of its content, so that a cut, mixed-up or hand-edited file is refused. The digest guards
@@ -370,7 +370,7 @@ def _list(content: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def _columns(columns: list[Any] | None, labels: list[Any]) -> tuple[str | None, ...] | None:
-    """Return a column a class; of two classes, one may have none."""
+    """Return one column per class; of two classes, one may have none."""
     if columns is None:
         return None
     named = [column for column in columns if isinstance(column, str)]

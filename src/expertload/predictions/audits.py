@@ -1,4 +1,4 @@
-"""A file of audits: automatic decisions and what experts said, one row a case."""
+"""A file of audits: automatic decisions and what experts said, one row per case."""
 
 from __future__ import annotations
 

@@ -80,11 +80,11 @@ def decide_file(
         As in `read_predictions`; labels are not needed. What was not named is found by the names
         that the policy was made with, and probabilities are matched to its classes by name.
     out : str, path-like or stream
-        A .csv, .jsonl or .parquet file, which appears whole or not at all; CSV to a stream.
+        A .csv, .jsonl or .parquet file, which appears completely or not at all; CSV to a stream.
         Its columns are the row, those kept, and accepted, label (where probabilities are known)
         and confidence.
     keep : tuple of str
-        Columns of the file to copy, an identifier for instance.
+        Columns of the file to copy, an identifier for example.
     invalid : {"refuse", "delegate"}, default="refuse"
         What becomes of a case that cannot be decided, because a number is missing or is none, or
         its probabilities are none. It stops everything, or it goes to experts, without a label,

@@ -31,7 +31,7 @@ from expertload.predictions.identity import (
 
 __all__ = ["PredictionsTable", "match_cases", "read_predictions"]
 
-# What a table has one value a case of.
+# What a table has one value per case of.
 ROW_WISE = (
     "place",
     "y_proba",

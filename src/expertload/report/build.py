@@ -56,11 +56,11 @@ def build_report(
         What `expertload.evaluation.evaluate_predictions` returned, by the model's name. The
         others are compared with the first one.
     path : str or path-like
-        Where to write, a name that ends in .html; the file is replaced whole or not at all.
+        Where to write, a name that ends in .html; the file is replaced completely or not at all.
     title : str, default="Expert load report"
         The heading of the page.
     note : str, optional
-        A paragraph under the heading: where the data come from, for instance.
+        A paragraph under the heading: where the data come from, for example.
     expert_accuracy : float, default=1.0
         How often experts are right; readers can change it on the page.
     volume : float, optional

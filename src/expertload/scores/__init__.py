@@ -1,7 +1,7 @@
 """Confidences from logits: what to rank cases by.
 
-Every function takes logits of shape (n_cases, n_classes) and returns one confidence a case, higher
-meaning keep automatic. Pass the result as ``confidence=`` to the curve, or, with a minus sign, as
+Every function takes logits of shape (n_cases, n_classes) and returns one confidence per case.
+Higher means keep automatic. Pass the result as ``confidence=`` to the curve, or its negative as
 ``outlier_score`` to the outlier metrics. All are exact for logits of any size: nothing overflows.
 """
 

@@ -1,4 +1,4 @@
-"""Bootstrap intervals for any metric, and a fast road for AUCOC.
+"""Bootstrap intervals for any metric, and a fast path for AUCOC.
 
 Resampling cases with replacement only changes how often each one counts. For AUCOC the cases are
 therefore sorted once; a resample is a vector of counts in that order, and the weight of every rank
@@ -53,7 +53,7 @@ def bootstrap_interval(
     Parameters
     ----------
     y_true, y_proba : array-like
-        Labels and predictions, one row a case.
+        Labels and predictions, one row per case.
     metric : callable, default=aucoc_score
         Takes ``(y_true, y_proba)`` and returns a number: any metric of this library, a
         ``functools.partial`` of one with options, or your own.

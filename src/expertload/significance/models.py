@@ -1,4 +1,4 @@
-"""Several models on the same cases: one comparison a pair, adjusted for how many there are.
+"""Several models on the same cases: one comparison per pair, adjusted for how many there are.
 
 Of twenty comparisons between equal models, one has p < 0.05 by chance. Holm's procedure (1979)
 adjusts p-values so that the chance of *any* false finding among all of them stays below the level:

@@ -9,7 +9,7 @@ __all__ = ["Comparison", "Interval"]
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A number and how far from the truth it may be.
+    """A number with its standard error and confidence interval.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class Comparison:
     difference : float
         The first model's number minus the second's.
     p_value : float
-        Two-sided: how often a difference as large arises where there is none.
+        Two-sided: how often a difference this large arises by chance.
     adjusted_p_value : float
         The same where `n_comparisons` are made at once, by Holm's procedure: the chance that any
-        of them finds a difference where there is none stays below the level.
+        of them finds a difference by chance stays below the level.
     n_comparisons : int
         How many comparisons this one was made with, itself included.
     low, high : float

@@ -28,7 +28,7 @@ def drawing(project: Project, purpose: str) -> Callable[[str], float]:
 
 
 def _drawing(secret: bytes, purpose: str, project: str) -> Callable[[str], float]:
-    """Take HMAC-SHA-256 with its two keyed states at hand, for that is most of its cost."""
+    """Take HMAC-SHA-256 with its two keyed states computed once, which is most of its cost."""
     inner, outer = _keyed(secret, 0x36), _keyed(secret, 0x5C)
     inner.update(f"{purpose}\x1f{project}\x1f".encode())  # keys hold no control characters
 

@@ -82,7 +82,7 @@ async def _link(request: Request, who: Principal, user: int) -> str:
 
 @router.post("/{user}/link")
 async def new_link(user: int, request: Request, who: Manager) -> Response:
-    """Make a new one-time link, for instance after a lost password."""
+    """Make a new one-time link, for example after a lost password."""
     name = await _name(request, user)
     return await _page(request, who, name=name, link=await _link(request, who, user))
 

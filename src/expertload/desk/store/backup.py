@@ -24,7 +24,7 @@ CHUNK = 2_000
 
 
 def backup(database: Database, path: str | os.PathLike[str]) -> None:
-    """Copy a desk to a file, as it was at one moment; the file appears whole or not at all."""
+    """Copy a desk to a file, as it was at one moment; the file appears completely or not at all."""
     target = Path(path)
     if target.exists():
         raise DeskRefusedError(

@@ -74,7 +74,7 @@ _CONDITIONS: dict[str, str] = {
 
 
 def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") -> int:
-    """Write cases to a .jsonl, .csv or .parquet file, whole or not at all; return how many."""
+    """Write cases to a .jsonl, .csv or .parquet file, completely or not at all; return how many."""
     kinds: dict[str, Format] = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
     target = Path(path)
     kind = kinds.get(target.suffix.lower())

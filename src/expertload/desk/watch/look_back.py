@@ -78,7 +78,7 @@ def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
 
 
 def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
-    """Take an open case out of the queue: sent by mistake, for instance.
+    """Take an open case out of the queue: sent by mistake, for example.
 
     If it was in the quality sample, its audit stays open for good: it never counts for the
     promise.

@@ -53,7 +53,7 @@ class BlindLabels:
 def blind_labels(
     transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
 ) -> BlindLabels:
-    """Return the fair sample of a period, one case a cluster."""
+    """Return the fair sample of a period, one case per cluster."""
     rows = _period(transaction, since, until, model)
     rate = min((row.rate for row in rows), default=0.0)
     sample = _one_a_cluster(transaction, [row for row in rows if row.draw < rate])

@@ -24,7 +24,7 @@ EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 
 
 class Chances(NamedTuple):
-    """What is to happen to each image of a batch; one row an image.
+    """What is to happen to each image of a batch; one row per image.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     in_channels : int, default=3
         Channels of the images; not passed on to an import path.
     **options
-        Passed on, ``stem="medium"`` for instance.
+        Passed on, ``stem="medium"`` for example.
 
     Returns
     -------

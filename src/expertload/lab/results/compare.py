@@ -59,7 +59,7 @@ class RunComparison:
     Attributes
     ----------
     number : str
-        What is compared, ``"aucoc"`` for instance.
+        What is compared, ``"aucoc"`` for example.
     names : tuple of str
         Of the two sides.
     n_runs : tuple of int

@@ -101,7 +101,7 @@ def evaluate_outliers(
     folder : path
         Of a run that is done; its selected weights are used.
     against : sequence of str
-        Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for instance;
+        Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for example;
         ``"cifar100-c:all"`` (or ``"cifar100-c:all:3"`` for one severity) is the mean of the
         numbers over the fifteen corruptions. Their classes do not matter, only their test images.
     epsilon : float, default=0.0014
@@ -113,9 +113,9 @@ def evaluate_outliers(
     positive : {"outlier", "inlier"}, default="outlier"
         Which side AUPR and FPR95 are to find, as in `expertload.metrics`.
     resize : {"bilinear", "nearest"}, default="bilinear"
-        How outliers of another size are brought to that of the run.
+        How outliers of another size are resized for the run.
     max_images : int, optional
-        At most so many of each side, evenly spread over the split.
+        At most this many of each side, evenly spread over the split.
     batch_size : int, default=512
     device : str or torch.device, default="cpu"
     data_dir : path, optional

@@ -230,7 +230,7 @@ def _versions(folder: RunFolder) -> str:
 
 
 def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
-    """Write rows as CSV, whole or not at all: a line for each run, a column for each number.
+    """Write rows as CSV, completely or not at all: a line for each run, a column for each number.
 
     Columns are named ``SPLIT/METRIC``, as ``test/aucoc``; what a run does not have is left empty.
 

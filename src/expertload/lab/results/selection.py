@@ -35,7 +35,7 @@ def best_options(
     scores : mapping
         By options, as JSON, then by seed; a run that failed has no score.
     measure : str
-        What the scores are, ``"aucoc"`` for instance: it says which way is better.
+        What the scores are, ``"aucoc"`` for example: it says which way is better.
     seeds : iterable of int, optional
         Over which to compare; options that lack one of them are left out, as a failure is no
         score. By default the seeds that more than one of the options has; where that leaves none,

@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A loss, the number of its seeds, and a cell a column; of each seed, or of all together."""
+    """A loss, the number of its seeds, and one cell per column; for each seed or all together."""
 
     label: str
     n_seeds: int

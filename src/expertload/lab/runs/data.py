@@ -40,7 +40,7 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
 
 
 def _with_fewer(dataset: Dataset, n: int, seed: int) -> Dataset:
-    """Keep so many training images, each class in proportion; the other splits stay whole."""
+    """Keep this many training images, each class in proportion; the other splits stay whole."""
     if n > len(dataset.train):
         raise ParameterError(
             f"data.train_images must be at most {len(dataset.train)}, the training images of "

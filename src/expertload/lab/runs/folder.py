@@ -3,7 +3,7 @@
 ====================  ==========================================================================
 ``config.json``       all that decides the result; a run with another configuration is refused
 ``environment.json``  machine, versions and data, for the record; those of earlier epochs too
-``metrics.jsonl``     one line an epoch
+``metrics.jsonl``     one line per epoch
 ``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
 ``best.safetensors``  the weights of the epoch selected on validation data; where weights are
                       averaged, ``best-averaged.safetensors`` has those, and ``results.json`` says

@@ -58,7 +58,7 @@ def apply_network(
     normalisation : Normalisation
         That of the data which the network was trained on.
     function : callable
-        From images (n, channels, height, width) to a tensor with one row an image: the network
+        From images (n, channels, height, width) to a tensor with one row per image: the network
         itself, or something that looks into it.
     batch_size : int, default=512
 

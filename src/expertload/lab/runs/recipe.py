@@ -51,12 +51,11 @@ class AugmentationConfig(_Section):
 
 
 class DataConfig(_Section):
-    """Which data, how the splits that are ours to draw are drawn, and what is done to images.
+    """Which data to use, how to split them, and how to change images.
 
-    Images of a folder (`folder:PATH`) are brought to `image_size` pixels a side. `train_images` is
-    how many training images to keep, each class in proportion. `augment` is
-    whether to change training images as is customary for the data (nothing is for your own), or
-    how.
+    Images of a folder (`folder:PATH`) are resized to `image_size` pixels per side.
+    `train_images` is how many training images to keep, each class in proportion. `augment` says
+    whether to apply the usual augmentation of the data set (none for your own data), or which.
     """
 
     name: str
@@ -89,7 +88,7 @@ class TrainingConfig(_Section):
 
     Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
     `drop_last` leaves out the last batch of an epoch where it is smaller than the others.
-    `ema_epochs` keeps an exponential mean of the weights over about so many epochs, `swa_start`
+    `ema_epochs` keeps an exponential mean of the weights over about this many epochs, `swa_start`
     the plain mean of the ends of epochs from that one on; raw and averaged weights are both
     evaluated, and the better on validation data are kept. `sam_rho` is the step of sharpness-aware
     minimisation.

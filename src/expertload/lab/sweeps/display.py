@@ -90,7 +90,7 @@ class LiveTable:
         """Nothing: the table shows it."""
 
     def tick(self, sweep: Sweep) -> None:
-        """Draw everything anew."""
+        """Draw everything again."""
         self.live.update(self.render(sweep))
 
     def render(self, sweep: Sweep) -> RenderableType:

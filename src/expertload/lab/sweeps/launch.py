@@ -87,7 +87,7 @@ def _visible_gpus() -> list[str]:
     n_gpus = torch.cuda.device_count()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = map(str, range(n_gpus)) if chosen is None else map(str.strip, chosen.split(","))
-    # CUDA ignores what follows a number that there is no GPU for, -1 for instance.
+    # CUDA ignores what follows a number that there is no GPU for, -1 for example.
     return list(names)[:n_gpus]
 
 

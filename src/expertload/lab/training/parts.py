@@ -161,7 +161,7 @@ def describe_environment(
     config: RunConfig,
     changed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Describe what this process, one of so many, trains with, in words that fit in JSON."""
+    """Describe what this process, one of several, trains with, in words that fit in JSON."""
     sources = sources_of(config)
     return {
         "python": platform.python_version(),

@@ -47,7 +47,7 @@ class Step:
         self.clipped = torch.zeros((), device=self.fabric.device)
 
     def take(self, batch: Batch, group: int, *, is_last: bool) -> None:
-        """Take in a batch, one of so many; with the last of them, change the weights."""
+        """Take one of several batches; after the last one, change the weights."""
         if self.sharpness is not None:
             self.sharpness.before_the_first_pass()
         self.total += self._pass(batch, group, is_last=is_last)

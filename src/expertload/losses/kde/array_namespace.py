@@ -1,6 +1,6 @@
 """Numpy for arrays in the memory of the CPU, torch for those of an accelerator.
 
-The area needs a few dozen operations on one number a sample. In a batch of some hundreds their
+The area needs a few dozen operations on one number per sample. In a batch of some hundreds their
 cost is that of calling them, which is several times less in numpy, and numpy's sorts are faster at
 any size. So the mathematics is written in what the two have in common: operators, and functions
 that both know under one name. The few that they do not are here.

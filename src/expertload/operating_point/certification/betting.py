@@ -77,7 +77,7 @@ class Grades:
         target : float
             The accuracy that is to be shown.
         times : float
-            As if there were so many times the cases.
+            As if there were this many times the cases.
         all_cases : bool
             Whether delegated cases count too, as cases without a loss.
         """

@@ -1,4 +1,4 @@
-"""At most so many automatic errors among the next so many cases: exact, for any distribution.
+"""At most B automatic errors among the next N cases: exact, for any distribution.
 
 Why this holds
 --------------
@@ -36,18 +36,18 @@ __all__ = ["ErrorBudget", "certify_error_budget", "certify_error_budget_from_cor
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorBudget(OperatingPoint):
-    """An operating point that makes at most so many errors among the next cases.
+    """An operating point with a limit on the errors among the next cases.
 
-    Has all that `OperatingPoint` has. Where nothing can be promised, ``threshold`` is infinite.
+    Has everything of `OperatingPoint`. If nothing can be promised, ``threshold`` is infinite.
 
     Attributes
     ----------
     max_errors, next_cases : int
-        At most so many automatic errors among the next so many cases.
+        The limit on automatic errors, and the number of next cases it covers.
     confidence_level : float
-        How surely.
+        The probability that the limit is kept.
     sufficient_cases : int or None
-        How many calibration cases would do, if they are too few; None where they are not.
+        How many calibration cases would be enough, if there are too few; otherwise None.
     """
 
     max_errors: int
@@ -101,9 +101,9 @@ def certify_error_budget(
     y_true, y_proba, confidence, sample_weight, labels, model_name
         As in `certify`.
     max_errors : int
-        At most so many of the automatic decisions may be wrong,
+        The largest allowed number of wrong automatic decisions among the next cases.
     next_cases : int
-        among the next so many cases, delegated ones counted.
+        The number of next cases, delegated ones included.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration and the next cases, that this is kept.
 
@@ -203,7 +203,7 @@ def _fields(point: OperatingPoint) -> dict[str, Any]:
 
 
 def _above(table: Tally, n_errors: int) -> float:
-    """Return the loosest threshold that accepts at most so many errors; infinity for none."""
+    """Return the loosest threshold that accepts at most this many errors, or infinity."""
     accepted = table.accepted_errors
     rows = np.flatnonzero(accepted <= n_errors) if n_errors >= 0 else np.zeros(0, np.int64)
     return float(table.confidence[rows[0]]) if len(rows) else math.inf

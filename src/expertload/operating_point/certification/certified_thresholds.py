@@ -38,7 +38,7 @@ class Stretch:
         return len(self.threshold)
 
     def thinned(self, n_kept: int) -> Stretch:
-        """Return at most so many of the thresholds, the first and the last among them."""
+        """Return at most this many thresholds, including the first and the last."""
         rows = np.unique(np.linspace(0, len(self) - 1, min(n_kept, len(self))).astype(np.int64))
         rows = rows if n_kept > 1 else np.array([len(self) - 1])
         return Stretch(self.threshold[rows], self.n_accepted[rows], self.n_errors[rows])

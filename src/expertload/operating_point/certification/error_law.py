@@ -1,7 +1,7 @@
 """The law of the errors of a walk whose every case is wrong with one probability.
 
-`ErrorLaw` holds the probabilities of 0, 1, 2, ... errors after so many cases. It can lose the paths
-that have crossed a boundary, and can be carried on by more cases. Tails beyond nine standard
+`ErrorLaw` holds the probabilities of 0, 1, 2, ... errors after a number of cases. It can drop the
+paths that have crossed a boundary, and can be extended by more cases. Tails beyond nine standard
 deviations (mass below 1e-17) are left out.
 """
 
@@ -30,7 +30,7 @@ class ErrorLaw(NamedTuple):
     rate: float
 
     def after(self, n_cases: int) -> ErrorLaw:
-        """Return the law when there are so many cases."""
+        """Return the law for this many cases."""
         if n_cases == self.n_cases:
             return self
         more, fewest = binomial_mass(n_cases - self.n_cases, self.rate)

@@ -142,7 +142,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         return replace(self, points=points, origin=origin)
 
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
-        """Write all points as one JSON file; an older file is replaced whole or not at all."""
+        """Write all points as one JSON file; an older file is replaced completely or not at all."""
         from expertload.operating_point.storage import save  # which knows all kinds of points
 
         save(self, path, model_name=model_name)

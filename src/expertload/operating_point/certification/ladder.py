@@ -174,7 +174,7 @@ def at_thresholds(steps: Steps, thresholds: FloatArray) -> Steps:
 
 
 def at_counts(steps: Steps, counts: IntArray) -> Steps:
-    """Return, for each count, the loosest step that accepts at most so many, if there is one."""
+    """Return, for each count, the loosest step that accepts at most this many, if there is one."""
     row = np.searchsorted(steps.n_accepted, counts, side="right") - 1
     return steps.take(np.unique(row[row >= 0]))
 

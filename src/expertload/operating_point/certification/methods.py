@@ -71,7 +71,7 @@ class Calibration:
 
 
 class Tests:
-    """The tests of one promise on steps that stand for so many cases."""
+    """The tests of one promise on steps that stand for this many cases."""
 
     def __init__(self, steps: Steps, n_cases: int, promise: Promise) -> None:
         self.every, self.n_cases, self.promise = steps, n_cases, promise

@@ -98,7 +98,7 @@ class Look(NamedTuple):
     Attributes
     ----------
     n_cases : int
-        At most so many of the most confident cases are looked at.
+        At most this many of the most confident cases are examined.
     most_errors : int
         How many of them may be wrong.
     spent : float
@@ -143,12 +143,12 @@ class Plan:
         return self._levels[begun, last]
 
     def level(self, begun: int, n_cases: float) -> float:
-        """Return the level, at so many cases, of a run that began at look `begun`."""
+        """Return the level, at this many cases, of a run that began at look `begun`."""
         counts, levels = self.levels(begun, self.last_look(n_cases))
         return float(levels[int(np.searchsorted(counts, n_cases, side="right")) - 1])
 
     def last_look(self, n_cases: float) -> int:
-        """Return the last look that so many cases have reached."""
+        """Return the last look reached by this many cases."""
         return int(np.searchsorted(self.counts, n_cases, side="right")) - 1
 
     def _compute_levels(self, begun: int, last: int) -> tuple[IntArray, FloatArray]:
@@ -183,7 +183,7 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def plan(n_cases: int, target: float, error_level: float) -> Plan:
-    """Return the plan for so many cases, a target and a level; it depends on nothing else."""
+    """Return the plan for a number of cases, a target and a level; it depends on nothing else."""
     single = len(_wanted_counts(n_cases, target, error_level)) == 1
     return Plan(n_cases, target, error_level if single else error_level / (1 + error_level))
 

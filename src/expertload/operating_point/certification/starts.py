@@ -126,7 +126,7 @@ def _start(count: int, target: float, level: float, *, graded: bool) -> Start:
 
 
 def grant(expected: FloatArray, starts: list[Start]) -> FloatArray:
-    """Return the level that begins at each step, for steps expected to accept so many cases."""
+    """Return the level that begins at each step, for steps expected to accept this many cases."""
     granted = np.zeros(len(expected) + 1)
     for start in starts:
         granted[first_step(expected, start.n_cases, start.least)] += start.level

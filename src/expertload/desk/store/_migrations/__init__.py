@@ -1,1 +1,1 @@
-"""Migrations, one file a step; there is no way back but the copy made before."""
+"""Migrations, one file per step; there is no way back but the copy made before."""

@@ -1,4 +1,4 @@
-"""One door to all corruptions: names, severities, seeds."""
+"""All corruptions, by name, severity and seed."""
 
 from __future__ import annotations
 

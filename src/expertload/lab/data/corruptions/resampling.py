@@ -69,7 +69,7 @@ def _neighbours(position: FloatArray, size: int) -> tuple[IntArray, FloatArray]:
 
 
 def shift_each(images: FloatArray, down: IntArray, right: IntArray) -> FloatArray:
-    """Read each image from so many pixels further on, repeating the border."""
+    """Read each image from this many pixels further on, repeating the border."""
     n, height, width, _ = images.shape
     rows = np.clip(np.arange(height)[None, :] + down[:, None], 0, height - 1)
     columns = np.clip(np.arange(width)[None, :] + right[:, None], 0, width - 1)

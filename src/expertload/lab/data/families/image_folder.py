@@ -1,4 +1,4 @@
-"""A folder of images: one subfolder a class, its name the class's name.
+"""A folder of images: one subfolder per class, its name the class's name.
 
 Either ``PATH/train/CLASS/...``, ``PATH/test/CLASS/...`` and, if there is one,
 ``PATH/val/CLASS/...``; or simply ``PATH/CLASS/...``, which is split 70/10/20 by class.

@@ -1,6 +1,6 @@
 """MedMNIST v2: small medical images, 28 x 28, with official splits.
 
-The two-dimensional sets with one label an image are here. ChestMNIST has fourteen labels an
+The two-dimensional sets with one label per image are here. ChestMNIST has fourteen labels per
 image and so no single correctness; the three-dimensional sets are volumes.
 
 References

@@ -4,10 +4,10 @@
 ``train_images``, ``test_images``   uint8, (n, height, width) or (n, height, width, channels)
 ``train_labels``, ``test_labels``   whole numbers from zero, (n,) or (n, 1)
 ``val_images``, ``val_labels``      optional; otherwise a tenth of the training images, by class
-``class_names``                     optional, one string a class
+``class_names``                     optional, one string per class
 ==================================  =============================================================
 
-The file is read with pickling off, so opening one from a stranger runs no code.
+The file is read with pickling off, so opening a file from someone else runs no code.
 """
 
 from __future__ import annotations

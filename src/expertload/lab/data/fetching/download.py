@@ -1,7 +1,7 @@
 """Downloads that survive bad networks: resumed where they stopped, checked, never half done.
 
 What has arrived is kept in ``NAME.part``. Each attempt asks for the rest only; a server that
-ignores the question sends everything and the part is begun anew. Only bytes that have the
+ignores the question sends everything and the part is started again. Only bytes that have the
 published checksum leave the part file, so a damaged download never replaces a good file.
 """
 
