@@ -76,7 +76,7 @@ def log_loss(
 
 
 class ProperScores(NamedTuple):
-    """What the probabilities of the true classes say; None where they are not known.
+    """Scores from the probabilities of the true classes; None if these are not known.
 
     `n_impossible` counts the cases whose true class was given no probability at all.
     """

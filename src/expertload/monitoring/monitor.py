@@ -40,14 +40,14 @@ class AccuracyMonitor(Verdict):
         As long as the promise is kept, it is *ever* called refuted with a probability of at most
         one minus this. The same holds, separately, for calling it confirmed where it is not.
     blocks : int, optional
-        How many blocks of 50 audits the monitor is made for. By default for ever; a period finds a
+        How many blocks of 50 audits the monitor is made for. No limit by default; a limit finds a
         late fall sooner.
     least_inclusion_probability : float, optional
-        The least probability with which any decided case is audited, where these differ. Fixed
+        The smallest probability with which any decided case is audited, if these differ. Fixed
         before the audits.
     order : {"decision", "arrival"}, default="decision"
         In "decision" order a new case must not be decided before one already counted. "arrival"
-        takes labels as they come, whatever their dates; that is only right where the time a review
+        counts labels as they arrive, whatever their dates; this is only valid if the time a review
         takes does not depend on whether the case is right.
 
     Notes

@@ -83,7 +83,7 @@ class Verdict:
 
     @property
     def confidence_level(self) -> float:
-        """How surely what is said holds."""
+        """The probability that the statement holds."""
         return self._level
 
     @property

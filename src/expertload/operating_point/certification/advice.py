@@ -39,7 +39,7 @@ class FoundAdvice:
 
     @cached_property
     def sufficient_cases(self) -> int | None:
-        """About how many cases would do, None if not even very many would."""
+        """About how many cases would be enough, None if not even very many are."""
         n_cases, least = self._calibration.n_cases, self._least
         short, enough = n_cases, max(n_cases + 1, least)
         while not self._suffices(enough):

@@ -247,7 +247,7 @@ def _log_chance(x: int, draws: int, n_cases: int, next_cases: int) -> float:
 
 
 def sufficient_calibration_cases(next_cases: int, max_errors: int, level: float) -> int:
-    """Return the fewest calibration cases with which a threshold above all errors would do."""
+    """Return the fewest calibration cases for which a threshold above all errors is enough."""
     short, enough = 0, 1
     while too_many_probability(enough, next_cases, max_errors, 0) > level:
         short, enough = enough, 2 * enough

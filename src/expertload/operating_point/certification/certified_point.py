@@ -51,7 +51,7 @@ class Advice(Protocol):
 
     @property
     def sufficient_cases(self) -> int | None:
-        """About how many cases would do."""
+        """About how many cases would be enough."""
 
     @property
     def target_within_reach(self) -> float | None:
@@ -62,7 +62,7 @@ class Advice(Protocol):
 class CertifiedPoint(OperatingPoint):
     """An operating point whose accuracy is guaranteed, or the plain word that none is.
 
-    Has all that `OperatingPoint` has. Where nothing could be certified, ``threshold`` is infinite:
+    Has everything of `OperatingPoint`. If nothing could be certified, ``threshold`` is infinite:
     everything is delegated.
 
     Attributes
@@ -107,7 +107,7 @@ class CertifiedPoint(OperatingPoint):
     def sufficient_cases(self) -> int | None:
         """About how many cases would suffice if the observed accuracy is the true one.
 
-        None where something was certified, or where not even very many cases would do. Computed
+        None if something was certified, or if not even very many cases are enough. Computed
         when it is read.
         """
         return None if self.advice is None else self.advice.sufficient_cases

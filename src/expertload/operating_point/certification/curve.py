@@ -51,7 +51,7 @@ class CertifiedCurve:
     lower : ndarray of shape (n_points,)
         The accuracy of new cases accepted is at least this, at all thresholds at once.
     confidence_level : float
-        How surely.
+        The probability that the promise holds.
     """
 
     expert_load: FloatArray

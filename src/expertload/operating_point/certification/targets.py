@@ -23,7 +23,7 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
     points : dict from float to CertifiedPoint
         The point of each target, in ascending order.
     confidence_level : float
-        How surely all promises hold at once.
+        The probability that all promises hold at once.
     origin : Origin
         The data, the model and the day.
 
