@@ -22,6 +22,7 @@ from expertload.cli import (
     lab_data,
     lab_ensemble,
     lab_evaluate,
+    lab_lower_load,
     lab_ood,
     lab_recipes,
     lab_sweep,
@@ -88,6 +89,7 @@ data.command("fetch")(lab_data.fetch_data)
 lab.command("recipes")(lab_recipes.recipes)
 lab.command("train")(lab_train.train)
 lab.command("sweep")(lab_sweep.sweep)
+lab.command("lower-load")(lab_lower_load.lower_load)
 lab.command("evaluate")(lab_evaluate.evaluate)
 lab.command("ensemble")(lab_ensemble.ensemble)
 lab.command("ood")(lab_ood.ood)

@@ -7,6 +7,7 @@
 `lab.training`        training one run
 `lab.sweeps`          training many
 `lab.results`         measures, comparisons, ensembles, outliers, tables
+`lab.ladder`          what lowers the load on one's own data, step by step
 ====================  ==========================================================================
 
 What people call is here as well. Everything needs the ``lab`` extra
@@ -20,6 +21,7 @@ from expertload._validation import needs_extra
 
 if TYPE_CHECKING:
     from expertload.lab.data import load_dataset
+    from expertload.lab.ladder import lower_load
     from expertload.lab.models import build_model
     from expertload.lab.results import (
         collect,
@@ -47,6 +49,7 @@ __all__ = [
     "evaluate_runs",
     "load_dataset",
     "load_recipe",
+    "lower_load",
     "make_ensemble",
     "make_table",
     "train",
@@ -55,6 +58,7 @@ __all__ = [
 # Rooms are opened when something in them is asked for: torch takes seconds to import.
 _ROOMS = {
     "data": ("load_dataset",),
+    "ladder": ("lower_load",),
     "models": ("build_model",),
     "results": (
         "collect",

@@ -94,7 +94,9 @@ def _evaluate(
     )
 
 
-def write_report(models: Mapping[str, Evaluation], path: Path, *, title: str) -> None:
+def write_report(
+    models: Mapping[str, Evaluation], path: Path, *, title: str, note: str = NOTE
+) -> None:
     """Write the report of runs, the others compared with the first.
 
     Examples
@@ -110,7 +112,7 @@ def write_report(models: Mapping[str, Evaluation], path: Path, *, title: str) ->
     True
     """
     with saying_write_errors(path):
-        build_report(models, path=path, title=title, note=NOTE)
+        build_report(models, path=path, title=title, note=note)
 
 
 def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:

@@ -1,0 +1,190 @@
+"""`expertload lab lower-load DATA`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expertload.cli.lab_data import DataDir
+from expertload.cli.lab_train import Accelerator, Settings
+from expertload.cli.screen import console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from expertload.lab.ladder import LadderRow, LowerLoad
+    from expertload.lab.sweeps.sweep import Observer
+    from expertload.significance import Interval
+
+__all__ = ["lower_load", "print_outcome"]
+
+
+def lower_load(
+    data: Annotated[
+        str, typer.Argument(help="A name of 'lab data list', folder:PATH or npz:PATH.")
+    ] = "digits",
+    target_accuracy: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="What automatic decisions must reach; the policy is certified for the first. May "
+            "be repeated.",
+            show_default="0.95 and 0.9",
+        ),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="A network of the lab, or module:callable.",
+            show_default="small-cnn or resnet8, by the size of images",
+        ),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Of each training.")] = 30,
+    networks: Annotated[
+        int, typer.Option(min=2, help="Networks to train and to ask together.")
+    ] = 2,
+    aucoc: Annotated[
+        bool, typer.Option(help="Try AUCOC too, which trains the networks once more.")
+    ] = True,
+    augment: Annotated[bool, typer.Option(help="Try augmentation.")] = True,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Pixels a side to bring the images of a folder to.", show_default=False
+        ),
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where everything goes.", show_default="runs/lower-load-DATA"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Networks to train at a time.", show_default="all of a step"),
+    ] = None,
+    data_dir: DataDir = None,
+    accelerator: Accelerator = "auto",
+) -> None:
+    """Lower the expert load on your data, step by step, and see what each step gains.
+
+    Augmentation, averaged weights, test-time augmentation, the mean of several networks, AUCOC: a
+    step is taken where validation images agree. Test images choose nothing. The end is a table, a
+    certified policy, a report and a model. Stopped at any moment, the same command goes on.
+    """
+    from expertload.lab.ladder import lower_load as climb_it
+
+    given = [] if image_size is None else [f"data.image_size={image_size}"]
+    given += [] if augment else ["data.augment=false"]
+    screen = console()
+    found = climb_it(
+        data,
+        out=out,
+        network=network,
+        epochs=epochs,
+        networks=networks,
+        target_accuracy=target_accuracy or (0.95, 0.9),
+        aucoc=aucoc,
+        settings=[*given, *(settings or [])],
+        data_dir=data_dir,
+        jobs=jobs,
+        accelerator=accelerator,
+        narrator=Telling(screen),
+    )
+    print_outcome(screen, found)
+
+
+class Telling:
+    """Says each thing in a line, and watches sweeps on the screen."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        self.screen.print(line, markup=False, soft_wrap=True)
+
+    def watching(self) -> AbstractContextManager[Observer]:
+        """Watch a sweep."""
+        from expertload.lab.sweeps.display import observing
+
+        return observing(self.screen)
+
+
+def print_outcome(screen: Console, found: LowerLoad) -> None:
+    """Print the table, what is promised, and where everything is."""
+    from expertload.lab.ladder.outcome import HALVES
+
+    def say(line: str) -> None:
+        screen.print(line, markup=False, soft_wrap=True)
+
+    screen.print()
+    screen.print(_table(found))
+    say(
+        "\nIn per cent; changes against the step before, with 95 % intervals over test images. "
+        "Steps before the mean of the networks are means over single networks. Certified: the "
+        "load of a threshold that one half of the test images certified, on the other half."
+    )
+    say(f"\n{HALVES}")
+    say(found.promise)
+    if found.policy is not None:
+        say(
+            f"On the other half it delegates {found.certified.load:.1%} and is right in "
+            f"{found.certified.accuracy:.1%} of the rest."
+        )
+    say("")
+    for what, path in {
+        "model": found.model,
+        "policy": found.policy,
+        "report": found.report,
+        "curves": found.picture,
+        "table": found.table,
+    }.items():
+        say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
+
+
+def _table(found: LowerLoad) -> Table:
+    from rich.table import Table
+
+    first, *others = found.target_accuracies
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("")
+    headings = ["AUCOC", "accuracy", *(f"load at {100 * t:g}" for t in (first, *others))]
+    headings += ["certified", "AUCOC change", f"load at {100 * first:g} change"]
+    for heading in (*headings, "training", "passes"):
+        table.add_column(heading, justify="right")
+    for row in found.rows:
+        table.add_row(*_cells(row), style=None if row.numbers.is_taken else "dim")
+    return table
+
+
+def _cells(row: LadderRow) -> list[str]:
+    numbers = row.numbers
+    return [
+        _title(row),
+        f"{100 * numbers.aucoc:.2f}",
+        f"{100 * numbers.accuracy:.1f}",
+        *(f"{100 * load:.1f}" for load in numbers.loads.values()),
+        f"{100 * numbers.certified_load:.1f}",
+        _points(row.aucoc_change, 2),
+        _points(row.load_change, 1),
+        f"{numbers.seconds:.0f} s",
+        f"{numbers.passes:g}",
+    ]
+
+
+def _title(row: LadderRow) -> str:
+    """The step, with what was chosen or that it was not taken."""
+    if not row.numbers.is_taken:
+        return f"{row.title}: not taken"
+    return f"{row.title} ({row.numbers.choice})" if row.numbers.choice else row.title
+
+
+def _points(change: Interval | None, decimals: int) -> str:
+    """A change in points, with its interval."""
+    if change is None:
+        return ""
+    low, high = (f"{100 * end:+.{decimals}f}" for end in (change.low, change.high))
+    return f"{100 * change.estimate:+.{decimals}f} ({low} to {high})"

@@ -1,0 +1,246 @@
+"""What the ladder leaves behind: a table, a picture, a certified policy and a report."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from expertload._typing import FloatArray, IntArray
+from expertload.evaluation import Evaluation, evaluate_predictions
+from expertload.exceptions import InsufficientDataError
+from expertload.lab.data import Dataset
+from expertload.lab.ladder.certified import CertifiedLoad, certified_load, halves
+from expertload.lab.ladder.changes import aucoc_change, load_change
+from expertload.lab.ladder.numbers import StepNumbers, measure_step
+from expertload.lab.ladder.steps import STEPS, Ladder, Step
+from expertload.lab.results.measures import load_name
+from expertload.lab.results.reports import save_policy, write_report
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import write_json, write_whole
+from expertload.significance import Interval
+
+__all__ = ["LadderRow", "LowerLoad", "measure_ladder", "write_outcome"]
+
+TOP = "top of the ladder"
+HALVES = (
+    "No test image had a part in any choice. One half of them, drawn at random, certified the "
+    "policy; the other half shows what it does."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderRow:
+    """One line of the table.
+
+    Attributes
+    ----------
+    numbers : StepNumbers
+    aucoc_change, load_change : Interval or None
+        Against the step before, the load at the first target; None for the first step. The
+        intervals are over test cases, for these very networks.
+    """
+
+    numbers: StepNumbers
+    aucoc_change: Interval | None
+    load_change: Interval | None
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return STEPS[self.numbers.step]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowerLoad:
+    """What `lower_load` found, and where it is.
+
+    Attributes
+    ----------
+    data : str
+    rows : tuple of LadderRow
+    target_accuracies : tuple of float
+    augmentation : str
+        In words.
+    notes : tuple of str
+        What is worth knowing of the data.
+    promise : str
+        What the policy promises, or why there is none.
+    certified : CertifiedLoad
+        What the policy does to the half of the test images that did not certify it.
+    model : Path
+        The folder of the model at the top: a run like any other.
+    policy : Path or None
+        None where nothing could be certified.
+    report, picture, table : Path
+    """
+
+    data: str
+    rows: tuple[LadderRow, ...]
+    target_accuracies: tuple[float, ...]
+    augmentation: str
+    notes: tuple[str, ...]
+    promise: str
+    certified: CertifiedLoad
+    model: Path
+    policy: Path | None
+    report: Path
+    picture: Path
+    table: Path
+
+
+def measure_ladder(ladder: Ladder, target_accuracies: Sequence[float]) -> tuple[LadderRow, ...]:
+    """Measure every step of a ladder on the test cases, and its change against the step before."""
+    before = [None, *ladder.steps[:-1]]
+    return tuple(
+        _row(step, earlier, ladder.test_labels, target_accuracies)
+        for step, earlier in zip(ladder.steps, before, strict=True)
+    )
+
+
+def _row(
+    step: Step, before: Step | None, labels: IntArray, target_accuracies: Sequence[float]
+) -> LadderRow:
+    numbers = measure_step(step, labels, target_accuracies)
+    if before is None:
+        return LadderRow(numbers=numbers, aucoc_change=None, load_change=None)
+    sides = [[model.test for model in one.models] for one in (step, before)]
+    return LadderRow(
+        numbers=numbers,
+        aucoc_change=aucoc_change(labels, *sides),
+        load_change=load_change(labels, *sides, target_accuracy=target_accuracies[0]),
+    )
+
+
+def write_outcome(
+    ladder: Ladder,
+    model: FinishedRun,
+    data: Dataset,
+    folder: Path,
+    *,
+    target_accuracies: Sequence[float],
+    augmentation: str,
+    notes: Sequence[str],
+) -> LowerLoad:
+    """Measure a ladder that was climbed, certify its top, and write everything down."""
+    rows = measure_ladder(ladder, target_accuracies)
+    first = target_accuracies[0]
+    labels, top, plain = ladder.test_labels, model.test_proba, ladder.steps[0].models[0].test
+    certified = certified_load(labels, top, target_accuracy=first)
+    models = {
+        STEPS["plain"]: _evaluate_half(labels, plain, data, first),
+        TOP: _evaluate_half(labels, top, data, first),
+    }
+    policy, promise = _save_policy(models, folder / "policy.json")
+    found = LowerLoad(
+        data=data.name,
+        rows=rows,
+        target_accuracies=tuple(target_accuracies),
+        augmentation=augmentation,
+        notes=tuple(notes),
+        promise=promise,
+        certified=certified,
+        model=model.folder.path,
+        policy=policy,
+        report=folder / "report.html",
+        picture=folder / "coc.png",
+        table=folder / "ladder.csv",
+    )
+    write_report(models, found.report, title=f"Lower load on {data.name}", note=_note(found))
+    _draw(labels, {STEPS["plain"]: plain, TOP: top}, found.picture)
+    _write_tables(found)
+    return found
+
+
+def _evaluate_half(
+    labels: IntArray, proba: FloatArray, data: Dataset, target_accuracy: float
+) -> Evaluation:
+    """Evaluate the half of the test cases that certifies, under the names of the classes."""
+    half, _ = halves(len(labels))
+    names = np.array(data.class_names)
+    return evaluate_predictions(
+        names[labels[half]], proba[half], labels=names, target_accuracy=target_accuracy
+    )
+
+
+def _save_policy(models: dict[str, Evaluation], path: Path) -> tuple[Path | None, str]:
+    """Save what could be certified; return where, and what is promised or why nothing is."""
+    try:
+        save_policy(models, path)
+    except InsufficientDataError as error:
+        path.unlink(missing_ok=True)  # one of an earlier call promises nothing about this model
+        return None, str(error)
+    return path, models[TOP].guarantee
+
+
+def _note(found: LowerLoad) -> str:
+    second = (
+        f"There it delegates {found.certified.load:.1%} and is right in "
+        f"{found.certified.accuracy:.1%} of the rest."
+        if found.policy
+        else "Nothing could be certified."
+    )
+    return f"{HALVES} {second} This page is about the half that certified."
+
+
+# ------------------------------------------------------------------ files
+
+
+def _draw(labels: IntArray, models: dict[str, FloatArray], path: Path) -> None:
+    """Draw the curves of the first and the last step on all test cases."""
+    from matplotlib import pyplot
+
+    from expertload.display import COCComparisonDisplay
+
+    places = np.arange(next(iter(models.values())).shape[1])
+    display = COCComparisonDisplay.from_predictions(labels, models, labels=places)
+    picture = io.BytesIO()
+    display.figure_.savefig(picture, dpi=150, metadata={"Software": None})
+    pyplot.close(display.figure_)
+    write_whole(path, picture.getvalue())
+
+
+def _write_tables(found: LowerLoad) -> None:
+    lines = [_line(row) for row in found.rows]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(lines[-1]), lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_whole(found.table, text.getvalue().encode())
+    write_json(found.table.with_suffix(".json"), _facts(found, lines))
+
+
+def _line(row: LadderRow) -> dict[str, Any]:
+    """One line of the CSV; the first step has no changes."""
+    numbers = asdict(row.numbers)
+    loads = numbers.pop("loads")
+    line = {**numbers, **{load_name(target): load for target, load in loads.items()}}
+    for name, change in (("aucoc", row.aucoc_change), ("load", row.load_change)):
+        if change is not None:
+            line[f"{name}_change"] = change.estimate
+            line |= {f"{name}_change_low": change.low, f"{name}_change_high": change.high}
+    return line
+
+
+def _facts(found: LowerLoad, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    point = found.certified
+    return {
+        "data": found.data,
+        "augmentation": found.augmentation,
+        "target_accuracies": list(found.target_accuracies),
+        "notes": [*found.notes, HALVES],
+        "steps": [_without_nan(line) for line in lines],
+        "model": str(found.model),
+        "policy": None if found.policy is None else str(found.policy),
+        "promise": found.promise,
+        "certified": _without_nan({"load": point.load, "accuracy": point.accuracy}),
+    }
+
+
+def _without_nan(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if value != value else value for key, value in line.items()}

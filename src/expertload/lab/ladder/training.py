@@ -1,0 +1,107 @@
+"""Training the arms of a ladder: each is a sweep, so it goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from expertload.exceptions import ExpertLoadError
+from expertload.lab.data import Dataset
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.recipe import Recipe, RunConfig
+from expertload.lab.sweeps.choice import Choice
+from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
+from expertload.lab.sweeps.sweep import Observer, Sweep
+
+__all__ = ["Narrator", "Silent", "Trainer"]
+
+
+class Narrator(Protocol):
+    """Tells people what is being done."""
+
+    def say(self, line: str) -> None:
+        """Say what comes next."""
+
+    def watching(self) -> AbstractContextManager[Observer]:
+        """Watch a sweep while the context lasts."""
+
+
+class Silent:
+    """Says nothing, and watches without a word."""
+
+    def say(self, line: str) -> None:
+        """Say nothing."""
+
+    def watching(self) -> AbstractContextManager[Observer]:
+        """Watch in silence."""
+        return nullcontext(self)
+
+    def started(self, run: RunConfig) -> None:
+        """Say nothing."""
+
+    def ended(self, run: RunConfig, *, well: bool) -> None:
+        """Say nothing."""
+
+    def chosen(self, loss: str, choice: Choice) -> None:
+        """Say nothing."""
+
+    def tick(self, sweep: Sweep) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer:
+    """Trains the networks of an arm, or finds them trained.
+
+    Attributes
+    ----------
+    folder : Path
+        Each arm has a folder in it.
+    data : Dataset
+    seeds : sequence of int
+    jobs : int
+        Networks to train at a time.
+    narrator : Narrator
+    data_dir, accelerator
+        As in `expertload.lab.train`.
+    launcher : Launcher or None
+        None for processes on this machine.
+    """
+
+    folder: Path
+    data: Dataset
+    seeds: Sequence[int]
+    jobs: int
+    narrator: Narrator
+    data_dir: str | Path | None = None
+    accelerator: str = "auto"
+    launcher: Launcher | None = None
+
+    def train(self, recipe: Recipe, arm: str, loss: str, how: str) -> list[FinishedRun]:
+        """Return the finished runs of an arm, in the order of seeds."""
+        sweep = Sweep(recipe, self.folder / arm, losses=[loss], seeds=self.seeds, dataset=self.data)
+        missing = len(sweep.waiting())
+        done = "" if missing else "; all are trained"
+        self.narrator.say(f"{len(self.seeds)} networks: {how}{done}")
+        if missing:
+            with self.narrator.watching() as observer:
+                sweep.run(self._launcher(sweep), jobs=self.jobs, observer=observer)
+        for name, log in sweep.report.failed.items():
+            raise ExpertLoadError(
+                f"The run {name} failed. Hint: {log} says why; then run the same command again, "
+                "it goes on where it stopped."
+            )
+        return [FinishedRun(sweep.folder(run).path) for run in sweep.final_runs(loss)]
+
+    def _launcher(self, sweep: Sweep) -> Launcher:
+        if self.launcher is not None:
+            return self.launcher
+        return ProcessLauncher(
+            jobs=self.jobs,
+            data_dir=None if self.data_dir is None else str(Path(self.data_dir).resolve()),
+            accelerator=self.accelerator,
+            allow=sweep.imports(),
+        )
