@@ -21,6 +21,7 @@ from tests.predictions.files import predictions, write
 ELSEWHERE = {
     "lab train": "trains: tests/lab/test_lab_page.py",
     "lab sweep": "trains: tests/lab/test_lab_page.py",
+    "lab lower-load": "trains: tests/lab/ladder/test_lower_load.py",
     "lab table": "needs runs: tests/lab/test_lab_page.py",
     "lab compare": "needs runs: tests/lab/test_lab_page.py",
     "lab evaluate": "needs runs: tests/cli/test_lab_results.py",
