@@ -10,6 +10,7 @@ from matplotlib import image, pyplot
 from typer.testing import CliRunner
 
 from expertload import operating_point
+from expertload._documents import digest
 from expertload.cli.app import app
 from expertload.monitoring import AccuracyMonitor, evidence_path
 
@@ -164,11 +165,53 @@ def test_policies_without_a_promise_are_refused(run, tmp_path):
     assert "delegates everything" in run(path, file, code=1).stderr
 
 
-def test_another_policy_does_not_go_on_from_this_state(run, policy, tmp_path):
+@pytest.mark.parametrize(
+    ("correct", "confidence", "target"),
+    [
+        ([1] * 300, range(300), 0.9),
+        ([1] * 300, range(1, 301), 0.95),
+        ([0] + [1] * 299, range(300), 0.95),
+        ([1] * 400, range(400), 0.95),
+    ],
+)
+def test_another_policy_does_not_go_on_from_this_state(
+    run, policy, tmp_path, correct, confidence, target
+):
     file = audits(tmp_path / "a.csv", [1])
     run(policy, file, "--state", "state.json")
+    before = (tmp_path / "state.json").read_bytes()
     other = tmp_path / "other.json"
-    operating_point.certify_from_correctness([1] * 300, range(300), target_accuracy=0.9).save(other)
-    assert (
-        "target_accuracy 0.9 and 0.95" in run(other, file, "--state", "state.json", code=1).stderr
+    operating_point.certify_from_correctness(correct, confidence, target_accuracy=target).save(
+        other
     )
+    error = run(other, file, "--state", "state.json", code=1).stderr
+    assert "state.json holds the audits of another policy than" in error
+    assert (tmp_path / "state.json").read_bytes() == before
+
+
+def test_the_same_policy_saved_again_goes_on(run, policy, tmp_path):
+    file = audits(tmp_path / "a.csv", [1])
+    run(policy, file, "--state", "state.json")
+    again = tmp_path / "again.json"
+    operating_point.load_operating_point(policy).save(again, model_name="the same, renamed")
+    said = json.loads(run(again, file, "--state", "state.json", "--json").stdout)
+    assert (said["n_audits"], said["n_new"]) == (1, 0)
+
+
+def test_other_ways_of_watching_are_another_promise(run, policy, tmp_path):
+    file = audits(tmp_path / "a.csv", [1])
+    run(policy, file, "--state", "state.json")
+    error = run(policy, file, "--state", "state.json", "--blocks", 24, code=1).stderr
+    assert "Got blocks 24 and None" in error
+
+
+def test_a_state_of_the_first_schema_is_taken_and_tied(run, policy, tmp_path):
+    file, state = audits(tmp_path / "a.csv", [1]), tmp_path / "state.json"
+    run(policy, file, "--state", "state.json")
+    document = json.loads(state.read_text())
+    del document["policy"]
+    document["schema_version"] = 1
+    document["sha256"] = digest(document)
+    state.write_text(json.dumps(document))
+    assert json.loads(run(policy, file, "--state", state, "--json").stdout)["n_new"] == 0
+    assert AccuracyMonitor.load(state).policy_digest is not None

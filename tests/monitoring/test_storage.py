@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.monitoring.test_monitor import contents, monitor
 
 from expertload._documents import digest
-from expertload.exceptions import FileFormatError, RepeatedCaseError
+from expertload.exceptions import FileFormatError, ParameterError, RepeatedCaseError
 from expertload.monitoring import AccuracyMonitor
+from expertload.operating_point import certify_from_correctness
 
 
 def again(watched, folder):
@@ -55,6 +56,20 @@ def test_a_merged_monitor_can_be_saved(tmp_path):
     assert contents(again(merged, tmp_path)) == contents(merged)
 
 
+def test_monitors_of_two_policies_do_not_merge(tmp_path):
+    def watched(n):
+        made = certify_from_correctness([1] * n, range(n), target_accuracy=0.95)
+        return AccuracyMonitor.from_policy(made).update([1], decided_at=[n], key=[n])
+
+    one, other = watched(200), watched(201)
+    assert again(one, tmp_path).policy_digest == one.policy_digest != other.policy_digest
+    with pytest.raises(ParameterError, match="takes monitors of one policy. Got monitors of 2"):
+        one.merge(other)
+    named_by_nobody = AccuracyMonitor(target_accuracy=0.95).update([1], decided_at=[1], key=[1])
+    assert named_by_nobody.merge(one).policy_digest == one.policy_digest
+    assert one.merge(one._empty()).policy_digest == one.policy_digest
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_a_changed_byte_is_refused(tmp_path_factory, data):
@@ -78,6 +93,8 @@ def test_a_changed_byte_is_refused(tmp_path_factory, data):
         (lambda d: d.update(schema_version=9), "upgrade expertload"),
         (lambda d: d.update(schema_version="1"), "must be a whole number"),
         (lambda d: d["promise"].pop("order"), "must have the fields"),
+        (lambda d: d.update(policy="mine"), "its 'policy' must be a digest"),
+        (lambda d: d.update(policy=1), "its 'policy' must be a digest"),
         (lambda d: d["promise"].update(target_accuracy=2), "cannot be counted"),
         (lambda d: d["audits"].update(correct=None), "must be lists"),
         (lambda d: d["audits"].update(correct=[1]), "same length"),

@@ -125,6 +125,44 @@ def test_what_has_no_type_in_numpy_is_text(tmp_path):
 IDENTIFIERS = ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "12:30", "2020-01-01", "007", "1e5", "null"]
 
 
+NUMBERS = ["1.50", "0.1000", "-0.00", "1e5", "1E+05", "-12.340e-07", "7", "123456789012345678901.5"]
+number_as_written = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True
+).filter(lambda text: text != "-0")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_json_keeps_fractions_as_they_are_written(tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    rows = [f'{{"p": {number}, "id": {number}, "list": [{number}]}}' for number in NUMBERS]
+    path.write_text("[" + ",".join(rows) + "]" if kind == "json" else "\n".join(rows))
+    source = open_source(path)
+    found = source.read(["id", "p"], ["p"])
+    assert found["id"].tolist() == NUMBERS
+    assert found["p"].tolist() == [float(number) for number in NUMBERS]
+    assert [json.loads(text) for text in column(path, "list")] == [[float(n)] for n in NUMBERS]
+    asked = open_source(path, FileOptions(query="SELECT id FROM file"))
+    assert asked.read(["id"])["id"].tolist() == NUMBERS
+    assert [row[0] for row in scan_file(path).project("id").fetchall()] == NUMBERS
+
+
+@fuzz
+@given(
+    st.lists(
+        st.tuples(number_as_written, st.text(st.characters(exclude_categories=["Cs"]), max_size=8)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_json_numbers_and_text_are_as_written_whatever_they_hold(tmp_path, rows):
+    path = tmp_path / "x.jsonl"
+    lines = [f'{{"a 1.50": {json.dumps(text)}, "n": {n}, "x": 0.5}}' for n, text in rows]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = open_source(path).read(["a 1.50", "n"])
+    assert found["n"].tolist() == [n for n, _ in rows]
+    assert found["a 1.50"].tolist() == [text for _, text in rows]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "json"])
 def test_json_keeps_what_is_written(tmp_path, kind):
     path = tmp_path / f"x.{kind}"

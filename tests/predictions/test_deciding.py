@@ -18,6 +18,7 @@ import expertload
 from expertload.exceptions import FileFormatError, FileWriteError
 from expertload.operating_point import (
     certify_groups,
+    certify_groups_from_correctness,
     choose,
     choose_from_correctness,
 )
@@ -125,6 +126,41 @@ def test_a_threshold_for_each_group(tmp_path, names):
     write(path, {name: table[name] for name in ("p_cat", "p_dog", "p_owl")})
     with pytest.raises(FileFormatError, match="--group"):
         decide_file(policy, path, out=stream)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("invalid", ["refuse", "delegate"])
+def test_it_is_said_why_a_group_has_no_threshold(tmp_path, kind, invalid):
+    groups = ["north"] * 300 + ["south"] * 2
+    policy = certify_groups_from_correctness(
+        [1] * 302, [0.5] * 302, groups=groups, target_accuracy=0.95
+    )
+    rows = [("north", 0.6), ("south", 0.9), ("east, or so", 0.9), ("", 0.9), ("north", 0.4)]
+    wanted = [
+        None,
+        "nothing is certified for the group south",
+        "the policy does not know the group east, or so",
+        "the group is missing",
+        None,
+    ]
+    if invalid == "delegate":
+        rows.append(("elsewhere", "none"))
+        wanted.append("confidence is missing or no number")
+    path, out = tmp_path / "new.csv", tmp_path / f"out.{kind}"
+    path.write_text("site,confidence\n" + "".join(f'"{g}",{c}\n' for g, c in rows))
+    names = ColumnNames(group="site")
+    counts = decide_file(policy, path, out=out, names=names, invalid=invalid)
+    found = duckdb.sql(f"SELECT accepted, why FROM '{out}' ORDER BY row").fetchall()
+    assert found == [(i == 0, why) for i, why in enumerate(wanted)]
+    assert (counts.n_accepted, counts.n_without_threshold) == (1, 3)
+    assert counts.n_invalid == (invalid == "delegate")
+
+
+def test_a_policy_without_groups_has_no_reasons_to_give(tmp_path, policy, table):
+    path, stream = tmp_path / "new.csv", io.StringIO()
+    write(path, table)
+    assert decide_file(policy, path, out=stream).n_without_threshold == 0
+    assert stream.getvalue().startswith("row,accepted,label,confidence\n")
 
 
 @pytest.mark.parametrize(

@@ -104,10 +104,11 @@ class DuckDBSource:
     ) -> Iterator[tuple[Batch, Batch]]:
         """Return Arrow's arrays; that no row was lost is known at the end."""
         self._check_whole(numbers)
+        only_numbers = [name for name in numbers if name not in names]
         plain = [self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
-        for batch in self._select(wanted, [*names, *numbers], size):
+        for batch in self._select(wanted, [*names, *numbers], size, numbers=only_numbers):
             n_rows += len(batch)
             if self._progress is not None:
                 self._progress(n_rows, self.n_rows)
@@ -172,13 +173,18 @@ class DuckDBSource:
         return ""
 
     def _select(
-        self, wanted: Sequence[str], names: Sequence[str], size: int, limit: str = ""
+        self,
+        wanted: Sequence[str],
+        names: Sequence[str],
+        size: int,
+        limit: str = "",
+        numbers: Sequence[str] = (),
     ) -> Iterator[Any]:
         # The results are numbered, because the same expression twice would be one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
         with self._saying_errors():
             cursor = self._connection.cursor()  # another query may be half read
-            query = f"SELECT {listed} FROM ({self._reader.sql(names)}){limit}"
+            query = f"SELECT {listed} FROM ({self._reader.sql(names, numbers)}){limit}"
             reader = cursor.sql(query).to_arrow_reader(size)
         while True:
             with self._saying_errors():
@@ -204,7 +210,7 @@ class DuckDBSource:
             if self._file.kind in ("csv", "tsv"):
                 self._check_rows(self._counted())  # nobody knows how many the query must return
             with self._saying_errors():
-                self._connection.execute(f"CREATE VIEW file AS {self._reader.sql(None)}")
+                self._connection.execute(f"CREATE VIEW file AS {self._reader.sql(None, ())}")
                 lock(self._connection, self._file.paths)
         self.n_rows = None
         self._reader = Reader.of(f"({query}\n)")
@@ -214,7 +220,7 @@ class DuckDBSource:
         if self._reader.columns is not None:
             return list(self._reader.columns), dict.fromkeys(self._reader.columns, "VARCHAR")
         with self._saying_errors():
-            found = self._connection.sql(self._reader.sql(None))
+            found = self._connection.sql(self._reader.sql(None, ()))
         return self._spread(dict(zip(found.columns, found.types, strict=True)))
 
     def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
@@ -229,7 +235,7 @@ class DuckDBSource:
     def _length(self, column: str) -> int | None:
         """Return how many numbers the first list of a column holds; None where there is none."""
         list_ = quoted(column)
-        query = f"SELECT len({list_}) FROM ({self._reader.sql(None)}) WHERE {list_} IS NOT NULL"
+        query = f"SELECT len({list_}) FROM ({self._reader.sql(None, ())}) WHERE {list_} IS NOT NULL"
         with self._saying_errors():
             row = self._connection.execute(f"{query} LIMIT 1").fetchone()
         return None if row is None else int(row[0])
@@ -239,7 +245,7 @@ class DuckDBSource:
 
     def _counted(self) -> int:
         with self._saying_errors():
-            query = f"SELECT count(*) FROM ({self._reader.sql(None)})"
+            query = f"SELECT count(*) FROM ({self._reader.sql(None, ())})"
             rows = self._connection.execute(query).fetchall()
         return int(rows[0][0])
 
@@ -273,9 +279,9 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
     paths_of_all = [path for file in files for path in file.paths]
     with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
         if options.query is None:
-            return connection.sql(reader.sql(None))
+            return connection.sql(reader.sql(None, ()))
         query = check_query(options.query, files[0].where)
-        connection.execute(f"CREATE VIEW file AS {reader.sql(None)}")
+        connection.execute(f"CREATE VIEW file AS {reader.sql(None, ())}")
         lock(connection, paths_of_all)
         return connection.sql(query)
 

@@ -234,6 +234,17 @@ def check_same_promise(promises: Sequence[dict[str, Any]], caller: str) -> None:
                 )
 
 
+def check_same_policy(digests: Sequence[str | None], caller: str) -> str | None:
+    """Return the digest of the policy that monitors watch; raise where there are several."""
+    known = [digest for digest in dict.fromkeys(digests) if digest is not None]
+    if len(known) > 1:
+        raise ParameterError(
+            f"{caller} takes monitors of one policy. Got monitors of {len(known)} policies with "
+            "the same target. Hint: audits of one policy say nothing about another."
+        )
+    return known[0] if known else None
+
+
 def check_monitored_policy(policy: Any, caller: str) -> None:
     """Raise unless a policy promises an accuracy among automatic decisions."""
     if not hasattr(policy, "target_accuracy"):

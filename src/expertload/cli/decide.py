@@ -23,6 +23,8 @@ from expertload.cli.progress import rows_done
 from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from expertload.predictions import DecisionCounts
 
 __all__ = ["decide"]
@@ -130,10 +132,14 @@ def _say(file: Path, counts: DecisionCounts) -> None:
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )
-    if counts.n_invalid:
+    _say_reason(said, counts.n_invalid, "could not be decided")
+    _say_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
+
+
+def _say_reason(said: Console, n_cases: int, what: str) -> None:
+    if n_cases:
         said.print(
-            f"{counts.n_invalid} of those to experts could not be decided; the column 'why' says "
-            "the reason.",
+            f"{n_cases} of those to experts {what}; the column 'why' says the reason.",
             style="yellow",
             soft_wrap=True,
         )

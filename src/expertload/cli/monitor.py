@@ -149,12 +149,20 @@ def monitor(
 
 def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> AccuracyMonitor:
     """Return the monitor of a policy, with the audits of the runs before."""
+    from expertload.exceptions import FileFormatError
     from expertload.monitoring import AccuracyMonitor
 
     fresh = AccuracyMonitor.from_policy(load_policy(policy), **options)
     if state is None or not state.exists():
         return fresh
-    return fresh.merge(AccuracyMonitor.load(state))
+    earlier = AccuracyMonitor.load(state)
+    if earlier.policy_digest not in (None, fresh.policy_digest):
+        raise FileFormatError(
+            f"{state} holds the audits of another policy than {policy}. Hint: audits of one policy "
+            "say nothing about another; name another file, or give the policy that the audits are "
+            "of."
+        )
+    return fresh.merge(earlier)
 
 
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:

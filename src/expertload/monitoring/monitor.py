@@ -15,10 +15,12 @@ from expertload._validation.auditing import (
     check_blocks,
     check_least_inclusion,
     check_monitored_policy,
+    check_same_policy,
     check_same_promise,
 )
 from expertload.monitoring.records import AuditRecords, Batch, Order
 from expertload.monitoring.verdict import Verdict
+from expertload.operating_point.identity import policy_digest
 
 if TYPE_CHECKING:
     from typing import Self
@@ -86,6 +88,7 @@ class AccuracyMonitor(Verdict):
         self._least = check_least_inclusion(least_inclusion_probability, caller)
         check_option(order, ("decision", "arrival"), "order", caller)
         self._order: Order = order
+        self._policy: str | None = None  # the digest of the policy that promises
 
     @classmethod
     def from_policy(cls, policy: Any, **options: Any) -> Self:
@@ -118,7 +121,9 @@ class AccuracyMonitor(Verdict):
         """
         check_monitored_policy(policy, f"{cls.__name__}.from_policy")
         options.setdefault("confidence_level", policy.confidence_level)
-        return cls(target_accuracy=policy.target_accuracy, **options)
+        monitor = cls(target_accuracy=policy.target_accuracy, **options)
+        monitor._policy = policy_digest(policy)
+        return monitor
 
     # ------------------------------------------------------------------ audits
 
@@ -190,8 +195,8 @@ class AccuracyMonitor(Verdict):
         Parameters
         ----------
         *others : AccuracyMonitor
-            Of the same promise. All audits must have ``decided_at``; equal moments are ordered by
-            key.
+            Of the same promise, and of the same policy where they were made from policies. All
+            audits must have ``decided_at``; equal moments are ordered by key.
 
         Returns
         -------
@@ -209,9 +214,15 @@ class AccuracyMonitor(Verdict):
         caller = f"{type(self).__name__}.merge"
         check_same_promise([each._promise for each in (self, *others)], caller)
         merged = self._empty()
+        merged._policy = check_same_policy([each._policy for each in (self, *others)], caller)
         records = [each._records for each in (self, *others)]
         merged._records = AuditRecords.merged([each for each in records if len(each)], caller)
         return merged
+
+    @property
+    def policy_digest(self) -> str | None:
+        """Which policy is watched; None where the monitor was not made from a policy."""
+        return self._policy
 
     def _restore(self, audits: dict[str, Any]) -> None:
         """Count the audits of a file, in the order in which they stand there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
-DOCUMENT = DocumentKind("expertload accuracy monitor", 1)
+DOCUMENT = DocumentKind("expertload accuracy monitor", 2)
 PROMISE = (
     "target_accuracy",
     "confidence_level",
@@ -57,7 +58,11 @@ def save(monitor: AccuracyMonitor, path: str | os.PathLike[str]) -> None:
     >>> again.update([0], key=["b"]).n_errors
     1.0
     """
-    content = {"promise": monitor._promise, "audits": _audits(monitor)}
+    content = {
+        "promise": monitor._promise,
+        "policy": monitor._policy,
+        "audits": _audits(monitor),
+    }
     write_atomically(path, DOCUMENT.write(content))
 
 
@@ -100,10 +105,21 @@ def load(cls: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
     _check_lists(audits)
     try:
         monitor = cls(**promise)
+        monitor._policy = _policy(document)
         monitor._restore(audits)
     except InvalidInputError as error:
         DOCUMENT.refuse(f"its audits cannot be counted ({error})")
     return monitor
+
+
+def _policy(document: dict[str, Any]) -> str | None:
+    """Return the digest of the policy; the first schema did not have it."""
+    digest = document.get("policy")
+    if digest is not None and not (
+        isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
+    ):
+        DOCUMENT.refuse("its 'policy' must be a digest")
+    return digest
 
 
 def _columns(value: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from expertload.columns import (
 )
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
-from expertload.predictions.invalid import sound_rows
+from expertload.predictions.reasons import group_reasons, sound_rows
 from expertload.predictions.writing import open_writer
 
 __all__ = ["DecisionCounts", "decide_file"]
@@ -44,6 +44,8 @@ class DecisionCounts:
         Cases decided automatically, and left to experts.
     n_invalid : int
         How many of those left to experts could not be decided.
+    n_without_threshold : int
+        How many of those left to experts belong to a group without a threshold.
     columns : Columns
         Which columns were taken for what.
     """
@@ -51,6 +53,7 @@ class DecisionCounts:
     n_accepted: int
     n_delegated: int
     n_invalid: int = 0
+    n_without_threshold: int = 0
     columns: Columns
 
     @property
@@ -81,14 +84,14 @@ def decide_file(
         that the policy was made with, and probabilities are matched to its classes by name.
     out : str, path-like or stream
         A .csv, .jsonl or .parquet file, which appears completely or not at all; CSV to a stream.
-        Its columns are the row, those kept, and accepted, label (where probabilities are known)
-        and confidence.
+        Its columns are the row, those kept, accepted, label (where probabilities are known) and
+        confidence. Where the policy has a threshold for each group, or `invalid` is "delegate", a
+        column ``why`` says why a case goes to experts, if its confidence is not the reason.
     keep : tuple of str
         Columns of the file to copy, an identifier for example.
     invalid : {"refuse", "delegate"}, default="refuse"
-        What becomes of a case that cannot be decided, because a number is missing or is none, or
-        its probabilities are none. It stops everything, or it goes to experts, without a label,
-        and a column ``why`` says the reason.
+        What becomes of a case that cannot be decided, because a number is missing, is not a number
+        or is not a probability. It stops everything, or it goes to experts, without a label.
     progress : callable, optional
         Called with the number of rows read so far, and of all rows where that is known.
 
@@ -121,26 +124,28 @@ def decide_file(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
-    accepted = unsound = total = 0
+    parts = []
     with open_writer(out) as write:
         for part in _decided(source, policy, columns, kept, delegate=invalid == "delegate"):
             write(part.columns)
-            accepted, unsound = accepted + part.n_accepted, unsound + part.n_invalid
-            total += part.n_rows
-        if total == 0:
+            parts.append(part.counts)
+        if not parts:
             raise FileFormatError(f"{source.where} holds no cases.")
+    n_rows, accepted, unsound, without = map(sum, zip(*parts, strict=True))
     return DecisionCounts(
-        n_accepted=accepted, n_delegated=total - accepted, n_invalid=unsound, columns=columns
+        n_accepted=accepted,
+        n_delegated=n_rows - accepted,
+        n_invalid=unsound,
+        n_without_threshold=without,
+        columns=columns,
     )
 
 
 class _Part(NamedTuple):
-    """Some rows, decided: Arrow's columns by name, and counts."""
+    """Some rows, decided: Arrow's columns by name; rows, accepted, invalid, without threshold."""
 
     columns: Batch
-    n_rows: int
-    n_accepted: int
-    n_invalid: int
+    counts: tuple[int, int, int, int]
 
 
 def _decided(
@@ -152,20 +157,34 @@ def _decided(
     row = 1
     for written, numbers in source.batches((*kept, *groups), columns.numbers, size=CHUNK):
         n = len(next(iter(numbers.values())))
+        if n == 0:
+            continue
         chunk = {name: to_numpy(written[name]) for name in groups}
+        why = _reasons(policy, columns, chunk, n)
         if delegate:
-            why, sound = sound_rows(columns, numbers)
+            unsound, sound = sound_rows(columns, numbers)
             chunk |= sound
-            answers = _answers_where(policy, columns, chunk, source.where, row, why)
+            answers = _answers_where(policy, columns, chunk, source.where, row, unsound)
+            n_invalid = int(np.count_nonzero(unsound))
+            why = np.where(unsound == "", why, unsound)
         else:
             _check_spelled(source, numbers, row)
             chunk |= {name: to_numpy(values) for name, values in numbers.items()}
             answers = _in_arrow(*_decide(policy, columns, chunk, source.where, row))
+            n_invalid = 0
         head = {"row": pa.array(np.arange(row, row + n)), **{name: written[name] for name in kept}}
-        n_accepted = answers["accepted"].true_count
-        n_invalid = n - answers["why"].null_count if delegate else 0
-        yield _Part({**head, **answers}, n, n_accepted, n_invalid)
+        if delegate or isinstance(policy, CertifiedGroups):
+            answers["why"] = pa.array(why, pa.string(), mask=why == "")
+        n_without = int(np.count_nonzero(why)) - n_invalid
+        yield _Part({**head, **answers}, (n, answers["accepted"].true_count, n_invalid, n_without))
         row += n
+
+
+def _reasons(policy: Policy, columns: Columns, chunk: Table, n: int) -> AnyArray:
+    """Return why the group of each row has no threshold, empty where it has one."""
+    if isinstance(policy, CertifiedGroups) and columns.group is not None:
+        return group_reasons(policy, chunk[columns.group])
+    return np.full(n, "", dtype=object)
 
 
 def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
@@ -185,7 +204,7 @@ def _in_arrow(accepted: AnyArray, labels: AnyArray | None, confidence: AnyArray)
 def _answers_where(
     policy: Policy, columns: Columns, chunk: Table, where: str, first_row: int, why: AnyArray
 ) -> Batch:
-    """Decide the rows that can be decided; the others go to experts, and it is said why."""
+    """Decide the rows that can be decided; the others go to experts."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     sound = np.flatnonzero(why == "")
     # One sound case more, so that there is one, and the columns have the same types everywhere.
@@ -200,7 +219,7 @@ def _answers_where(
     for name in taken:
         other = pa.scalar(False) if name == "accepted" else nothing.cast(taken[name].type)
         taken[name] = _chosen(unsound, other, taken[name])
-    return {**taken, "why": pa.array(why, pa.string(), mask=why == "")}
+    return taken
 
 
 def _example(columns: Columns, name: str, values: AnyArray) -> Any:

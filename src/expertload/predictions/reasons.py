@@ -1,4 +1,4 @@
-"""Rows that cannot be decided, each with its reason: found for all rows at once."""
+"""Why a case goes to experts, where its confidence is not the reason."""
 
 from __future__ import annotations
 
@@ -6,9 +6,28 @@ import numpy as np
 
 from expertload._opening import Batch, Table
 from expertload._typing import AnyArray, BoolArray
-from expertload.columns import Columns, sums_missed
+from expertload.columns import Columns, is_missing, known_groups, sums_missed
+from expertload.operating_point import CertifiedGroups
 
-__all__ = ["sound_rows"]
+__all__ = ["group_reasons", "sound_rows"]
+
+
+def group_reasons(policy: CertifiedGroups, values: AnyArray) -> AnyArray:
+    """Return why the group of each row has no threshold, empty where it has one."""
+    certified = frozenset(policy.certified)
+
+    def reason(group: object, value: object) -> str:
+        if group in certified:
+            return ""
+        if is_missing(value):
+            return "the group is missing"
+        if group in policy:
+            return f"nothing is certified for the group {value}"
+        return f"the policy does not know the group {value}"
+
+    groups = known_groups(tuple(policy), values)
+    pairs = zip(groups, values.tolist(), strict=True)
+    return np.array([reason(group, value) for group, value in pairs], dtype=object)
 
 
 def sound_rows(columns: Columns, numbers: Batch) -> tuple[AnyArray, Table]:
