@@ -106,10 +106,10 @@ def chance_of_a_wrong_certificate(n, target, starts, top, rest, accuracy_top, ac
             rows = (level_top == levels[0]) & (level_both == levels[1])
             most_top = allowed(n, target, levels[0])[n_top]
             most = allowed(n, target, levels[1])[n_top + n_rest[rows]]
-            total = np.full(rows.sum(), binom.cdf(most_top, n_top, 1 - accuracy_top))
-            for errors in range(most_top + 1, n_top + 1):
-                at_top = binom.pmf(errors, n_top, 1 - accuracy_top)
-                total += at_top * binom.cdf(most - errors, n_rest[rows], 1 - accuracy_rest)
+            errors = np.arange(most_top + 1, min(n_top, most.max()) + 1)[:, None]  # more never pass
+            at_top = binom.pmf(errors, n_top, 1 - accuracy_top)
+            at_both = at_top * binom.cdf(most - errors, n_rest[rows], 1 - accuracy_rest)
+            total = binom.cdf(most_top, n_top, 1 - accuracy_top) + at_both.sum(axis=0)
             broken += (chance[rows] * total).sum()
     return broken
 
