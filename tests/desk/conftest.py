@@ -15,8 +15,10 @@ pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
 from expertload.desk import Desk, Rules
+from expertload.desk.api import create_app
 from expertload.desk.store import open_database
 from expertload.desk.store.tables import metadata
+from tests.desk.serving import serving
 from tests.desk.world import Clock, World
 
 # Flushing to a busy disk is most of a test's time, and a killed process loses no memory.
@@ -113,3 +115,11 @@ def world(place):
     rules = Rules(quality_rate=0.2, second_share=0)
     with Desk.open(place, rules=rules, clock=clock, secret=b"test") as desk:
         yield World(desk, clock)
+
+
+@pytest.fixture
+def served(world):
+    """The same desk behind a real server, whose address it knows."""
+    with serving(create_app(world.desk)) as address:
+        world.address = address
+        yield world

@@ -33,3 +33,8 @@ def visitor(desk, address: str, name: str, *roles: str) -> Visitor:
     """Somebody with these roles, signed in."""
     user = person(desk, name, *roles)
     return Visitor(address, secret=desk.acting(user).write(begin_session, user))
+
+
+def visit(world, name: str, *roles: str) -> Visitor:
+    """Somebody with these roles, signed in at a world that is served."""
+    return visitor(world.desk, world.address, name, *roles)

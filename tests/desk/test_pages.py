@@ -10,35 +10,17 @@ import re
 
 import pytest
 from fastapi.routing import APIRoute
-from sqlalchemy import update
 
 from expertload.desk.api import create_app
 from expertload.desk.pages.route import PageRoute
 from expertload.desk.people import (
-    first_link,
     hash_password,
     make_link,
-    peek_link,
     set_password,
     set_roles,
-    use_link,
 )
-from expertload.desk.store.tables import cases
-from expertload.exceptions import DeskRefusedError
-from tests.desk.people import PASSWORD, Visitor, person, visitor
-from tests.desk.serving import serving
-from tests.desk.world import policy_text, sent
-
-
-@pytest.fixture
-def served(world):
-    with serving(create_app(world.desk)) as address:
-        world.address = address
-        yield world
-
-
-def visit(world, name: str, *roles: str) -> Visitor:
-    return visitor(world.desk, world.address, name, *roles)
+from tests.desk.people import PASSWORD, Visitor, person, visit
+from tests.desk.world import sent
 
 
 def png(shade: int = 200) -> str:
@@ -400,102 +382,3 @@ def test_no_byte_before_the_answer_tells_what_the_model_said(served, cat, more):
     assert [part.replace(b"case 2", b"case") for part in got] == expected
     for word in (b"confidence", b"predict", b"quality", b"delegat", b"threshold", b"arbit"):
         assert not any(word in part.lower() for part in got)
-
-
-# ------------------------------------------------------------------ managers and auditors
-
-
-def test_policies_come_and_go_by_forms(served):
-    with visit(served, "boss", "manager") as client:
-        bad = client.post("/manage/policies", files={"policy": ("p.json", b"\xff\xfe")})
-        assert bad.status_code == 422
-        assert "not a policy" in bad.text
-        added = client.post("/manage/policies", files={"policy": ("p.json", policy_text())})
-        assert added.headers["location"] == "/manage/policies?said=added"
-        assert client.form("/manage/policies/1/look-back", percent="50").status_code == 409
-        assert client.form("/manage/policies/1/activate").status_code == 303
-        assert client.form("/manage/policies/1/activate").status_code == 409
-        assert client.form("/manage/policies/99/activate").status_code == 404
-        assert client.form(f"/manage/policies/{10**30}/activate").status_code == 404
-        assert client.form("/manage/policies/1/withdraw", reason="").status_code == 422
-        assert client.form("/manage/policies/1/withdraw", reason="<b>old</b>").status_code == 303
-        page = client.get("/manage/policies").text
-        assert "&lt;b&gt;old&lt;/b&gt;" in page
-        refused = client.form("/manage/recertify", target_accuracy="0.9")
-        assert refused.status_code == 422
-        assert "blind label" in refused.text
-
-
-def test_the_overview_says_what_is_known(served):
-    with visit(served, "boss", "manager") as client:
-        assert "No policy yet" in client.get("/manage").text
-        served.with_rules(quality_rate=1.0)
-        served.activate()
-        assert "Not refuted yet" in client.get("/manage").text
-        served.send(*(sent(f"c{i}", 0.99) for i in range(120)))
-        for _ in range(120):
-            served.answer(served.claim(), "cat")
-        page = client.get("/manage").text
-        assert "Confirmed" in page
-        assert re.search(r'<path class="line s0" d="M[\d. l-]+"/>', page)
-        for form in ("csv", "jsonl", "parquet"):
-            got = client.get("/manage/export", params={"format": form, "cases": "audited"})
-            assert got.status_code == 200
-            assert "attachment" in got.headers["content-disposition"]
-
-
-def test_the_overview_says_when_a_promise_is_refuted(served):
-    served.with_rules(quality_rate=1.0)
-    served.activate()
-    said = []
-    with visit(served, "boss", "manager") as client:
-        while not said or "Refuted" not in said[-1]:
-            truth = "cat" if len(said) < 30 else "dog"
-            assert served.send_one(f"case-{len(said)}", 0.99).status == "decided"
-            served.answer(served.claim(), truth)
-            if truth == "dog":
-                served.answer(served.claim("judge", "arbiter"), truth, "judge", "arbiter")
-            said.append(client.get("/manage").text)
-    assert any("In doubt" in page for page in said[:-1])
-    assert "every case goes to experts now" in said[-1]
-
-
-def test_nobody_locks_themselves_out(served):
-    boss = person(served.desk, "boss", "manager")
-    with visit(served, "boss") as client:
-        assert client.form(f"/manage/people/{boss}/disable").status_code == 409
-        assert client.form(f"/manage/people/{boss}/roles", roles="reader").status_code == 409
-        assert client.form("/manage/people/999/link").status_code == 404
-        assert client.form("/manage/people", name="x", roles="king").status_code == 422
-        assert client.form("/manage/people/tokens", name="x", role="king").status_code == 422
-        assert client.get("/manage/people").status_code == 200
-
-
-def test_an_auditor_sees_every_event_and_finds_a_change(served):
-    served.with_rules(classes=("cat", "dog"))
-    served.send(sent("<i>a</i>", 0.6), sent("b", 0.6))
-    served.answer(served.claim(), "dog")
-    with visit(served, "eve", "auditor") as client:
-        page = client.get("/audit").text
-        assert "answer.given" in page
-        assert "&lt;i&gt;a&lt;/i&gt;" in page
-        one = client.get("/audit", params={"case": "b"}).text
-        assert "case.received" in one
-        assert "answer.given" not in one
-        assert "No event" in client.get("/audit", params={"case": "none"}).text
-        assert "Nothing was changed" in client.form("/audit/verify").text
-        assert "not in the chain" in client.form("/audit/verify", head="f" * 64).text
-        served.desk.database.write(lambda c: c.execute(update(cases).values(predicted="dog")))
-        found = client.form("/audit/verify").text
-        assert "Something was changed" in found
-        assert "predicted" in found
-
-
-def test_a_new_desk_prints_one_first_link(world):
-    secret = world.desk.write(first_link)
-    assert world.desk.read(peek_link, secret).roles == {"manager", "auditor", "reader"}
-    newer = world.desk.write(first_link)
-    with pytest.raises(DeskRefusedError):
-        world.desk.read(peek_link, secret)
-    world.desk.write(use_link, newer)
-    assert world.desk.write(first_link) is None
