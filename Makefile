@@ -49,7 +49,7 @@ docs: .venv/.docs  ## build the site: docs/_build/html/index.html
 	@echo "The site is in docs/_build/html; open docs/_build/html/index.html"
 
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
-	@$(PYTEST) -m 'not (simulation or processes or browser or spark or postgres)'
+	@$(PYTEST) -m 'not (simulation or processes or training or browser or spark or postgres)'
 
 test: .venv/.dev  ## run all tests, with branch coverage
 	@$(PYTEST) --cov --cov-report=term

@@ -17,7 +17,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Fixtures, and values of parameters, that start something slow, and the marker that keeps it out of
 # `make fast`.
-SLOW = {"browser": "browser", "spark": "spark", "cluster": "postgres", "postgresql": "postgres"}
+SLOW = {
+    "browser": "browser",
+    "spark": "spark",
+    "cluster": "postgres",
+    "postgresql": "postgres",
+    "trained": "training",
+    "trained_run": "training",
+}
 
 
 # Programs that a test does not control alone: a busy machine may fail them once without a fault.

@@ -188,6 +188,7 @@ def test_data_list_and_fetch(tmp_path):
 SMALL = ["--set", "training.epochs=1", "--set", "model.options.width=8"]
 
 
+@pytest.mark.training
 @pytest.mark.filterwarnings("ignore:TemperatureScaling")
 def test_train_prints_the_numbers_and_where_they_are(tmp_path):
     arguments = ["lab", "train", "digits", *SMALL, "--out", tmp_path, "--seed", 3]
@@ -206,6 +207,7 @@ def test_train_prints_the_numbers_and_where_they_are(tmp_path):
     assert run("lab", "train", folder, "--loss", "ce").exit_code == 2
 
 
+@pytest.mark.training
 @pytest.mark.filterwarnings("ignore:TemperatureScaling")
 def test_a_candidate_can_be_set(tmp_path):
     common = ["lab", "train", "digits", *SMALL, "--out", tmp_path, "--loss", "ce+aucoc"]
@@ -216,6 +218,7 @@ def test_a_candidate_can_be_set(tmp_path):
     assert {path.name.split("-seed")[0] for path in tmp_path.iterdir()} >= {"ce+aucoc-w7.5"}
 
 
+@pytest.mark.training
 @pytest.mark.filterwarnings("ignore:TemperatureScaling", "ignore::DeprecationWarning")
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboard")

@@ -67,6 +67,7 @@ def write_images(path, seed=0):
     return f"npz:{path}"
 
 
+@pytest.mark.training
 def test_a_run_that_was_done_before_says_so(run_path):
     config = tiny(epochs=1, batch_size=256)
     first, second = io.StringIO(), io.StringIO()
@@ -79,6 +80,7 @@ def test_a_run_that_was_done_before_says_so(run_path):
     assert f"AUCOC {results['test']['aucoc']:.4f}" in second.getvalue()
 
 
+@pytest.mark.training
 def test_data_that_have_changed_are_refused(tmp_path, run_path):
     data = write_images(tmp_path / "mine.npz")
     config = tiny(data=data, epochs=1, batch_size=16)
@@ -89,6 +91,7 @@ def test_data_that_have_changed_are_refused(tmp_path, run_path):
         train(config, run_path)
 
 
+@pytest.mark.training
 def test_data_that_change_while_a_run_goes_on_are_refused(tmp_path, run_path):
     data = write_images(tmp_path / "mine.npz")
     config = tiny(data=data, epochs=1, batch_size=16)
@@ -99,6 +102,7 @@ def test_data_that_change_while_a_run_goes_on_are_refused(tmp_path, run_path):
         train(config, run_path)
 
 
+@pytest.mark.training
 @pytest.mark.parametrize("what", ["network", "loss"])
 def test_a_network_or_loss_that_has_changed_is_refused(what, own_module, run_path):
     name = own_module()
@@ -173,6 +177,7 @@ def test_commands_on_a_found_folder_run_nothing(words, trap):
     assert not mark.exists()
 
 
+@pytest.mark.training
 def test_what_is_allowed_by_name_is_imported(own_module, run_path):
     name = own_module()
     train(config_of(name), run_path)
@@ -190,6 +195,7 @@ def np_images():
     return torch.zeros(2, 1, 8, 8)
 
 
+@pytest.mark.training
 def test_workers_may_import_what_the_recipe_named_and_nothing_else(own_module, tmp_path):
     name = own_module()
     recipe = tmp_path / "own.toml"

@@ -37,6 +37,7 @@ def own(name, **settings):
     return config.model_copy(update={"data": DataConfig(name=name, **settings)})
 
 
+@pytest.mark.training
 def test_images_of_mixed_sizes_are_trained_on_at_the_size_that_is_named(tmp_path, run_path):
     name = write_images(tmp_path / "images")
     with pytest.raises(DataDamagedError, match=r"data\.image_size=64"):
@@ -49,6 +50,7 @@ def test_images_of_mixed_sizes_are_trained_on_at_the_size_that_is_named(tmp_path
     assert 0 <= found.results[others]["msp"]["auroc"] <= 1
 
 
+@pytest.mark.processes
 def test_the_hint_of_the_message_is_a_setting_of_the_recipe(tmp_path):
     name = write_images(tmp_path / "images")
     arguments = ["lab", "train", "digits", "--set", f"data.name={name}", "--out", tmp_path / "out"]
@@ -83,6 +85,7 @@ def test_a_choice_takes_the_place_of_what_is_customary(tmp_path):
     assert chosen == Augmentation(flip=True)
 
 
+@pytest.mark.training
 def test_training_sees_the_changed_images(tmp_path):
     name = write_images(tmp_path / "images")
     logits = []
@@ -119,6 +122,7 @@ def with_training(config, **settings):
     return config.model_copy(update={"training": training})
 
 
+@pytest.mark.training
 def test_a_last_batch_of_one_image_is_explained_and_can_be_left_out(lone_image, tmp_path):
     with pytest.raises(ParameterError, match=r"single image.*training\.drop_last=true"):
         train(with_training(lone_image, batch_size=9), tmp_path / "refused")
@@ -126,6 +130,7 @@ def test_a_last_batch_of_one_image_is_explained_and_can_be_left_out(lone_image, 
     assert results["best_epoch"] == 1
 
 
+@pytest.mark.training
 def test_leaving_out_the_only_batch_is_refused(lone_image, tmp_path):
     with pytest.raises(ParameterError, match=r"28 images make no whole batch of 29"):
         train(with_training(lone_image, batch_size=29, drop_last=True), tmp_path / "run")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from tests.lab.conftest import tiny
-from tests.lab.training.test_train import StopAfter, StopError, Tied
+from tests.lab.training.own_parts import StopAfter, StopError, Tied
 from torch import nn
 
 from expertload.lab.data.loader import BatchLoader
@@ -120,6 +120,7 @@ def averaging(**given):
     return tiny("ce+aucoc", weight=0.1, epochs=3, **{"ema_epochs": 1.0, **given})
 
 
+@pytest.mark.training
 def test_both_kinds_are_evaluated_and_the_better_is_kept(run_path):
     config = averaging()
     results = train(config, run_path)
@@ -145,6 +146,7 @@ def test_both_kinds_are_evaluated_and_the_better_is_kept(run_path):
     assert {"test", "raw:test", "averaged:test", "averaged:validation"} <= splits
 
 
+@pytest.mark.training
 @pytest.mark.parametrize("average", [{"ema_epochs": 0.7}, {"ema_epochs": None, "swa_start": 2}])
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_a_run_with_augmentation_average_and_aucoc_goes_on_to_the_bit(average, epochs, tmp_path):
@@ -168,6 +170,7 @@ def test_a_run_with_augmentation_average_and_aucoc_goes_on_to_the_bit(average, e
     ]
 
 
+@pytest.mark.training
 def test_what_a_kill_left_unwritten_is_written_on_resuming(tmp_path):
     """The checkpoint is there, the best averaged weights of its epoch are not."""
     config = averaging()
@@ -179,6 +182,7 @@ def test_what_a_kill_left_unwritten_is_written_on_resuming(tmp_path):
     assert train(config, tmp_path / "killed")["test"] == whole["test"]
 
 
+@pytest.mark.training
 def test_the_average_does_not_change_the_training(tmp_path):
     plain = train(tiny(epochs=3), tmp_path / "plain")
     beside = train(tiny(epochs=3, ema_epochs=1.0), tmp_path / "beside")
@@ -187,6 +191,7 @@ def test_the_average_does_not_change_the_training(tmp_path):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.training
 def test_swa_is_the_mean_of_the_ends_of_epochs(tmp_path, monkeypatch):
     ends = []
     update = WeightAverage.update

@@ -79,6 +79,7 @@ def test_both_passes_drop_out_the_same():
     assert torch.equal(masks[0], masks[1])
 
 
+@pytest.mark.training
 def test_a_run_with_sharpness_trains_to_something_else(tmp_path):
     plain = train(tiny(), tmp_path / "plain")
     sharp = train(tiny(sam_rho=0.05), tmp_path / "sharp")
