@@ -12,10 +12,10 @@ from tests.lab.training.own_parts import (
     PLAIN,
     StopError,
     history,
+    smaller_network,
     stop,
     stop_after,
 )
-from torch import nn
 
 from expertload.exceptions import (
     FileFormatError,
@@ -184,8 +184,7 @@ def test_a_damaged_checkpoint_is_refused_in_words(run_path):
 def test_a_network_that_has_changed_is_refused_in_words(run_path, monkeypatch):
     config = tiny(epochs=3, model=PLAIN)
     stop_after(run_path, config, epochs=1)
-    other = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    monkeypatch.setattr("tests.lab.training.own_parts.plain_network", lambda num_classes: other)
+    monkeypatch.setattr("tests.lab.training.own_parts.plain_network", smaller_network)
     with pytest.raises(FileFormatError, match="does not fit this network"):
         train(config, run_path)
 
