@@ -110,7 +110,13 @@ def older(policy, path, **origin):
     policy.save(path)
     document = json.loads(path.read_text())
     document["schema_version"] = 1
-    for name in ("probability_columns", "read_as", "confidence_column", "confidence_quantiles"):
+    for name in (
+        "probability_columns",
+        "read_as",
+        "confidence_column",
+        "confidence_quantiles",
+        "score",
+    ):
         del document["origin"][name]
     document["origin"].update(origin)
     path.write_text(json.dumps(sign(document)))

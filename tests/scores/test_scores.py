@@ -34,6 +34,7 @@ def test_values_equal_plain_loops(logits, temperature):
         scores.max_softmax_confidence: [max(p) for p in soft],
         scores.max_logit_confidence: [max(row) for row in rows],
         scores.margin_confidence: [sorted(p)[-1] - sorted(p)[-2] for p in soft],
+        scores.gini_confidence: [sum(q * q for q in p) for p in soft],
         scores.entropy_confidence: [
             1 + sum(q * math.log(q) for q in p if q > 0) / math.log(len(p)) for p in soft
         ],

@@ -18,6 +18,7 @@ name                   what it does                                keeps the pre
 """
 
 from expertload.calibrators.base import CalibrationWarning, Calibrator
+from expertload.calibrators.confidence_score import CONFIDENCE_SCORES, ConfidenceScore
 from expertload.calibrators.correctness import CorrectnessModel
 from expertload.calibrators.histogram import HistogramBinning
 from expertload.calibrators.isotonic import IsotonicCalibration
@@ -31,8 +32,10 @@ from expertload.calibrators.vector_scaling import VectorScaling
 
 __all__ = [
     "CALIBRATORS",
+    "CONFIDENCE_SCORES",
     "CalibrationWarning",
     "Calibrator",
+    "ConfidenceScore",
     "CorrectnessModel",
     "HistogramBinning",
     "IsotonicCalibration",

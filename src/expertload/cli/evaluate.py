@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from expertload._validation import check_page_name
+from expertload.cli.choosing import choose_on_a_part, print_choice
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
@@ -83,6 +84,18 @@ def evaluate(
             show_default=False,
         ),
     ] = False,
+    choose_confidence: Annotated[
+        bool,
+        typer.Option(
+            "--choose-confidence",
+            help="Choose what to rank cases by on a part of them, and certify on the others.",
+            show_default=False,
+        ),
+    ] = False,
+    choice_share: Annotated[
+        float, typer.Option(help="The share of cases that --choose-confidence may use.")
+    ] = 0.3,
+    seed: Annotated[int, typer.Option(help="Of the split that --choose-confidence makes.")] = 0,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
     as_json: Annotated[
@@ -182,11 +195,16 @@ def evaluate(
     tables = read_models(files, name, names, probabilities or [], identity, options)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
+    targets, choice = target_accuracy or [0.95], None
+    if choose_confidence:
+        choice = choose_on_a_part(tables, choice_share, seed, targets[0], confidence_level)
+        tables = dict.fromkeys(tables, choice.rest)
     models: Models = {
         called: (
             table,
             table.evaluate(
-                target_accuracy=target_accuracy or [0.95],
+                score=choice and choice.score,
+                target_accuracy=targets,
                 confidence_level=confidence_level,
                 method=method,
                 certify_groups=certify_groups,
@@ -195,12 +213,18 @@ def evaluate(
         )
         for called, table in tables.items()
     }
+    if choice is not None:
+        models = {name: (table, choice.explain(found)) for name, (table, found) in models.items()}
     comparisons = _compare(models)
     for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
         console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(_to_dict(models, comparisons), indent=2, allow_nan=False))
+        chosen = {"confidence_choice": choice.to_dict()} if choice else {}
+        content = {**_to_dict(models, comparisons), **chosen}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
+        if choice is not None:
+            print_choice(console(), choice)
         _print(models, comparisons)
     said = console(stderr=as_json)  # standard output is JSON alone
     if out is not None:

@@ -1,5 +1,6 @@
 """Everything there is to say about one model on one set of cases, in one object."""
 
+from expertload.evaluation.choosing import ConfidenceChoice, choose_confidence, split_cases
 from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, Confusion
 from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
 from expertload.evaluation.evaluation import Evaluation, compare_evaluations
@@ -10,12 +11,15 @@ __all__ = [
     "Calibration",
     "ClassAnswers",
     "ClassEvaluation",
+    "ConfidenceChoice",
     "ConfidenceHistogram",
     "Confusion",
     "Evaluation",
     "GroupEvaluation",
     "Members",
+    "choose_confidence",
     "compare_evaluations",
     "evaluate_from_correctness",
     "evaluate_predictions",
+    "split_cases",
 ]

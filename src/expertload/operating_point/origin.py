@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,10 +17,13 @@ from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
 from expertload.tally import COMPARISON_SLACK, Tally
 
+if TYPE_CHECKING:
+    from expertload.calibrators import ConfidenceScore
+
 __all__ = ["Label", "Origin"]
 
 Label: TypeAlias = str | int
-RankedBy = Literal["top_probability", "given_confidence"]
+RankedBy = Literal["top_probability", "given_confidence", "score"]
 ReadAs = Literal["probabilities", "normalized", "logits"]
 N_QUANTILES = 101
 
@@ -31,8 +34,10 @@ class Origin:
 
     Attributes
     ----------
-    ranked_by : {"top_probability", "given_confidence"}
+    ranked_by : {"top_probability", "given_confidence", "score"}
         What the threshold is a threshold of.
+    score : ConfidenceScore, optional
+        What is computed from the probabilities, where cases are ranked by a score.
     labels : tuple of str or int, optional
         The names of the classes in the order of the columns, or their numbers if they have no
         names; None where only correctness was known.
@@ -58,6 +63,7 @@ class Origin:
     """
 
     ranked_by: RankedBy = "given_confidence"
+    score: ConfidenceScore | None = None
     labels: tuple[Label, ...] | None = None
     probability_columns: tuple[str | None, ...] | None = None
     read_as: ReadAs | None = None

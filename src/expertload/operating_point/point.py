@@ -219,7 +219,7 @@ def read_cases(
     proba = check_probabilities(y_proba, "y_proba", caller)
     column = proba.argmax(axis=1)
     if confidence is None:
-        scores = np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
+        scores = confidence_of(origin, proba)
     else:
         scores = as_floats(confidence, "confidence", caller)
         check_same_length(caller, y_proba=proba, confidence=scores)
@@ -227,6 +227,14 @@ def read_cases(
         return column, scores
     check_width(proba, len(origin.labels), caller)
     return np.asarray(origin.labels)[column], scores
+
+
+def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
+    """Return what a policy compares with its threshold, where that follows from probabilities."""
+    if origin.score is not None:
+        return origin.score.confidence(proba)
+    top: FloatArray = proba.max(axis=1)
+    return top
 
 
 def digits(threshold: float) -> str:

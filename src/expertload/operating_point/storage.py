@@ -7,7 +7,6 @@ against accidents and careless edits; it is no signature, and a forger can compu
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from expertload._documents import digest
 from expertload._files import write_atomically
 from expertload.exceptions import FileFormatError
 from expertload.operating_point.certification.budget import ErrorBudget
@@ -34,13 +34,14 @@ from expertload.operating_point.point import OperatingPoint
 __all__ = ["load_operating_point"]
 
 KIND = "expertload operating point"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # What older schemas did not have: their files are read as if they had said nothing about it.
 ORIGIN_SINCE = {
     "probability_columns": 2,
     "confidence_column": 2,
     "confidence_quantiles": 3,
     "read_as": 4,
+    "score": 5,
 }
 CONTENT_SINCE = {"clusters": 3, "passed": 3}
 TYPES: dict[str, type[OperatingPoint]] = {
@@ -51,7 +52,7 @@ TYPES: dict[str, type[OperatingPoint]] = {
 NOT_SAVED = {"origin", "ladder", "advice", "passed"}
 # Saved of a certified point beside its fields: computed when read, and thinned.
 ADVICE = ("sufficient_cases", "target_within_reach")
-LISTS = ("labels", "probability_columns", "confidence_quantiles")
+NOT_TEXT = ("labels", "probability_columns", "confidence_quantiles", "score")
 # Numbers in a list stand on one line.
 LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 
@@ -81,7 +82,7 @@ WORDS: dict[str, set[str]] = {
         "not_enough_evidence",
         "accuracy_too_low",
     },
-    "ranked_by": {"top_probability", "given_confidence"},
+    "ranked_by": {"top_probability", "given_confidence", "score"},
 }
 
 
@@ -99,10 +100,10 @@ def save(
     document = {
         "kind": KIND,
         "schema_version": SCHEMA_VERSION,
-        "origin": asdict(origin),
+        "origin": {**asdict(origin), "score": origin.score and origin.score.to_dict()},
         "content": _groups(point) if isinstance(point, CertifiedGroups) else _plain(point),
     }
-    document["sha256"] = _digest(document)
+    document["sha256"] = digest(document)
     text = json.dumps(document, indent=2, allow_nan=False)
     write_atomically(path, LIST_OF_NUMBERS.sub(_on_one_line, text) + "\n")
 
@@ -140,13 +141,6 @@ def _groups(points: CertifiedGroups) -> dict[str, Any]:
         "confidence_level": points.confidence_level,
         "groups": [{"group": group, "point": _plain(point)} for group, point in points.items()],
     }
-
-
-def _digest(document: dict[str, Any]) -> str:
-    """Digest of a document, however it is laid out in the file."""
-    content = {key: value for key, value in document.items() if key != "sha256"}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # ------------------------------------------------------------------ reading
@@ -209,7 +203,7 @@ def _check_header(document: dict[str, Any]) -> int:
         _refuse(f"its schema {version} is newer than {SCHEMA_VERSION}", "upgrade expertload")
     if type(version) is not int or version < 1:
         _refuse(f"its 'schema_version' must be from 1 to {SCHEMA_VERSION}, not {version!r}")
-    if document.get("sha256") != _digest(document):
+    if document.get("sha256") != digest(document):
         _refuse(
             "its content does not match its digest: it was changed after it was saved",
             "certify again instead of editing the file",
@@ -343,7 +337,7 @@ def _origin(value: Any, version: int) -> Origin:
     for f in fields(Origin):
         text = content[f.name]
         missing_is_fine = f.default is None and f.default is not MISSING
-        if f.name not in LISTS and not (
+        if f.name not in NOT_TEXT and not (
             isinstance(text, str) or (text is None and missing_is_fine)
         ):
             _refuse(f"its {f.name!r} must be text, not {text!r}")
@@ -359,6 +353,12 @@ def _origin(value: Any, version: int) -> Origin:
         "probability_columns": _columns(columns, labels or []),
         "confidence_quantiles": None if quantiles is None else tuple(quantiles),
     }
+    if (content["score"] is None) == (content["ranked_by"] == "score"):
+        _refuse("it must have a score if, and only if, cases are ranked by one")
+    if content["score"] is not None:
+        from expertload.calibrators import ConfidenceScore  # which few policies need
+
+        content["score"] = ConfidenceScore.from_dict(_object(content["score"], "score"))
     return Origin(**{**content, **lists})
 
 

@@ -23,6 +23,7 @@ from expertload.columns import (
 )
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
+from expertload.operating_point.point import confidence_of
 from expertload.predictions.reasons import group_reasons, sound_rows
 from expertload.predictions.writing import open_writer
 
@@ -255,7 +256,11 @@ def _decide(
     names = columns.classes
     if policy.origin.labels is None and confidence is not None and len(names) == proba.shape[1]:
         labels = np.array(names)[labels]  # what the policy does not know, the file says
-    return accepted, labels, proba.max(axis=1) if confidence is None else confidence
+    return (
+        accepted,
+        labels,
+        confidence_of(policy.origin, proba) if confidence is None else confidence,
+    )
 
 
 def _kept(source: Source, name: str) -> str:

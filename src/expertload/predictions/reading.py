@@ -12,6 +12,7 @@ import numpy as np
 from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.calibrators import ConfidenceScore
 from expertload.columns import ColumnNames, Columns, find_columns, names_from
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
@@ -155,11 +156,13 @@ class PredictionsTable:
         if self.identifiers is not None and self.identity.identifier is not None:
             check_distinct(self.identifiers, self.identity.identifier, where)
 
-    def evaluate(self, **options: Any) -> Evaluation:
+    def evaluate(self, *, score: ConfidenceScore | None = None, **options: Any) -> Evaluation:
         """Evaluate the predictions.
 
         Parameters
         ----------
+        score : ConfidenceScore, optional
+            What to rank cases by in place of the largest probability; not chosen on these cases.
         **options
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
             ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
@@ -175,8 +178,9 @@ class PredictionsTable:
         weight = check_weight(self.weight, self.n_cases, "evaluate_predictions")
         names = tuple(self.labels.tolist())
         predictions = Predictions(self.place, self.y_proba, weight)
-        found = evaluate_matched(predictions, names, confidence=self.confidence, **options)
-        return self._named(replace(found, target=self.target))
+        ranked_by = self.confidence if score is None else score.confidence(self.y_proba)
+        found = evaluate_matched(predictions, names, confidence=ranked_by, **options)
+        return self._named(replace(found, target=self.target), score)
 
     def _groups(self) -> AnyArray | None:
         groups, column = self.groups, self.columns.group
@@ -188,11 +192,13 @@ class PredictionsTable:
             names_from(groups.values), groups.codes, "evaluate_predictions"
         )
 
-    def _named(self, found: Evaluation) -> Evaluation:
+    def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
         """Write into the operating point which columns it is of, for files to come."""
         point, certification = found.operating_point, found.certification
         origin = replace(
             point.origin,
+            ranked_by=point.origin.ranked_by if score is None else "score",
+            score=score,
             probability_columns=self.class_columns,
             read_as=self.columns.read_as,
             confidence_column=self.columns.confidence,

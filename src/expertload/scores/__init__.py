@@ -7,6 +7,7 @@ Higher means keep automatic. Pass the result as ``confidence=`` to the curve, or
 
 from expertload.scores.energy import energy_confidence
 from expertload.scores.entropy import entropy_confidence
+from expertload.scores.gini import gini_confidence
 from expertload.scores.margin import margin_confidence
 from expertload.scores.max_logit import max_logit_confidence
 from expertload.scores.max_logit_norm import max_logit_norm_confidence
@@ -16,6 +17,7 @@ from expertload.scores.tempered_softmax import tempered_softmax_confidence
 __all__ = [
     "energy_confidence",
     "entropy_confidence",
+    "gini_confidence",
     "margin_confidence",
     "max_logit_confidence",
     "max_logit_norm_confidence",

@@ -21,6 +21,7 @@ from expertload._typing import FloatArray
 from expertload.desk.intake.case import SentCase
 from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, CertifiedPoint, load_operating_point
+from expertload.operating_point.point import confidence_of
 
 __all__ = ["Route", "RoutingPolicy", "read_policy", "unrouted"]
 
@@ -71,6 +72,10 @@ class RoutingPolicy:
         """Route cases, all of them at once."""
         routes = [unrouted(case, self._obstacle(case)) for case in cases]
         ready = [i for i, route in enumerate(routes) if not route.cause]
+        if self.point.origin.score is not None and ready:
+            scored = self._scores([cases[i].probabilities or {} for i in ready])
+            for i, confidence in zip(ready, scored, strict=True):
+                routes[i] = routes[i]._replace(confidence=confidence)
         for i, accepted in zip(
             ready, self._accepts([cases[i] for i in ready], routes, ready), strict=True
         ):
@@ -117,6 +122,12 @@ class RoutingPolicy:
         else:
             accepted = self.point.accepts(scores)
         return [bool(each) for each in accepted]
+
+    def _scores(self, probabilities: list[dict[str, float]]) -> list[float]:
+        """Compute the confidence that the policy was made with; its classes give the order."""
+        proba = np.array([[each[name] for name in self.classes] for each in probabilities])
+        scores: list[float] = confidence_of(self.point.origin, proba).tolist()
+        return scores
 
     def _group(self, case: SentCase) -> str | int | None:
         if not isinstance(self.point, CertifiedGroups) or case.group is None:

@@ -1,0 +1,136 @@
+"""`expertload evaluate --choose-confidence`: choose on some of the cases, certify on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from expertload.display.style import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from expertload.calibrators import ConfidenceScore
+    from expertload.evaluation import ConfidenceChoice, Evaluation
+    from expertload.predictions import PredictionsTable
+
+__all__ = ["Choice", "choose_on_a_part", "print_choice"]
+
+OPTION = "--choose-confidence"
+
+
+class Choice(NamedTuple):
+    """What was chosen on some cases, and the others."""
+
+    found: ConfidenceChoice
+    rest: PredictionsTable
+    share: float
+    seed: int
+
+    @property
+    def score(self) -> ConfidenceScore | None:
+        """What to rank the others by; None for the maximum probability, which needs no score."""
+        return None if self.found.score.name == "max_probability" else self.found.score
+
+    def explain(self, evaluation: Evaluation) -> Evaluation:
+        """Say beside the guarantee what cases are ranked by, and where that was chosen."""
+        why = (
+            f"Cases are ranked by '{self.found.score.name}', which was chosen on "
+            f"{self.found.n_cases} other cases of the same file (seed {self.seed})."
+        )
+        return replace(evaluation, conditions=f"{evaluation.conditions} {why}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain numbers."""
+        saved = self.found.load_saved
+        return {
+            "score": self.found.score.to_dict(),
+            "n_choosing": self.found.n_cases,
+            "n_certifying": self.rest.n_cases,
+            "share": self.share,
+            "seed": self.seed,
+            "loads": dict(self.found.loads),
+            "load_saved": {"estimate": saved.estimate, "low": saved.low, "high": saved.high},
+            "chosen_without_each_fold": list(self.found.chosen_without),
+        }
+
+
+def choose_on_a_part(
+    tables: Mapping[str, PredictionsTable], share: float, seed: int, target: float, level: float
+) -> Choice:
+    """Choose a confidence on a random part of the only model's cases.
+
+    Examples
+    --------
+    >>> from expertload.cli.choosing import choose_on_a_part
+    >>> callable(choose_on_a_part)
+    True
+    """
+    from expertload.evaluation import choose_confidence, split_cases
+
+    table = _only(tables)
+    clusters = table.clusters if table.is_clustered else None
+    choosing, certifying = split_cases(
+        table.n_cases, share=share, clusters=clusters, random_state=seed
+    )
+    part = table.take(choosing)
+    y_proba = np.asarray(part.y_proba)
+    found = choose_confidence(
+        np.asarray(part.place),
+        y_proba,
+        labels=range(y_proba.shape[1]),
+        clusters=part.clusters if table.is_clustered else None,
+        target_accuracy=target,
+        confidence_level=level,
+        random_state=seed,
+    )
+    return Choice(found, table.take(certifying), share, seed)
+
+
+def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
+    if len(tables) > 1:
+        raise typer.BadParameter(f"{OPTION} takes one model: evaluate them one by one.")
+    (table,) = tables.values()
+    if table.confidence is not None or table.y_proba is None or table.place is None:
+        raise typer.BadParameter(
+            f"{OPTION} needs a label and the probabilities or logits of the classes, and no "
+            "confidence: it computes one from them."
+        )
+    if table.weight is not None:
+        raise typer.BadParameter(f"{OPTION} takes cases without weights: nothing can be certified.")
+    return table
+
+
+def print_choice(screen: Console, choice: Choice) -> None:
+    """Print the loads by all scores, what is saved, and which cases are left.
+
+    Examples
+    --------
+    >>> from expertload.cli.choosing import print_choice
+    >>> callable(print_choice)
+    True
+    """
+    found = choice.found
+    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    rows.add_column("confidence")
+    rows.add_column(f"load at {percent(found.target_accuracy)}", justify="right")
+    for name, load in found.loads.items():
+        chosen = name == found.score.name
+        rows.add_row(name, f"{load:.1%}", style="bold" if chosen else "")
+    screen.print(rows)
+    screen.print()
+    screen.print(Text(str(found)))
+    screen.print(
+        Text(
+            f"What follows is about the other {choice.rest.n_cases} cases, which had no part in "
+            "it.",
+            style="dim",
+        )
+    )
+    screen.print()

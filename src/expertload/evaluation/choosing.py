@@ -1,0 +1,358 @@
+"""Which confidence lowers the expert load, and by how much: asked honestly.
+
+A score that was chosen among several looks better on the cases that chose it than it is, and so
+does one that was fitted on them. Hence folds within folds: in each outer fold, a score is chosen
+and fitted on the other folds, by inner folds of these, and only then meets the cases left out. What
+the procedure saves on those is what it may be expected to save on new cases.
+
+Nothing is certified here. A threshold must be certified on other cases than the ones that chose:
+`split_cases` cuts them in two.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from expertload._cases import check_named_predictions
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload._validation import (
+    as_array,
+    check_count,
+    check_fraction,
+    check_option,
+    check_same_length,
+    insufficient,
+)
+from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
+from expertload.curve import load_at_accuracy_from_correctness
+from expertload.display.style import percent
+from expertload.significance import Interval
+
+__all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
+
+PLAIN = CONFIDENCE_SCORES[0]
+LEAST_CASES_A_FOLD = 4
+# Beyond this more cases change no choice, and are better spent on the certificate.
+MOST_CHOOSING = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceChoice:
+    """The confidence that was chosen, and what choosing is worth.
+
+    Attributes
+    ----------
+    score : ConfidenceScore
+        The chosen one, fitted on all cases where it learns something.
+    loads : dict
+        The expert load at the target accuracy by each score, none of them fitted on the cases it
+        ranks. The lowest one was chosen, so it flatters itself.
+    load_saved : Interval
+        How much less is delegated than by the maximum probability, as a share of all cases, by
+        scores that were chosen and fitted without the cases they rank.
+    chosen_without : tuple of str
+        Which score was chosen without each of the outer folds.
+    target_accuracy : float
+        What the automatic decisions must reach.
+    n_cases : int
+        How many cases chose.
+    """
+
+    score: ConfidenceScore
+    loads: Mapping[str, float]
+    load_saved: Interval
+    chosen_without: tuple[str, ...]
+    target_accuracy: float
+    n_cases: int
+
+    def __str__(self) -> str:
+        target, saved = percent(self.target_accuracy), self.load_saved
+        if self.score.name == PLAIN:
+            return (
+                f"No score lowers the load at {target} accuracy below that of the maximum "
+                f"probability on {self.n_cases} cases; it is kept."
+            )
+        level = percent(saved.confidence_level)
+        sure = "" if saved.low > 0 else " The interval holds 0, so this may be chance."
+        return (
+            f"'{self.score.name}' was chosen on {self.n_cases} cases. Against the maximum "
+            f"probability, choosing so saves {100 * saved.estimate:.1f} points of load at {target} "
+            f"accuracy ({level} interval {100 * saved.low:.1f} to {100 * saved.high:.1f}) on cases "
+            f"that had no part in the choice.{sure}"
+        )
+
+
+def choose_confidence(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    target_accuracy: float = 0.95,
+    scores: Sequence[str] = CONFIDENCE_SCORES,
+    labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    n_folds: int = 5,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    random_state: int = 0,
+) -> ConfidenceChoice:
+    """Choose what to rank cases by, and measure what that saves on cases that did not choose.
+
+    Parameters
+    ----------
+    y_true, y_proba, labels
+        As in `expertload.coc_curve`; cases that the model was not trained on, and that nothing
+        will be certified on.
+    target_accuracy : float, default=0.95
+        The load is read where automatic decisions reach this accuracy.
+    scores : sequence of str
+        Those to choose among, see `expertload.calibrators.ConfidenceScore`. The maximum probability
+        is always one of them, and wins a draw.
+    clusters : array-like of shape (n_cases,), optional
+        What cases belong together, such as the patient of each: never parted by folds.
+    n_folds : int, default=5
+        How many folds, outer and inner.
+    n_resamples : int, default=1000
+        Of the bootstrap that makes the interval.
+    confidence_level : float, default=0.95
+        That of the interval.
+    random_state : int, default=0
+        The seed of folds and resamples.
+
+    Returns
+    -------
+    ConfidenceChoice
+        The fitted score, the loads by all scores, and what is saved, with an interval.
+
+    Examples
+    --------
+    Two classes are predicted with the same probabilities, and one is right less often:
+
+    >>> import numpy as np
+    >>> from expertload.evaluation import choose_confidence
+    >>> rng = np.random.default_rng(0)
+    >>> top = rng.uniform(0.5, 1.0, size=1000)
+    >>> predicted = rng.integers(0, 2, size=1000)
+    >>> right = rng.random(1000) < np.where(predicted == 0, 0.5 + 0.5 * top, 0.6 * top)
+    >>> y_true = np.where(right, predicted, 1 - predicted)
+    >>> y_proba = np.where(predicted == 1, top, 1 - top)
+    >>> choice = choose_confidence(y_true, y_proba, target_accuracy=0.9, n_folds=3)
+    >>> choice.score.name, round(choice.load_saved.estimate, 2)
+    ('correctness', 0.4)
+    """
+    caller = "choose_confidence"
+    target = check_fraction(target_accuracy, "target_accuracy", caller)
+    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    folds = check_count(n_folds, "n_folds", caller, minimum=2)
+    rounds = check_count(n_resamples, "n_resamples", caller)
+    names = [check_option(name, CONFIDENCE_SCORES, "scores", caller) for name in scores]
+    names = list(dict.fromkeys([PLAIN, *names]))
+    cases = _read(y_true, y_proba, labels, clusters, folds, caller)
+    rng = np.random.default_rng(random_state)
+    with warnings.catch_warnings():
+        # A temperature at the end of its range is a poor score, which is what folds find out.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        loads = _loads(cases, names, folds, target, rng)
+        score = ConfidenceScore(_lowest(loads)).fit(cases.proba, cases.target)
+        outer, chosen = _nested(cases, names, folds, target, rng)
+    saved = _saved(cases, outer, target, rounds, level, rng)
+    return ConfidenceChoice(
+        score=score,
+        loads=loads,
+        load_saved=saved,
+        chosen_without=chosen,
+        target_accuracy=target,
+        n_cases=len(cases.target),
+    )
+
+
+def split_cases(
+    n_cases: int, *, share: float = 0.3, clusters: ArrayLike | None = None, random_state: int = 0
+) -> tuple[IntArray, IntArray]:
+    """Cut cases in two at random: some to choose a confidence on, the others to certify on.
+
+    Parameters
+    ----------
+    n_cases : int
+        How many there are.
+    share : float, default=0.3
+        Of cases (or clusters) that choose; 10,000 cases at most.
+    clusters : array-like of shape (n_cases,), optional
+        What cases belong together, and stays so.
+    random_state : int, default=0
+        The seed.
+
+    Returns
+    -------
+    tuple of ndarray
+        The rows that choose, and the rows to certify on, both ascending.
+
+    Examples
+    --------
+    >>> from expertload.evaluation import split_cases
+    >>> choosing, certifying = split_cases(10, share=0.3)
+    >>> len(choosing), len(certifying)
+    (3, 7)
+    """
+    fraction = check_fraction(share, "share", "split_cases", inclusive=False)
+    unit = _units(n_cases, clusters, "split_cases")
+    order = np.random.default_rng(random_state).permutation(unit.max() + 1)
+    share_of_units = min(fraction, MOST_CHOOSING / n_cases)
+    is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
+    return np.flatnonzero(is_choosing), np.flatnonzero(~is_choosing)
+
+
+# ------------------------------------------------------------------ cases
+
+
+class _Cases(NamedTuple):
+    target: IntArray
+    proba: FloatArray
+    right: BoolArray
+    unit: IntArray
+
+    def take(self, rows: AnyArray) -> _Cases:
+        return _Cases(self.target[rows], self.proba[rows], self.right[rows], self.unit[rows])
+
+
+def _read(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    labels: ArrayLike | None,
+    clusters: ArrayLike | None,
+    n_folds: int,
+    caller: str,
+) -> _Cases:
+    predictions, _ = check_named_predictions(y_true, y_proba, None, labels, caller)
+    target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
+    unit = _units(len(target), clusters, caller)
+    needed = LEAST_CASES_A_FOLD * n_folds
+    if unit.max() + 1 < needed:
+        what = "cases" if clusters is None else "clusters"
+        raise insufficient(
+            caller, f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
+        )
+    return _Cases(target, proba, proba.argmax(axis=1) == target, unit)
+
+
+def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
+    """Return the number of what each case belongs to: itself, or its cluster."""
+    if clusters is None:
+        return np.arange(n_cases)
+    names = as_array(clusters, "clusters", caller)
+    check_same_length(caller, y_true=np.empty(n_cases), clusters=names)
+    unit: IntArray = np.unique(names, return_inverse=True)[1]
+    return unit
+
+
+def _folds(cases: _Cases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
+    """Return masks of the folds; cases of one unit are in one fold."""
+    known, place = np.unique(cases.unit, return_inverse=True)
+    fold = rng.permutation(np.arange(len(known)) % n_folds)[place]
+    return [fold == k for k in range(n_folds)]
+
+
+# ------------------------------------------------------------------ choosing
+
+
+def _loads(
+    cases: _Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return the load by each score, none of them fitted on the cases that it ranks."""
+    folds = _folds(cases, n_folds, rng)
+    return {name: _load(cases.right, _out_of_fold(name, cases, folds), target) for name in names}
+
+
+def _out_of_fold(name: str, cases: _Cases, folds: Sequence[BoolArray]) -> FloatArray:
+    if not ConfidenceScore(name).is_learned:
+        return ConfidenceScore(name).confidence(cases.proba)
+    confidence = np.empty(len(cases.target))
+    for held in folds:
+        rest = cases.take(~held)
+        score = ConfidenceScore(name).fit(rest.proba, rest.target)
+        confidence[held] = score.confidence(cases.proba[held])
+    return confidence
+
+
+def _lowest(loads: Mapping[str, float]) -> str:
+    """Return the score with the lowest load, the first of equals."""
+    return min(loads, key=loads.__getitem__)
+
+
+def _load(right: BoolArray, confidence: FloatArray, target: float) -> float:
+    return load_at_accuracy_from_correctness(right, confidence, target_accuracy=target)
+
+
+# ------------------------------------------------------------------ measuring
+
+
+class _Ranked(NamedTuple):
+    """Where each case stands among those of its outer fold, from 0 to 1, by either confidence.
+
+    Folds may have chosen scores of different scales; places are comparable, confidences are not.
+    """
+
+    chosen: FloatArray
+    plain: FloatArray
+
+
+def _nested(
+    cases: _Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
+) -> tuple[_Ranked, tuple[str, ...]]:
+    """Choose and fit without each fold in turn, and rank the cases of that fold."""
+    ranked = _Ranked(np.empty(len(cases.target)), np.empty(len(cases.target)))
+    chosen = []
+    for held in _folds(cases, n_folds, rng):
+        rest = cases.take(~held)
+        name = _lowest(_loads(rest, names, n_folds, target, rng))
+        score = ConfidenceScore(name).fit(rest.proba, rest.target)
+        ranked.chosen[held] = _places(score.confidence(cases.proba[held]))
+        ranked.plain[held] = _places(ConfidenceScore(PLAIN).confidence(cases.proba[held]))
+        chosen.append(name)
+    return ranked, tuple(chosen)
+
+
+def _places(confidence: FloatArray) -> FloatArray:
+    places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
+    return places
+
+
+def _saved(
+    cases: _Cases,
+    ranked: _Ranked,
+    target: float,
+    n_resamples: int,
+    level: float,
+    rng: np.random.Generator,
+) -> Interval:
+    """Return the load that is saved, with a bootstrap interval over cases or clusters."""
+
+    def saved(weight: AnyArray | None) -> float:
+        plain, chosen = (
+            load_at_accuracy_from_correctness(
+                cases.right, places, target_accuracy=target, sample_weight=weight
+            )
+            for places in (ranked.plain, ranked.chosen)
+        )
+        return plain - chosen
+
+    n_units = int(cases.unit.max()) + 1
+    values = np.array(
+        [
+            saved(np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[cases.unit])
+            for _ in range(n_resamples)
+        ]
+    )
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(
+        estimate=saved(None),
+        low=float(low),
+        high=float(high),
+        confidence_level=level,
+        standard_error=float(values.std()),
+    )
