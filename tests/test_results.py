@@ -142,7 +142,7 @@ def test_paired_comparisons_are_those_of_the_rows():
         assert one.ensemble_first == pytest.approx(ensembles[one.first_loss], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["coc_curves", "differences", "push_by_confidence"])
+@pytest.mark.parametrize("name", ["coc_curves", "differences", "push_by_confidence", "ladder"])
 def test_figures_are_drawn_from_the_csv_that_is_there(name):
     with Image.open(ROOT / "docs" / "images" / f"{name}.png") as picture:
         assert picture.info["Source"] == fingerprint(name)

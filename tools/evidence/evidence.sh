@@ -31,6 +31,12 @@ sweep dermamnist-gradient-cpu --losses ce+aucoc --seeds 0-2
 sweep dermamnist-resnet20-cpu --losses ce,ce+aucoc --seeds 0-2
 sweep cifar100-lt-100-cpu --losses ce,ce+aucoc --seeds 0-4
 
+for data in retinamnist dermamnist fashion-mnist cifar100; do
+  sweep "ladder-$data-plain" --seeds 0-9 --out "runs-ladder/ladder-$data-plain"
+  sweep "ladder-$data" --seeds 0-9,100-109 --out "runs-ladder/ladder-$data"
+done
+
+python -m tools.evidence ladder runs-ladder
 python -m tools.evidence gather runs
 python -m tools.evidence examine runs/retinamnist-cpu runs/dermamnist-cpu
 python -m tools.evidence write  # tables and figures; `python -m tools.evidence cost` needs an idle machine

@@ -14,7 +14,8 @@ from expertload._files import replaced_whole
 from expertload.losses.build import LOSS_NAMES
 from tools.evidence import files
 from tools.evidence.experiments import SUMMARY, by_seed, chosen_rows, paired, rows_of
-from tools.evidence.files import CURVES, PUSHES, read_records
+from tools.evidence.files import CURVES, LADDER, PUSHES, read_records
+from tools.evidence.ladder_figure import draw_ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,7 @@ def draw_figures(folder: Path) -> Iterator[Path]:
         "coc_curves": _draw_curves,
         "differences": _draw_differences,
         "push_by_confidence": _draw_pushes,
+        "ladder": draw_ladder,
     }
     with plt.rc_context(STYLE):
         for name, draw in drawings.items():
@@ -68,6 +70,7 @@ def fingerprint(figure: str) -> str:
         "coc_curves": [CURVES],
         "differences": [path for path in of_experiments if path.exists()],
         "push_by_confidence": [PUSHES],
+        "ladder": [LADDER],
     }[figure]
     return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean, median
 
 from expertload.lab.ladder import STEPS
@@ -131,23 +132,40 @@ def points(difference: Comparison | None, *, decimals: int = 1) -> str:
 # ------------------------------------------------------------------ all data sets
 
 
-def ladder_summary() -> str:
-    """One line a data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
-    headings = [
-        "expert load (%)",
-        "seeds",
-        "cross-entropy",
-        "top of the ladder",
-        "change (95 % interval)",
-        "relative",
-        "p",
-        "certified, before",
-        "certified, top",
-        "AUCOC alone adds",
-    ]
+HEADINGS = (
+    "expert load (%)",
+    "seeds",
+    "cross-entropy",
+    "top of the ladder",
+    "change (95 % interval)",
+    "relative",
+    "p",
+    "certified, before",
+    "certified, top",
+    "AUCOC alone adds",
+)
+BRIEF = (
+    "expert load (%)",
+    "cross-entropy",
+    "top of the ladder",
+    "change (95 % interval)",
+    "relative",
+)
+
+
+def ladder_summary(headings: Sequence[str] = HEADINGS) -> str:
+    """One line for each data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
     names = dict.fromkeys(record["experiment"] for record in read_records(files.LADDER))
     order = [*TITLES, *names]
-    return table(headings, [_summary(name) for name in sorted(names, key=order.index)])
+    lines = [
+        dict(zip(HEADINGS, _summary(name), strict=True)) for name in sorted(names, key=order.index)
+    ]
+    return table(headings, [[line[heading] for heading in headings] for line in lines])
+
+
+def ladder_in_brief() -> str:
+    """The columns of the summary that a first page has room for."""
+    return ladder_summary(BRIEF)
 
 
 def _summary(name: str) -> list[str]:

@@ -19,10 +19,10 @@ from tools.evidence.ablations import ablations, batch_sizes
 from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
-from tools.evidence.ladder_tables import ladder, ladder_summary
+from tools.evidence.ladder_tables import ladder, ladder_in_brief, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 
-PAGES = ("docs/reproduction.md",)
+PAGES = ("README.md", "docs/lower_load.md", "docs/reproduction.md")
 BLOCK = re.compile(
     r"(<!-- results: (?P<what>[^>]*?) -->\n)(?P<old>.*?)(<!-- end of results -->)", re.DOTALL
 )
@@ -135,4 +135,5 @@ MAKERS: dict[str, Callable[..., str]] = {
     "area-of-batches": _area_of_batches,
     "ladder": ladder,
     "ladder-summary": ladder_summary,
+    "ladder-in-brief": ladder_in_brief,
 }
