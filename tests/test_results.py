@@ -26,6 +26,7 @@ from tools.evidence.experiments import (
 from tools.evidence.figures import draw_figures, fingerprint
 from tools.evidence.files import HERE
 from tools.evidence.gather import best_baseline, gather, read_comparisons
+from tools.evidence.ladder_tables import read_ladder
 from tools.evidence.pages import BLOCK, MAKERS, PAGES, fill, make
 
 from expertload import aucoc_score
@@ -191,6 +192,39 @@ def test_there_are_as_many_seeds_as_promised():
             assert len(by_seed(rows)) >= n, (name, loss)
     for name in ("retinamnist-cpu", "dermamnist-cpu"):
         assert set(chosen_rows(name)) == set(LOSS_NAMES)
+
+
+LADDERS = ("retinamnist", "dermamnist", "fashion-mnist", "cifar100")
+
+
+@pytest.mark.parametrize("data", LADDERS)
+def test_the_ladder_has_ten_seeds_of_every_step(data):
+    steps = read_ladder(f"ladder-{data}")
+    for step in ("plain", "augmentation", "averaging", "views", "networks"):
+        assert sorted(steps[step]) == list(range(10))
+
+
+def test_the_summary_of_the_ladder_by_hand():
+    """Load at 90 % on DermaMNIST: means, paired difference, Student's t."""
+    with (HERE / "ladder.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["experiment"] == "ladder-dermamnist"]
+    loads = {step: {} for step in ("plain", "top")}
+    for row in rows:  # steps are in their order, so the last that counts stays
+        if row["step"] != "aucoc_always":
+            loads["top"][row["seed"]] = 100 * float(row["first_load"])
+        if row["step"] == "plain":
+            loads["plain"][row["seed"]] = 100 * float(row["first_load"])
+    plain, top = (np.array([loads[step][str(seed)] for seed in range(10)]) for step in loads)
+    interval = ttest_rel(top, plain).confidence_interval(0.95)
+    (line,) = (
+        line for line in make("ladder-in-brief").splitlines() if line.startswith("| DermaMNIST")
+    )
+    assert line == (
+        f"| DermaMNIST at 90 % | {plain.mean():.1f} ± {plain.std(ddof=1):.1f} "
+        f"| {top.mean():.1f} ± {top.std(ddof=1):.1f} "
+        f"| {(top - plain).mean():+.1f} ({interval.low:+.1f} to {interval.high:+.1f}) "
+        f"| {100 * (top - plain).mean() / plain.mean():+.0f} % |"
+    )
 
 
 # ------------------------------------------------------------------ how it is made
