@@ -108,7 +108,7 @@ def certify(
     method : {"spending", "fixed_sequence", "bonferroni", "sgr"}, default="spending"
         "spending" tests from strict to loose, and spends its level along one walk; the most
         powerful. Graded cases are tested by "fixed_sequence".
-        "fixed_sequence" tests from strict to loose until a failure, from several beginnings.
+        "fixed_sequence" tests thresholds from strict to loose until one fails, from several starts.
         "bonferroni" tests some thresholds apart and shares the level among them; it can step
         over a top region that is over-confident.
         "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds;

@@ -17,7 +17,7 @@ Risk = Literal["selective", "joint", "cost"]
 
 # Each method in a sentence, the default first; help texts and documents quote these.
 METHODS: dict[Method, str] = {
-    "spending": "thresholds tested from strict to loose, in one pass that may start again (the default)",
+    "spending": "thresholds tested from strict to loose, one pass with restarts (the default)",
     "fixed_sequence": "thresholds tested from strict to loose until one fails, from several starts",
     "bonferroni": "a few thresholds tested separately, each at a share of the level",
     "sgr": "bisection over the ranks (Geifman and El-Yaniv 2017); needs accuracy to rise with "
