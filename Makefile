@@ -38,7 +38,7 @@ help:  ## show this help
 	@$(PIP) -e '.[dev]'
 	@touch $@ .venv/.demo .venv/.desk .venv/.docs
 
-demo: .venv/.demo  ## train with and without AUCOC, compare, choose an operating point, report
+demo: .venv/.demo  ## lower the expert load step by step on digits, certify a policy, write a report
 	@$(BIN)/python examples/demo.py
 
 desk: .venv/.desk  ## try the desk in a browser: real images, a certified policy, you as the expert
