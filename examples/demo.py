@@ -90,7 +90,8 @@ def main() -> None:
     console.print("\n[bold]What each step gained[/bold]\n")
     console.print(table_of(found.rows))
     console.print(
-        f"\nIn per cent of the test images. load@{100 * TARGET:g} is the share that experts must "
+        "\nIn per cent. AUCOC is the area under the curve of accuracy against expert load; more is "
+        f"better. load@{100 * TARGET:g} is the share of test images that experts must "
         f"read for {percent(TARGET)} accuracy on the rest. Changes are against the step before, "
         "with 95 % intervals over test images. Steps before the mean of the networks are means "
         "over single networks. Validation images decide whether a step is taken.\n"
