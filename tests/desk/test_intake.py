@@ -292,6 +292,19 @@ def test_routing_follows_the_policy():
     assert routes[0].predicted == "cat"
 
 
+def test_a_confidence_beside_probabilities_does_not_overrule_them():
+    """A policy of the largest probability decides by that, whatever a sender says beside it."""
+    policy = read_policy(policy_text())
+    unsure, sure = policy.route(
+        [
+            read_case(sent("unsure", 0.6, confidence=0.999)),
+            read_case(sent("sure", 0.99, confidence=0.01)),
+        ]
+    )
+    assert (unsure.accepted, unsure.confidence) == (False, 0.6)
+    assert (sure.accepted, sure.confidence) == (True, 0.99)
+
+
 def test_what_is_not_as_it_was_certified_goes_to_an_expert():
     nan = float("nan")
     assert causes(

@@ -72,7 +72,8 @@ class RoutingPolicy:
         """Route cases, all of them at once."""
         routes = [unrouted(case, self._obstacle(case)) for case in cases]
         ready = [i for i, route in enumerate(routes) if not route.cause]
-        if self.point.origin.score is not None and ready:
+        if not self.by_confidence and ready:
+            # The policy's own confidence, whatever a sender says beside the probabilities.
             scored = self._scores([cases[i].probabilities or {} for i in ready])
             for i, confidence in zip(ready, scored, strict=True):
                 routes[i] = routes[i]._replace(confidence=confidence)
@@ -125,6 +126,8 @@ class RoutingPolicy:
 
     def _scores(self, probabilities: list[dict[str, float]]) -> list[float]:
         """Compute the confidence that the policy was made with; its classes give the order."""
+        if self.point.origin.score is None:
+            return [max(each.values()) for each in probabilities]
         proba = np.array([[each[name] for name in self.classes] for each in probabilities])
         scores: list[float] = confidence_of(self.point.origin, proba).tolist()
         return scores
