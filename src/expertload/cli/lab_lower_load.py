@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_load", "print_outcome"]
 
+WIDE = 150  # columns of a screen that has room for all numbers
+
 
 def lower_load(
     data: Annotated[
@@ -121,7 +123,7 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
         screen.print(line, markup=False, soft_wrap=True)
 
     screen.print()
-    screen.print(_table(found))
+    screen.print(_table(found, wide=screen.width >= WIDE))
     say(
         "\nIn per cent; changes against the step before, with 95 % intervals over test images. "
         "Steps before the mean of the networks are means over single networks. Certified: the "
@@ -145,34 +147,41 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
 
 
-def _table(found: LowerLoad) -> Table:
+def _table(found: LowerLoad, *, wide: bool) -> Table:
+    """One row for each step: all numbers, or on a narrow screen those that matter most."""
     from rich.table import Table
 
-    first, *others = found.target_accuracies
+    first = _load_at(found.target_accuracies[0])
+    brief = ("AUCOC", "accuracy", first, f"{first}, change")
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("")
-    headings = ["AUCOC", "accuracy", *(f"load at {100 * t:g}" for t in (first, *others))]
-    headings += ["certified", "AUCOC change", f"load at {100 * first:g} change"]
-    for heading in (*headings, "training", "passes"):
+    cells = [_cells(row, first) for row in found.rows]
+    headings = [heading for heading in cells[0] if wide or heading in brief]
+    for heading in headings:
         table.add_column(heading, justify="right")
-    for row in found.rows:
-        table.add_row(*_cells(row), style=None if row.numbers.is_taken else "dim")
+    for row, own in zip(found.rows, cells, strict=True):
+        style = None if row.numbers.is_taken else "dim"
+        table.add_row(_title(row), *(own[heading] for heading in headings), style=style)
     return table
 
 
-def _cells(row: LadderRow) -> list[str]:
+def _load_at(target_accuracy: float) -> str:
+    return f"load at {100 * target_accuracy:g}"
+
+
+def _cells(row: LadderRow, first: str) -> dict[str, str]:
+    """What a row shows under each heading."""
     numbers = row.numbers
-    return [
-        _title(row),
-        f"{100 * numbers.aucoc:.2f}",
-        f"{100 * numbers.accuracy:.1f}",
-        *(f"{100 * load:.1f}" for load in numbers.loads.values()),
-        f"{100 * numbers.certified_load:.1f}",
-        _points(row.aucoc_change, 2),
-        _points(row.load_change, 1),
-        f"{numbers.seconds:.0f} s",
-        f"{numbers.passes:g}",
-    ]
+    return {
+        "AUCOC": f"{100 * numbers.aucoc:.2f}",
+        "accuracy": f"{100 * numbers.accuracy:.1f}",
+        **{_load_at(target): f"{100 * load:.1f}" for target, load in numbers.loads.items()},
+        "certified": f"{100 * numbers.certified_load:.1f}",
+        "AUCOC, change": _points(row.aucoc_change, 2),
+        f"{first}, change": _points(row.load_change, 1),
+        "training": f"{numbers.seconds:.0f} s",
+        "passes": f"{numbers.passes:g}",
+    }
 
 
 def _title(row: LadderRow) -> str:
