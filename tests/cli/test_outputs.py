@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.cli.outputs import check_output
 from expertload.exceptions import FileWriteError
-from expertload.operating_point import choose
+from expertload.operating_point import choose, load_operating_point
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
@@ -93,6 +93,27 @@ def test_a_full_standard_output_is_a_sentence(files, command):
     assert "Standard output could not be written to its end: No space left on device." in said
     assert "Traceback" not in said
     assert "Exception" not in said
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_files_are_written_even_if_nobody_reads_the_screen(files, form):
+    made = ["--target-accuracy", "0.9", "--save-policy", "kept.json", "--out", "kept.html"]
+    with Path("/dev/full").open("wb") as full:
+        done = expertload("evaluate", "new.csv", *made, *form, folder=files, stdout=full)
+    assert done.returncode == 1
+    assert load_operating_point(files / "kept.json").threshold == 0.8
+    assert "</html>" in (files / "kept.html").read_text(encoding="utf-8")
+
+
+def test_the_evaluation_is_shown_even_if_no_policy_can_be_saved(files):
+    run = ["evaluate", str(files / "new.csv"), "--target-accuracy", "0.999"]
+    done = CliRunner().invoke(app, [*run, "--save-policy", str(files / "kept.json")])
+    assert done.exit_code == 1
+    assert "AUCOC" in done.stdout
+    assert "No policy was saved." in done.stderr
+    assert not (files / "kept.json").exists()
 
 
 @pytest.mark.processes

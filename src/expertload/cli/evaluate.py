@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from expertload._validation import check_page_name
-from expertload.cli.choosing import choose_on_a_part, print_choice
+from expertload.cli.choosing import Choice, choose_on_a_part, print_choice
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
@@ -218,25 +218,35 @@ def evaluate(
     comparisons = _compare(models)
     for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
         console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
-    if as_json:
-        chosen = {"confidence_choice": choice.to_dict()} if choice else {}
-        content = {**_to_dict(models, comparisons), **chosen}
-        typer.echo(json.dumps(content, indent=2, allow_nan=False))
-    else:
-        if choice is not None:
-            print_choice(console(), choice)
-        _print(models, comparisons)
+    try:  # files first: whoever reads the screen may leave early, as `head` does
+        if out is not None:
+            _write_report(models, out, title)
+        if save_policy is not None:
+            _save_policy(models, save_policy)
+    finally:
+        _show(models, comparisons, choice, as_json=as_json)
     said = console(stderr=as_json)  # standard output is JSON alone
     if out is not None:
-        _write_report(models, out, title)
         said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
     if save_policy is not None:
-        _save_policy(models, save_policy)
         said.print(
             f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
             markup=False,
             soft_wrap=True,
         )
+
+
+def _show(
+    models: Models, comparisons: dict[str, Comparison], choice: Choice | None, *, as_json: bool
+) -> None:
+    if as_json:
+        chosen = {"confidence_choice": choice.to_dict()} if choice else {}
+        content = {**_to_dict(models, comparisons), **chosen}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        return
+    if choice is not None:
+        print_choice(console(), choice)
+    _print(models, comparisons)
 
 
 def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
