@@ -215,3 +215,18 @@ def test_links_are_not_replaced(tmp_path, policy):
     assert link.is_symlink()
     with pytest.raises(FileFormatError, match="cannot be kept"):
         decide_file(policy, path, out=tmp_path / "o.csv", keep=("why",))
+
+
+def test_numbers_that_json_does_not_have_are_null(policy, tmp_path):
+    """NaN and infinity in a kept column: the file stays JSON that every program reads."""
+    columns = predictions(3)
+    file, out = tmp_path / "in.parquet", tmp_path / "out.jsonl"
+    pq.write_table(pa.table({**columns, "dose": [float("nan"), float("inf"), 1.5]}), file)
+    decide_file(policy, file, out=out, keep=["dose"])
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    lines = out.read_text("utf-8").splitlines()
+    rows = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert [row["dose"] for row in rows] == [None, None, 1.5]

@@ -149,7 +149,10 @@ def _json_lines(columns: Mapping[str, Any]) -> Any:
 
 def _json_values(values: Any) -> Any:
     pa = require_extra("pyarrow", "frames", "Deciding files")
+    compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     kind = str(values.type)
+    if kind in ("double", "float"):  # JSON has neither NaN nor infinity
+        values = compute.if_else(compute.is_finite(values), values, None)
     if kind in ("bool", "double", "float") or "int" in kind:
         return values.cast("string").fill_null("null")
     texts = values.to_pylist() if kind == "string" else values.cast("string").to_pylist()
