@@ -142,8 +142,8 @@ def choose_confidence(
     >>> y_true = np.where(right, predicted, 1 - predicted)
     >>> y_proba = np.where(predicted == 1, top, 1 - top)
     >>> choice = choose_confidence(y_true, y_proba, target_accuracy=0.9, n_folds=3)
-    >>> choice.score.name, round(choice.load_saved.estimate, 2)
-    ('correctness', 0.4)
+    >>> print(choice.score.name, choice.load_saved)
+    correctness 0.3150 (95 % interval 0.2140 to 0.4570)
     """
     caller = "choose_confidence"
     target = check_fraction(target_accuracy, "target_accuracy", caller)
