@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything behind docs/reproduction.md: some seven hours of one core. Stop it whenever you like;
-# started again it goes on where it was. The data of `expertload lab data list` must be at hand.
+# Everything behind docs/reproduction.md and docs/lower_load.md: some nine hours of one core. Stop it whenever you like;
+# started again it goes on where it was. The data of `expertload lab data list` must be on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
