@@ -8,9 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from expertload._validation.arrays import as_array, as_floats, check_same_length
-from expertload._validation.probabilities import check_probabilities
-from expertload._validation.wording import message, percent_hint
+from expertload._validation import (
+    as_array,
+    as_floats,
+    check_probabilities,
+    check_same_length,
+    message,
+    percent_hint,
+)
 from expertload.columns import ClassName, check_named_labels, frame_columns
 from expertload.exceptions import (
     CorrectnessError,

@@ -10,7 +10,8 @@ certifies on cases the model was not fitted on. Importing this module needs scik
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, count
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +20,12 @@ from expertload._answers import Answers, answers_of, right_answers
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
-    check_calibrated,
     check_classifier,
-    check_delegate_label,
-    check_groups_match,
     check_same_length,
+    message,
     needs_extra,
 )
+from expertload.exceptions import NotFittedError, ParameterError
 from expertload.operating_point import (
     CertifiedGroups,
     CertifiedPoint,
@@ -204,7 +204,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Needed where `calibrate` was given groups, and refused where it was not.
         """
         check_is_fitted(self, "estimator_")
-        check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
+        _check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
         answers = self._answers(X)
         return Decisions(self._accepts(answers.confidence, groups), answers.labels)
 
@@ -259,7 +259,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         for attribute in needed:
             check_classifier(model, attribute, type(self).__name__)
         label = self.delegate_label
-        self.delegate_label_ = check_delegate_label(label, model.classes_, type(self).__name__)
+        self.delegate_label_ = _check_delegate_label(label, model.classes_, type(self).__name__)
         self.estimator_, self.classes_ = model, model.classes_
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, attribute):
@@ -304,7 +304,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _accepts(self, confidence: FloatArray, groups: ArrayLike | None) -> BoolArray:
         point = self.operating_point_
         by_group = isinstance(point, CertifiedGroups)
-        check_groups_match(by_group, groups is not None, type(self).__name__)
+        _check_groups_match(by_group, groups is not None, type(self).__name__)
         if isinstance(point, CertifiedGroups):
             return point.accepts(confidence, groups=groups if groups is not None else ())
         return point.accepts(confidence)
@@ -323,3 +323,56 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if self.classes_.dtype.kind == "O":
             return object
         return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
+
+
+def _check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
+    """Return what stands for delegated cases: no class, and of the same kind as the classes."""
+    named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
+    if isinstance(label, str) and label == "auto":
+        return _free_label(classes, named)
+    if classes.dtype.kind != "O" and isinstance(label, str) != named:
+        wanted = "must be a string" if named else "must be a number, as the classes are"
+        raise ParameterError(message("delegate_label", caller, wanted, f"{label!r}"))
+    if (classes == label).any():
+        raise ParameterError(
+            message(
+                "delegate_label",
+                caller,
+                "must not be one of the classes",
+                f"{label!r}",
+                "pass delegate_label=... that no case can have",
+            )
+        )
+    return label
+
+
+def _free_label(classes: AnyArray, named: bool) -> str | int:
+    """Return "delegate" or -1, or the next free label of that kind."""
+    taken = set(classes.tolist())
+    choices: Iterator[str | int] = count(-1, -1)
+    if named:
+        choices = chain(["delegate"], (f"delegate_{i}" for i in count(2)))
+    return next(label for label in choices if label not in taken)
+
+
+def _check_groups_match(needed: bool, given: bool, caller: str) -> None:
+    """Raise unless groups are given if and only if thresholds were certified by group."""
+    if needed and not given:
+        raise ParameterError(
+            f"This {caller} was calibrated by group, so it needs the groups of new cases. "
+            "Got none. Hint: pass groups=..."
+        )
+    if given and not needed:
+        raise ParameterError(
+            f"This {caller} has one threshold for all cases. Got groups. Hint: pass groups=... to "
+            "calibrate, or to fit, as well."
+        )
+
+
+def _check_calibrated(is_calibrated: bool, caller: str) -> None:
+    """Raise unless a fitted classifier has a threshold."""
+    if not is_calibrated:
+        raise NotFittedError(
+            f"This {caller} is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
+            "the model was not fitted on, or leave calibration_size as it is by default."
+        )

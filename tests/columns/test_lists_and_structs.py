@@ -169,7 +169,7 @@ def lists(*changed):
         ),
         (lists((6, [0.5, None, 0.5])), r"'probabilities.1' of x.parquet lacks 1 value.* in row 7"),
         (lists((6, [0.5, float("nan"), 0.5])), r"'probabilities.1' .* must be finite"),
-        (lists((6, [0.5, 0.1, 0.5])), r"must sum to one in each row. Got 1.1 in row 7"),
+        (lists((6, [0.5, 0.1, 0.5])), r"must sum to one over the classes. Got 1.1 in row 7"),
         ([[]] * N, r"'probabilities' of x.parquet must hold numbers. Got '\[\]' in row 1"),
         ([[["a"]]] * N, r"'probabilities' of x.parquet must hold numbers"),
         ([{"cat": 1.0, "why": "it purrs"}] * N, r"'probabilities' of x.parquet must hold numbers"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload._validation.wording import first_position, message, percent_hint
+from expertload._validation.wording import message, percent_hint
 from expertload.exceptions import (
     DataTypeError,
     EmptyInputError,
@@ -40,7 +40,7 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
 def _check_unmasked(mask: BoolArray, name: str, caller: str) -> None:
     """Raise where values are masked: what lies beneath a mask is not there."""
     if mask.any():
-        got = f"{int(mask.sum())} masked value(s), the first at {first_position(mask)}"
+        got = f"{int(mask.sum())} masked value(s), the first at {_first_position(mask)}"
         hint = "drop those cases, or fill them"
         raise NonFiniteError(message(name, caller, "must have no masked values", got, hint))
 
@@ -65,7 +65,7 @@ def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,
                 name,
                 caller,
                 "must be finite",
-                f"{int(bad.sum())} NaN or infinite value(s), the first at {first_position(bad)}",
+                f"{int(bad.sum())} NaN or infinite value(s), the first at {_first_position(bad)}",
                 "drop those cases, or find out why the model produced them",
             )
         )
@@ -178,3 +178,8 @@ def check_fitted(fitted: bool, caller: str) -> None:
             f"{caller} was called on a {what} that is not fitted. "
             f"Hint: call fit(inputs, y_true) on held-out cases first."
         )
+
+
+def _first_position(mask: BoolArray) -> str:
+    position = np.unravel_index(int(mask.argmax()), mask.shape)
+    return "row " + ", column ".join(str(int(i)) for i in position)

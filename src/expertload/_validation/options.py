@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -64,29 +65,6 @@ def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> 
     return value
 
 
-def check_known_options(
-    options: Iterable[str], known: Iterable[str], what: str, caller: str
-) -> None:
-    """Raise unless every name among `options` is one that `what` knows."""
-    names = [name for name in known if name != "self"]
-    for option in options:
-        if option not in names:
-            raise ParameterError(
-                f"{caller} cannot pass the option '{option}' to '{what}'. "
-                f"Hint: its options are {', '.join(names) or 'none'}."
-            )
-
-
-def check_unused(caller: str, what: str, **options: Any) -> None:
-    """Raise if an option is given that `what` has no use for."""
-    for name, value in options.items():
-        if value is not None:
-            raise ParameterError(
-                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
-                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
-            )
-
-
 def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
     """Raise if a loss returned one value per case."""
     if ndim:
@@ -138,3 +116,49 @@ def check_targets(value: Any, caller: str) -> tuple[float, ...]:
             message("target_accuracy", caller, "must be a number or some numbers", f"{value!r}")
         )
     return tuple(check_fraction(each, "target_accuracy", caller) for each in several)
+
+
+def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
+    """Raise unless a classifier has what is read from it."""
+    if not hasattr(estimator, attribute):
+        has_scores = attribute == "predict_proba" and hasattr(estimator, "decision_function")
+        raise ParameterError(
+            message(
+                "estimator",
+                caller,
+                "must be a fitted classifier with 'predict_proba' and 'classes_'",
+                f"a {type(estimator).__name__} without '{attribute}'",
+                "wrap it in sklearn.calibration.CalibratedClassifierCV, which gives probabilities"
+                if has_scores
+                else "functions that take y_proba need no estimator, only its probabilities",
+            )
+        )
+
+
+def check_models(models: Any, caller: str) -> dict[str, Any]:
+    """Return a mapping from names to models, of which there must be some."""
+    if not isinstance(models, Mapping) or not models:
+        raise ParameterError(
+            message(
+                "models",
+                caller,
+                "must map at least one name to a model",
+                "nothing" if isinstance(models, Mapping) else f"a {type(models).__name__}",
+                'pass {"name": model, ...}',
+            )
+        )
+    return {str(name): model for name, model in models.items()}
+
+
+def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> None:
+    """Raise unless a page is written under the name of one: a .pdf of HTML opens nowhere."""
+    if not os.fspath(path).lower().endswith((".html", ".htm")):
+        raise ParameterError(
+            message(
+                name,
+                caller,
+                "must end in .html",
+                os.fspath(path),
+                "write the page, and print it from a browser where a PDF is wanted",
+            )
+        )

@@ -17,6 +17,8 @@ ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
 
 # Rows of probabilities may miss one by this much: enough for values printed with four digits.
 ROW_SUM_TOLERANCE = 1e-3
+# Said of arrays, frames, files and soft targets alike.
+SUM_TO_ONE = "must sum to one over the classes"
 
 
 SOFTMAX_OF_ARRAYS = "apply a softmax first (scipy.special.softmax(logits, axis=1))"
@@ -59,7 +61,7 @@ def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) ->
             message(
                 name,
                 caller,
-                "must have rows that sum to one",
+                SUM_TO_ONE,
                 f"a sum of {proba[worst].sum():g} in row {worst}",
                 "for independent (sigmoid) outputs, pass one column at a time; for rounded "
                 "values, divide each row by its sum",
@@ -81,22 +83,3 @@ def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
             )
         )
     return values
-
-
-def check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
-    """Return logits with one column per class; one column is the second class's log-odds."""
-    array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
-    if array.ndim == 1 or array.shape[1] == 1:
-        positive = array.reshape(-1)
-        return np.column_stack([np.zeros_like(positive), positive])
-    return array
-
-
-def check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
-    """Raise unless probabilities have the columns an operating point was made with."""
-    if proba.shape[1] != n_classes:
-        raise ShapeError(
-            message(
-                "y_proba", caller, f"must have {n_classes} columns", f"{proba.shape[1]} columns"
-            )
-        )

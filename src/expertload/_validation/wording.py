@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
-from expertload._typing import BoolArray
 from expertload.exceptions import (
     InsufficientDataError,
+    LabelError,
     MissingExtraError,
     ParameterError,
 )
@@ -20,13 +18,6 @@ from expertload.exceptions import (
 def insufficient(caller: str, wanted: str, got: str, hint: str) -> InsufficientDataError:
     """Return, for the caller to raise, an error about cases that cannot answer the question."""
     return InsufficientDataError(f"{caller} needs {wanted}. Got {got} instead. Hint: {hint}.")
-
-
-def unwritable(what: str, name: str, instead: str) -> ParameterError:
-    """Return, for the caller to raise, an error about an option that no file can hold."""
-    return ParameterError(
-        f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
-    )
 
 
 def parameter_error(
@@ -79,6 +70,13 @@ def percent_hint(number: float) -> str | None:
     return None
 
 
-def first_position(mask: BoolArray) -> str:
-    position = np.unravel_index(int(mask.argmax()), mask.shape)
-    return "row " + ", column ".join(str(int(i)) for i in position)
+def label_range_error(
+    low: int,
+    high: int,
+    n_classes: int,
+    caller: str,
+    hint: str = "pass ignore_index=... for the number that marks positions without a label",
+) -> LabelError:
+    """Word the error for class numbers that no column of the logits stands for."""
+    wanted = f"must hold class numbers from 0 to {n_classes - 1}"
+    return LabelError(message("target", caller, wanted, f"numbers from {low} to {high}", hint))

@@ -22,7 +22,7 @@ from expertload._cases import check_weight
 from expertload._files import write_atomically
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
-    check_class_logits,
+    as_floats,
     check_columns,
     check_fitted,
     check_option,
@@ -199,7 +199,7 @@ class FittedOnLogits(ABC):
     def _check_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
         if self.input == "probabilities":
             return log_probabilities(check_probabilities(inputs, "inputs", caller))
-        return check_class_logits(inputs, "inputs", caller)
+        return _check_class_logits(inputs, "inputs", caller)
 
     def _count_classes(
         self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
@@ -282,3 +282,12 @@ class Calibrator(FittedOnLogits):
         """Return ``fit(...).transform(inputs)``; figures from it flatter the calibrator."""
         fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
         return fitted.transform(inputs)
+
+
+def _check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
+    """Return logits with one column per class; one column is the second class's log-odds."""
+    array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
+    if array.ndim == 1 or array.shape[1] == 1:
+        positive = array.reshape(-1)
+        return np.column_stack([np.zeros_like(positive), positive])
+    return array

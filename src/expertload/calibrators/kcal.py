@@ -26,7 +26,6 @@ from expertload._validation import (
     check_option,
     check_positive,
     check_same_length,
-    unwritable,
 )
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.kernel import choose_bandwidth, class_posterior
@@ -34,6 +33,7 @@ from expertload.calibrators.learned_projection import learn_axes, principal_axes
 from expertload.calibrators.logits import one_hot
 from expertload.calibrators.storage import Learned
 from expertload.columns import count_classes
+from expertload.exceptions import ParameterError
 
 __all__ = ["KCal"]
 
@@ -207,7 +207,9 @@ class KCal(Calibrator):
 
     def _check_writable(self) -> None:
         if callable(self.projection):
-            raise unwritable("KCal", "projection", "the projection's matrix, or projected features")
+            raise _unwritable(
+                "KCal", "projection", "the projection's matrix, or projected features"
+            )
 
     def _problem(self) -> str | None:
         if self.bandwidth_ <= 0:
@@ -217,3 +219,10 @@ class KCal(Calibrator):
         if (self.weight_ <= 0).any():
             return "its 'weight_' must be positive"
         return None
+
+
+def _unwritable(what: str, name: str, instead: str) -> ParameterError:
+    """Return, for the caller to raise, an error about an option that no file can hold."""
+    return ParameterError(
+        f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
+    )

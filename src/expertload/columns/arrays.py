@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, IntArray
-from expertload._validation.arrays import as_array
-from expertload._validation.wording import message
+from expertload._validation import as_array, message
 from expertload.columns.matching import (
     Matched,
     Wording,

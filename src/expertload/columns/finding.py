@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from expertload.columns.matching import Wording
-from expertload.columns.spelling import PREFIXES, without_prefix
+from expertload.columns.spelling import PREFIXES, listed, without_prefix
 from expertload.exceptions import FileFormatError
 
 __all__ = [
@@ -215,7 +215,7 @@ def find_columns(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*) or logits (logit_*), or confidence "
         f"with correct or with a label and a prediction (y_pred). It has the "
-        f"columns {_listed(available)}. {HINT}"
+        f"columns {listed(available, most=20)}. {HINT}"
     )
 
 
@@ -246,9 +246,7 @@ def _picked(available: Sequence[str], wanted: str, where: str) -> Picked:
     for one in (each.strip() for each in wanted.split(",")):
         matches = pick(available, one) or pick(available, f"{one}.*")
         if not matches:
-            raise FileFormatError(
-                f"There is no column '{one}' in {where}. It has the columns {_listed(available)}."
-            )
+            raise _no_column(one, available, where)
         found += matches
     columns = tuple(column for column, _ in found)
     if len(set(columns)) < len(columns):
@@ -291,8 +289,13 @@ def find_named(available: Sequence[str], name: str, where: str) -> str:
     """Return a column that must be there."""
     if name in available:
         return name
-    raise FileFormatError(
-        f"There is no column '{name}' in {where}. It has the columns {_listed(available)}."
+    raise _no_column(name, available, where)
+
+
+def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
+    """Word the error for a column that is not there, and name those that are."""
+    return FileFormatError(
+        f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
     )
 
 
@@ -313,11 +316,6 @@ def _conventional(available: Sequence[str]) -> Picked:
             return Picked(columns, classes, is_logits=prefix in LOGITS)
     whole = tuple(name for name in available if name.lower() in WHOLE)[:1]
     return Picked(whole, whole)
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    text = ", ".join(name if len(name) <= 60 else f"{name[:57]}..." for name in names[:most])
-    return (text or "(none)") + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def shortened(names: tuple[str, ...]) -> str:

@@ -20,7 +20,7 @@ from typing import NamedTuple, NoReturn
 from expertload.columns.spelling import (
     ClassName,
     class_key,
-    name_some,
+    listed,
     truth_number,
     whole_number,
     without_prefix,
@@ -30,8 +30,8 @@ from expertload.exceptions import LabelError
 __all__ = [
     "Matched",
     "Wording",
+    "class_of_lone_column",
     "in_order",
-    "lone_side",
     "match_by_name",
     "match_by_order",
     "match_columns",
@@ -85,8 +85,8 @@ def match_by_name(labels: Collection[str], names: Sequence[str], said: Wording) 
         return Matched(tuple(classes), found)
     row = f" in row {labels[stranger]}" if isinstance(labels, Mapping) else ""
     raise LabelError(
-        f"A label {said.labels} names no column: {name_some([stranger])}{row}. The columns of "
-        f"probabilities are of {name_some(classes)}. Hint: name each column after its class, or "
+        f"A label {said.labels} names no column: {listed([stranger])}{row}. The columns of "
+        f"probabilities are of {listed(classes)}. Hint: name each column after its class, or "
         f"{said.remedy}."
     )
 
@@ -171,17 +171,17 @@ def match_lone(labels: Collection[str], column: str, name: str, said: Wording) -
     if pair is None:
         raise LabelError(
             f"One column of probabilities, '{column}' {said.columns}, tells two classes apart. Got "
-            f"the labels {name_some(sorted(labels))}. Hint: give each class a column, named after "
+            f"the labels {listed(sorted(labels))}. Hint: give each class a column, named after "
             "it, or number two classes 0 and 1."
         )
-    side = lone_side(pair, column, name)
+    side = class_of_lone_column(pair, column, name)
     if side is None:
         refuse_lone(pair, column, said)
     place, _ = places_by_name(labels, [str(each) for each in pair])
     return Matched(pair, place, side)
 
 
-def lone_side(pair: Sequence[ClassName], column: str, name: str) -> int | None:
+def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> int | None:
     """Return whether a lone column is of the first class or the second; None if none can tell."""
     classes = [str(each) for each in pair]
     is_letter = len(name) == 1 and name.isalpha()  # f may be false, or the model's name
@@ -197,7 +197,7 @@ def refuse_lone(pair: Sequence[ClassName], column: str, said: Wording) -> NoRetu
     """Raise because one cannot tell which class a lone column is of."""
     raise LabelError(
         f"Of which class '{column}' {said.columns} holds the probability cannot be told: the "
-        f"classes are {name_some(pair)}. Hint: name it after one of them, p_{pair[1]} for "
+        f"classes are {listed(pair)}. Hint: name it after one of them, p_{pair[1]} for "
         f"instance, or {said.remedy}."
     )
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from expertload._typing import AnyArray
-from expertload._validation.arrays import as_array
+from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
     LOGITS,
@@ -25,8 +25,8 @@ from expertload.columns.finding import (
     find_same,
     said_of_file,
 )
-from expertload.columns.matching import Wording, in_order, lone_side, refuse_lone
-from expertload.columns.spelling import ClassName, class_key, is_missing, name_some, without_prefix
+from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
+from expertload.columns.spelling import ClassName, class_key, is_missing, listed, without_prefix
 from expertload.columns.values import both_classes
 from expertload.exceptions import FileFormatError, LabelError
 
@@ -122,8 +122,8 @@ def _probabilities(
         return Picked()  # labels are an extra here
     lacking = [column for label, column in saved.items() if label not in there]
     raise FileFormatError(
-        f"The policy decides by the column(s) {name_some(list(saved.values()))}, and {where} lacks "
-        f"{name_some(lacking)}. Hint: say which columns hold the same probabilities "
+        f"The policy decides by the column(s) {listed(list(saved.values()))}, and {where} lacks "
+        f"{listed(lacking)}. Hint: say which columns hold the same probabilities "
         "(--probabilities)."
     )
 
@@ -141,7 +141,7 @@ def _check_read_as(read_as: str, picked: Picked, where: str) -> None:
         return
     was, now = ("logits", "probabilities") if read_as == "logits" else ("probabilities", "logits")
     raise FileFormatError(
-        f"The policy was made of the column(s) {name_some(picked.columns)} as {was}, and those of "
+        f"The policy was made of the column(s) {listed(picked.columns)} as {was}, and those of "
         f"{where} would be read as {now}. Hint: name them as --{was}, or leave that out: the "
         "policy remembers."
     )
@@ -168,7 +168,7 @@ def _side(known: Known, picked: Picked, where: str) -> int:
     labels = known.labels or (0, 1)
     if len(labels) != 2:
         _refuse(labels, picked.classes, where)
-    side = lone_side(labels, picked.columns[0], picked.classes[0])
+    side = class_of_lone_column(labels, picked.columns[0], picked.classes[0])
     if side is None:
         refuse_lone(labels, picked.columns[0], said_of_file(where))
     return side
@@ -176,8 +176,8 @@ def _side(known: Known, picked: Picked, where: str) -> int:
 
 def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> NoReturn:
     raise FileFormatError(
-        f"The policy decides between {name_some(labels)}, and the probabilities of {where} are of "
-        f"{name_some(classes)}. Hint: name the columns after the classes, p_{labels[0]} for "
+        f"The policy decides between {listed(labels)}, and the probabilities of {where} are of "
+        f"{listed(classes)}. Hint: name the columns after the classes, p_{labels[0]} for "
         "instance, or say which class each is of, in order (--classes)."
     )
 
@@ -203,7 +203,7 @@ def arrange_probabilities(
     )
     labels = labels or tuple(range(max(len(columns), 2)))
     if len(labels) == 2 and len(columns) == 1 and not numbered:
-        side = lone_side(labels, columns[0], without_prefix(columns[0]))
+        side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))
         if side is None:
             refuse_lone(labels, columns[0], Wording(of, of, "pass an array of the second class's"))
         return np.column_stack(both_classes(array.reshape(-1), side))
@@ -212,8 +212,8 @@ def arrange_probabilities(
         return array
     if places is None or numbered:  # the numbers may be names, or places in the policy's order
         raise LabelError(
-            f"The policy decides between {name_some(labels)}, and the columns of the frame {of} "
-            f"are {name_some(columns)}. Hint: name the columns after the classes, or pass an array "
+            f"The policy decides between {listed(labels)}, and the columns of the frame {of} "
+            f"are {listed(columns)}. Hint: name the columns after the classes, or pass an array "
             "whose columns are in their order."
         )
     return array[:, places]

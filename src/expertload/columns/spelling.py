@@ -19,7 +19,7 @@ __all__ = [
     "ClassName",
     "class_key",
     "is_missing",
-    "name_some",
+    "listed",
     "plain_classes",
     "truth_number",
     "whole_number",
@@ -86,9 +86,9 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def name_some(names: Sequence[object]) -> str:
+def listed(names: Sequence[object], most: int = MOST_SHOWN) -> str:
     """Return names with commas between them, the first few where there are many."""
     texts = [" ".join(str(name).split()) for name in names]
     texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
-    more = f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""
-    return ", ".join(texts[:MOST_SHOWN]) + more
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return (", ".join(texts[:most]) or "(none)") + more

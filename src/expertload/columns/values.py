@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload._validation.probabilities import (
+from expertload._validation import (
     ROW_SUM_TOLERANCE,
     ROW_SUM_TOLERANCE_HALF_PRECISION,
+    SUM_TO_ONE,
 )
 from expertload.columns.finding import Columns, shortened
 from expertload.columns.matching import places_by_name
 from expertload.columns.spelling import (
     class_key,
     is_missing,
-    name_some,
+    listed,
     truth_number,
     whole_number,
 )
@@ -89,8 +90,8 @@ def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArr
     places, _ = places_by_name(guesses, classes)
     if not places:
         raise FileFormatError(
-            f"No prediction of {where} is a label: the labels are {name_some(classes)}, the "
-            f"predictions {name_some(guesses)}. Hint: spell both alike."
+            f"No prediction of {where} is a label: the labels are {listed(classes)}, the "
+            f"predictions {listed(guesses)}. Hint: spell both alike."
         )
     named = {guess: classes[place] for guess, place in places.items()}
     return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
@@ -228,7 +229,7 @@ def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) 
         else "for rounded values, divide each row by its sum with --normalize"
     )
     raise ProbabilityError(
-        f"The probabilities of {where} must sum to one in each row. Got {total[first]:g} in row "
+        f"The probabilities of {where} {SUM_TO_ONE}. Got {total[first]:g} in row "
         f"{first_row + first}. Taken as probabilities: {shortened(columns.probabilities)}. Hint: "
         f"{hint}; {NOT_ONE}."
     )

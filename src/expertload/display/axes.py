@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expertload._validation import check_axes, require_extra
+from expertload._validation import message, require_extra
+from expertload.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,15 @@ def two_axes(ax: AxesOrPair, caller: str, **layout: Any) -> tuple[Axes, Axes | N
 
 def _axes(ax: AxesOrPair, caller: str, *, most: int, **layout: Any) -> list[Any]:
     if ax is not None:
-        return check_axes(ax, caller, most=most)
+        return _check_axes(ax, caller, most=most)
     pyplot = require_extra("matplotlib.pyplot", "plot", "Plotting")
     return list(np.ravel(pyplot.subplots(layout="constrained", **layout)[1]))
+
+
+def _check_axes(ax: Any, caller: str, *, most: int) -> list[Any]:
+    """Return one axes or a sequence of at most `most` as a list."""
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    if not 1 <= len(given) <= most or not all(hasattr(each, "get_figure") for each in given):
+        wanted = "must be matplotlib axes" if most == 1 else "must be one or two matplotlib axes"
+        raise ParameterError(message("ax", caller, wanted, f"{ax!r}"))
+    return given

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 from expertload._answers import answers_of, right_answers
 from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import as_floats, check_curve_points
+from expertload._validation import as_floats
 from expertload.display.axes import figure_of, one_axes
 from expertload.display.certified import draw_certified
 from expertload.display.coc_axes import draw_band, draw_line, finish, next_style, zoom
 from expertload.display.marks import PointMarks, mark_operating_point
 from expertload.display.measure import measure
 from expertload.display.style import add_legend, percent, with_name
-from expertload.display.vertices import along_curve
+from expertload.display.vertices import along_curve, check_curve_points
 from expertload.significance import COCBand, Interval
 
 if TYPE_CHECKING:

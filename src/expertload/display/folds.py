@@ -10,13 +10,14 @@ import numpy as np
 from expertload._answers import answers_of, right_answers
 from expertload._cases import check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import as_array, check_cv_results, require_extra
+from expertload._validation import as_array, message, require_extra
 from expertload.display.axes import figure_of, one_axes
 from expertload.display.coc import SIZE, COCDisplay
 from expertload.display.coc_axes import draw_fold, draw_mean, finish, next_style, zoom
 from expertload.display.measure import measure
 from expertload.display.style import with_name
 from expertload.display.vertices import mean_curve
+from expertload.exceptions import ParameterError, ShapeError
 from expertload.significance import Interval
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class COCFoldsDisplay:
         """
         caller = "COCDisplay.from_cv_results"
         labels = as_array(y, "y", caller)
-        estimators, tested = check_cv_results(cv_results, len(labels), caller)
+        estimators, tested = _check_cv_results(cv_results, len(labels), caller)
         weight = None if sample_weight is None else as_array(sample_weight, "sample_weight", caller)
         pick = require_extra("sklearn.utils", "sklearn", caller)._safe_indexing
         folds = []
@@ -178,3 +179,29 @@ def _area(aucoc: Interval | float | None) -> float:
     if aucoc is None:
         return float("nan")
     return aucoc.estimate if isinstance(aucoc, Interval) else float(aucoc)
+
+
+def _check_cv_results(results: Any, n: int, caller: str) -> tuple[list[Any], list[Any]]:
+    """Return the classifiers of a cross-validation, and the rows each was tested on."""
+    kept = isinstance(results, Mapping) and {"estimator", "indices"} <= set(results)
+    if not kept:
+        raise ParameterError(
+            message(
+                "cv_results",
+                caller,
+                "must hold 'estimator' and 'indices'",
+                f"the keys {', '.join(map(str, results))}"
+                if isinstance(results, Mapping)
+                else f"a {type(results).__name__}",
+                "cross_validate(..., return_estimator=True, return_indices=True)",
+            )
+        )
+    tested = [np.asarray(rows) for rows in results["indices"]["test"]]
+    largest = max(
+        int(rows.max()) for part in results["indices"].values() for rows in map(np.asarray, part)
+    )
+    if largest >= n:
+        raise ShapeError(
+            message("y", caller, "must be what cross_validate was given", f"{n} cases, too few")
+        )
+    return list(results["estimator"]), tested

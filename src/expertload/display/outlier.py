@@ -8,12 +8,19 @@ import numpy as np
 
 from expertload._cases import Cases, check_outlier_cases
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_floats, check_fraction, check_option, check_roc_points
+from expertload._validation import (
+    as_floats,
+    check_fraction,
+    check_option,
+    check_same_length,
+    message,
+)
 from expertload.display.axes import figure_of, two_axes
 from expertload.display.labels import settle_legend
 from expertload.display.marks import PointMarks, draw_marks
 from expertload.display.roc import draw_densities, draw_roc
 from expertload.display.style import percent, with_name
+from expertload.exceptions import ParameterError
 from expertload.metrics.ood import Positive, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK, Tally
 
@@ -95,7 +102,7 @@ class OutlierDisplay:
         false, true = false_positive_rate, true_positive_rate
         self.false_positive_rate: FloatArray = as_floats(false, "false_positive_rate", caller)
         self.true_positive_rate: FloatArray = as_floats(true, "true_positive_rate", caller)
-        check_roc_points(self.false_positive_rate, self.true_positive_rate, caller)
+        _check_roc_points(self.false_positive_rate, self.true_positive_rate, caller)
         self.auroc = auroc
         self.tpr = check_fraction(tpr, "tpr", caller)
         self.histogram = histogram
@@ -237,3 +244,12 @@ def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
         return counts / float(weight[side].sum())
 
     return edges, shares(~outlier), shares(outlier)
+
+
+def _check_roc_points(false: FloatArray, true: FloatArray, caller: str) -> None:
+    """Raise unless two rates can be those of an ROC curve."""
+    check_same_length(caller, false_positive_rate=false, true_positive_rate=true)
+    for name, rate in (("false_positive_rate", false), ("true_positive_rate", true)):
+        if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
+            got = f"values from {rate[0]:g} to {rate[-1]:g}"
+            raise ParameterError(message(name, caller, "must ascend from 0 to 1", got))

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
+from expertload._validation import check_same_length, check_unit_interval, message
+from expertload.exceptions import ParameterError
 
 __all__ = ["along_curve", "mean_curve", "visible"]
 
@@ -82,3 +84,20 @@ def visible(x: FloatArray, y: FloatArray, columns: int = COLUMNS) -> IntArray:
     lowest = [a + y[a:b].argmin() for a, b in spans]
     highest = [a + y[a:b].argmax() for a, b in spans]
     return np.unique(np.concatenate([starts, ends - 1, lowest, highest])).astype(np.int64)
+
+
+def check_curve_points(expert_load: FloatArray, accuracy: FloatArray, caller: str) -> None:
+    """Raise unless loads and accuracies can be those of a curve, as `coc_curve` returns them."""
+    check_same_length(caller, expert_load=expert_load, accuracy=accuracy)
+    check_unit_interval(accuracy, "accuracy", caller)
+    ascending = expert_load[0] == 0 and (np.diff(expert_load) > 0).all() and expert_load[-1] < 1
+    if not ascending:
+        raise ParameterError(
+            message(
+                "expert_load",
+                caller,
+                "must rise from 0 and stay below 1",
+                f"values from {expert_load[0]:g} to {expert_load[-1]:g}",
+                "pass what coc_curve returns",
+            )
+        )

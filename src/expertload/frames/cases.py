@@ -11,13 +11,22 @@ checks are written to be true for good rows alone: ``x < limit`` and its like ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple
 
 import narwhals as nw
 
 from expertload._typing import AnyArray
-from expertload._validation import ROW_SUM_TOLERANCE
+from expertload._validation import ROW_SUM_TOLERANCE, SUM_TO_ONE, message
 from expertload.columns import is_missing
+from expertload.exceptions import (
+    CorrectnessError,
+    InvalidInputError,
+    LabelError,
+    NonFiniteError,
+    ProbabilityError,
+    WeightError,
+)
 from expertload.frames.request import Classes, Request, Schema, find_classes, match_classes
 
 __all__ = ["Check", "FrameCases", "read_cases"]
@@ -31,6 +40,58 @@ LABEL, COUNT = "label", "count"
 MOST_LABELS = 2**16
 
 Collect = Callable[[nw.LazyFrame[Any]], dict[str, AnyArray]]
+
+
+# What can be wrong with a row of a frame: the exception, what is wanted, a hint.
+ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
+    "not finite": (
+        NonFiniteError,
+        "must hold a finite number in every row",
+        "filter those rows out, or find out why the model produced them",
+    ),
+    "not roundable": (
+        NonFiniteError,
+        "must hold a finite number in every row, below 2**(53 - bits) in size to be rounded",
+        "filter those rows out, or round to fewer bits",
+    ),
+    "not a grade": (
+        CorrectnessError,
+        "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
+        "for percentages, divide by 100",
+    ),
+    "negative": (WeightError, "must not be negative", "filter those rows out"),
+    "not a probability": (
+        ProbabilityError,
+        "must hold probabilities in [0, 1]",
+        "for percentages, divide by 100; for logits, apply a softmax first",
+    ),
+    "not summing to one": (
+        ProbabilityError,
+        SUM_TO_ONE,
+        "name the columns of all classes; for rounded values, divide each row by its sum",
+    ),
+    "no label": (LabelError, "must name a class in every row", "filter those rows out"),
+    "unknown label": (
+        LabelError,
+        "must name one of the classes",
+        "labels=[...] names the classes in the order of the probabilities",
+    ),
+}
+
+
+def row_problem(
+    kind: str, name: str, caller: str, count: int, low: Any, high: Any
+) -> InvalidInputError:
+    """Word what is wrong with some rows of a frame, seen from `low` to `high`."""
+    error, wanted, hint = ROW_PROBLEMS[kind]
+    got = f"{count} row(s) that do not"
+    if low is not None and high is not None:
+        got += f", with values from {_short(low)} to {_short(high)}"
+    return error(message(name, caller, wanted, got, hint))
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, Real) else f"{value!s}"
 
 
 class Check(NamedTuple):

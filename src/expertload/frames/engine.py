@@ -15,18 +15,18 @@ import narwhals as nw
 import numpy as np
 
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload._validation import (
-    check_column,
-    check_frame,
-    check_some_weight,
-    check_table_size,
-    row_problem,
-    unreadable_rows,
-)
+from expertload._validation import message
 from expertload.columns import is_missing
-from expertload.frames.cases import Check, FrameCases, read_cases
+from expertload.exceptions import (
+    DataTypeError,
+    EmptyInputError,
+    FileFormatError,
+    ParameterError,
+    WeightError,
+)
+from expertload.frames.cases import Check, FrameCases, read_cases, row_problem
 from expertload.frames.frame_tally import FrameTally
-from expertload.frames.request import Request
+from expertload.frames.request import Request, check_column
 
 __all__ = ["group_rows", "open_frame"]
 
@@ -36,7 +36,7 @@ KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
 def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
     """Return any frame as one whose operations are put off until its table is wanted."""
     opened = nw.from_native(frame, pass_through=True)
-    check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
+    _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
     lazy: nw.LazyFrame[Any] = opened.lazy()
     return lazy
 
@@ -48,10 +48,10 @@ def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dic
         check_column(request.by, cases.frame.collect_schema().names(), "by", request.caller)
     columns = _collect(_query(cases, request).head(max_rows + 1))
     n_rows = len(columns[KEY])
-    check_table_size(n_rows, max_rows, request.caller)
+    _check_table_size(n_rows, max_rows, request.caller)
     if np.isnan(_floats(columns[KEY])).any():
         raise _diagnosis(cases, request.caller)
-    check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()), request.caller)
+    _check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()), request.caller)
     return _tables(columns, request.bits)
 
 
@@ -98,7 +98,7 @@ def _fetch(relation: Any) -> dict[str, AnyArray]:
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
-        raise unreadable_rows("DuckDB", error) from error
+        raise _unreadable_rows("DuckDB", error) from error
 
 
 def _floats(values: AnyArray) -> FloatArray:
@@ -154,3 +154,40 @@ def _diagnosis(cases: FrameCases, caller: str) -> Exception:
 def _wording(check: Check, counts: dict[str, AnyArray], i: int, caller: str) -> Exception:
     low, high = (counts.get(f"{side}{i}", [None])[0] for side in ("low", "high"))
     return row_problem(check.kind, check.name, caller, int(counts[f"count{i}"][0]), low, high)
+
+
+def _check_frame(frame: Any, supported: bool, caller: str) -> None:
+    """Raise unless a frame is of a kind whose engine can be spoken to."""
+    if not supported:
+        hint = "pass a pandas, Polars, PyArrow, DuckDB, Dask or Spark frame; for a file, "
+        hint += "scan_file(path); for arrays, expertload.aucoc_score and its siblings"
+        got = f"a {type(frame).__name__}"
+        raise DataTypeError(message("frame", caller, "must be a data frame", got, hint))
+
+
+def _unreadable_rows(engine: str, error: Exception) -> FileFormatError:
+    """Word that an engine stumbled over the rows themselves."""
+    said = " ".join(str(error).split())
+    said = said if len(said) <= 300 else said[:300] + " ..."
+    return FileFormatError(
+        f"{engine} could not read the rows of the frame. It says: {said} Hint: mend or filter the "
+        "rows it names."
+    )
+
+
+def _check_table_size(n_rows: int, max_rows: int, caller: str) -> None:
+    """Raise if a frame has more distinct confidences than may leave its engine."""
+    if n_rows > max_rows:
+        raise ParameterError(
+            f"The frame passed to {caller} has more than {max_rows} distinct confidences, too "
+            "many to leave its engine. Hint: pass bits=16, which adds them up in 65,537 cells "
+            "and bounds the error, or a larger max_rows."
+        )
+
+
+def _check_some_weight(n_rows: int, total: float, caller: str) -> None:
+    """Raise unless a frame holds cases that count."""
+    if n_rows == 0:
+        raise EmptyInputError(message("frame", caller, "must hold at least one row", "none"))
+    if total == 0:
+        raise WeightError(message("weight", caller, "must not be all zero", "zeros alone"))

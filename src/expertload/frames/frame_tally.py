@@ -7,7 +7,7 @@ lies, and only its table travels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -16,7 +16,8 @@ import numpy as np
 
 from expertload._cases import check_whole_weight
 from expertload._typing import BoolArray, FloatArray
-from expertload._validation import check_count, check_fraction, check_option, check_same_rounding
+from expertload._validation import check_count, check_fraction, check_option
+from expertload.exceptions import ParameterError
 from expertload.frames import storage
 from expertload.frames.bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
 from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
@@ -201,7 +202,7 @@ class FrameTally:
         6.0
         """
         tables = (self, *others)
-        check_same_rounding([table.bits for table in tables], "merge")
+        _check_same_rounding([table.bits for table in tables], "merge")
         rows = (
             np.concatenate([getattr(table, name) for table in tables])
             for name in ("confidence", "weight", "correct", "top")
@@ -248,3 +249,13 @@ class FrameTally:
     def __repr__(self) -> str:
         kind = "exact" if self.bits is None else f"rounded to 2**-{self.bits}"
         return f"FrameTally({len(self.weight)} rows, {self.n_cases:g} cases, {kind})"
+
+
+def _check_same_rounding(bits: Sequence[int | None], caller: str) -> None:
+    """Raise unless tables can be added up."""
+    if len(set(bits)) > 1:
+        got = ", ".join("exact" if b is None else f"{b} bits" for b in bits)
+        raise ParameterError(
+            f"The tables passed to {caller} must all be exact, or rounded to as many bits. Got "
+            f"{got}. Hint: table.rounded(bits) makes a table coarser."
+        )

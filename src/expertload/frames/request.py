@@ -13,8 +13,9 @@ from typing import Any
 
 import narwhals as nw
 
-from expertload._validation import check_column, check_column_type, check_columns_found
+from expertload._validation import message
 from expertload.columns import Matched, check_names, label_text, match_columns, pick, said_of
+from expertload.exceptions import DataTypeError, ParameterError
 
 __all__ = ["Classes", "Request", "find_classes", "match_classes"]
 
@@ -41,7 +42,7 @@ class Request:
         found = check_column(column, list(schema), name, self.caller)
         dtype = schema[found]
         right = dtype.is_numeric() or dtype == nw.Boolean
-        check_column_type(found, right, NUMBERS, dtype, self.caller)
+        _check_column_type(found, right, NUMBERS, dtype, self.caller)
         return found
 
 
@@ -65,12 +66,14 @@ def find_classes(request: Request, schema: Schema) -> Classes:
             check_column(one, list(schema), "probabilities", request.caller)
         found += pick(schema, one)
     columns = [request.number(schema, column, "probabilities") for column, _ in found]
-    check_columns_found(columns, asked, "probabilities", request.caller)
+    _check_columns_found(columns, asked, "probabilities", request.caller)
     label = check_column(request.label, list(schema), "label", request.caller)
     dtype = schema[label]
     text = dtype in (nw.String, nw.Categorical, nw.Enum)
     right = text or dtype.is_numeric() or dtype == nw.Boolean
-    check_column_type(label, right, "class labels: strings or whole numbers", dtype, request.caller)
+    _check_column_type(
+        label, right, "class labels: strings or whole numbers", dtype, request.caller
+    )
     as_text = text or dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # which Python's floats are not
     return Classes(tuple(columns), tuple(name for _, name in found), label, as_text)
 
@@ -84,3 +87,29 @@ def match_classes(request: Request, classes: Classes, labels: Sequence[Any]) -> 
     n_classes = max(len(classes.columns), 2)  # a lone column is the second one's
     names = [str(name) for name in check_names(request.labels, n_classes, request.caller)]
     return match_columns(texts, names, names, said)
+
+
+def check_column(column: Any, columns: Sequence[str], name: str, caller: str) -> str:
+    """Return `column` if the frame has it."""
+    if not isinstance(column, str) or column not in columns:
+        shown = ", ".join(columns[:12]) + (", ..." if len(columns) > 12 else "")
+        hint = f"the columns are: {shown}" if columns else "the frame has no columns"
+        raise ParameterError(message(name, caller, "must name a column", f"{column!r}", hint))
+    return column
+
+
+def _check_columns_found(found: Sequence[str], asked: Any, name: str, caller: str) -> None:
+    """Raise unless columns were found, each once."""
+    if not found or len(set(found)) != len(found):
+        got = f"{asked!r}, which matches {'none' if not found else 'one column twice'}"
+        hint = "pass a list of names, or a pattern such as 'p_*'"
+        raise ParameterError(message(name, caller, "must name columns", got, hint))
+
+
+def _check_column_type(column: str, right: bool, wanted: str, got: Any, caller: str) -> None:
+    """Raise unless a column has the right type."""
+    if not right:
+        raise DataTypeError(
+            f"The column '{column}' that {caller} reads must hold {wanted}. Got {got} instead. "
+            "Hint: cast the column in the frame first."
+        )

@@ -8,19 +8,14 @@ secondary part works as well, and either part may be a user's own, by its import
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 
-from expertload._validation import (
-    call_builder,
-    check_known_options,
-    check_option,
-    check_unused,
-    import_callable,
-)
+from expertload._validation import call_builder, check_option, import_callable
+from expertload.exceptions import ParameterError
 from expertload.losses.adaptive_focal import AdaptiveFocalLoss
 from expertload.losses.aucoc import AUCOCLoss
 from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss
@@ -124,7 +119,7 @@ def build_loss(
     """
     first, second = _parts(name)
     if not second:
-        check_unused("build_loss", name, weight=weight, primary_options=primary_options)
+        _check_unused("build_loss", name, weight=weight, primary_options=primary_options)
         return _build(first, ignore_index, options)
     return CombinedLoss(
         _build(first, ignore_index, primary_options or {}),
@@ -151,5 +146,28 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
         given = {**common, **options}
         return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
     factory = {**PRIMARY, **SECONDARY}[part]
-    check_known_options(options, inspect.signature(factory).parameters, part, "build_loss")
+    _check_known_options(options, inspect.signature(factory).parameters, part, "build_loss")
     return factory(ignore_index=ignore_index, **options)
+
+
+def _check_known_options(
+    options: Iterable[str], known: Iterable[str], what: str, caller: str
+) -> None:
+    """Raise unless every name among `options` is one that `what` knows."""
+    names = [name for name in known if name != "self"]
+    for option in options:
+        if option not in names:
+            raise ParameterError(
+                f"{caller} cannot pass the option '{option}' to '{what}'. "
+                f"Hint: its options are {', '.join(names) or 'none'}."
+            )
+
+
+def _check_unused(caller: str, what: str, **options: Any) -> None:
+    """Raise if an option is given that `what` has no use for."""
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(
+                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
+                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
+            )

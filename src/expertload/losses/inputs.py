@@ -11,12 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from expertload._validation import (
-    check_logits_layout,
-    label_range_error,
-    non_finite_logits_error,
-    soft_target_error,
-)
+from expertload._validation import SUM_TO_ONE, label_range_error, message
+from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
 
 __all__ = ["check_inputs", "check_soft_inputs", "flatten_logits", "labelled", "two_columns"]
 
@@ -28,13 +24,13 @@ def check_inputs(
     logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
 ) -> None:
     """Raise a named exception unless `logits` and `target` fit together."""
-    check_logits_layout(
+    _check_logits_layout(
         (tuple(logits.shape), str(logits.dtype)),
         (tuple(target.shape), str(target.dtype)),
         caller,
     )
     if check_finite and not bool(torch.isfinite(logits).all()):
-        raise non_finite_logits_error(caller)
+        raise _non_finite_logits_error(caller)
 
 
 def check_soft_inputs(
@@ -44,14 +40,14 @@ def check_soft_inputs(
     if target.shape != logits.shape:
         check_inputs(logits, target, caller=caller)  # says what is wrong with them
     positions = tuple(logits.shape[:1] + logits.shape[2:])
-    check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"), caller)
+    _check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"), caller)
     if check_finite and not bool(torch.isfinite(logits).all()):
-        raise non_finite_logits_error(caller)
+        raise _non_finite_logits_error(caller)
     if target.device.type == "cpu" and target.numel():
         sums = target.sum(1, dtype=torch.float64)
         low, high = (float(value) for value in target.aminmax())
         if not (low >= 0 and high <= 1 and (sums - 1).abs().amax() <= SOFT_SUM_TOLERANCE):
-            raise soft_target_error(low, high, float(sums.min()), float(sums.max()), caller)
+            raise _soft_target_error(low, high, float(sums.min()), float(sums.max()), caller)
 
 
 def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,3 +118,43 @@ def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:
     low, high = (int(value) for value in kept.aminmax())
     if low < 0 or high >= n_classes:
         raise label_range_error(low, high, n_classes, caller)
+
+
+def _check_logits_layout(
+    logits: tuple[tuple[int, ...], str],
+    target: tuple[tuple[int, ...], str],
+    caller: str,
+) -> None:
+    """Raise unless logits (N, C, d1, ...) and target (N, d1, ...), as (shape, dtype), agree."""
+    (shape, dtype), (target_shape, target_dtype) = logits, target
+    if "float" not in dtype:
+        raise DataTypeError(
+            message("logits", caller, "must be a floating point tensor", f"a tensor of {dtype}")
+        )
+    if len(shape) < 2 or shape[1] == 0:
+        wanted = "must have shape (N, C) or (N, C, d1, ...) with at least one class"
+        raise ShapeError(message("logits", caller, wanted, f"shape {shape}"))
+    if "int" not in target_dtype:
+        hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
+        raise DataTypeError(
+            message("target", caller, "must hold class numbers", f"a {target_dtype} tensor", hint)
+        )
+    if target_shape != shape[:1] + shape[2:]:
+        wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
+        hint = "one class number a position; classes are the second axis of logits"
+        raise ShapeError(message("target", caller, wanted, f"shape {target_shape}", hint))
+
+
+def _soft_target_error(
+    low: float, high: float, least_sum: float, most_sum: float, caller: str
+) -> ProbabilityError:
+    """Word the error for soft targets that are not probabilities of the classes."""
+    wanted = f"must hold class numbers, or probabilities in [0, 1], which {SUM_TO_ONE}"
+    got = f"values from {low:g} to {high:g} with sums from {least_sum:g} to {most_sum:g}"
+    return ProbabilityError(message("target", caller, wanted, got))
+
+
+def _non_finite_logits_error(caller: str) -> NonFiniteError:
+    """Word the error for logits that are NaN or infinite."""
+    hint = "lower the learning rate, clip gradients, or look for a division by zero in the model"
+    return NonFiniteError(message("logits", caller, "must be finite", "NaN or infinity", hint))

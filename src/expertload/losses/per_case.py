@@ -16,12 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from expertload._validation import (
-    check_case_numbers,
-    check_per_case,
-    missing_cases_error,
-    negative_case_error,
-)
+from expertload._validation import message
+from expertload.exceptions import DataTypeError, ParameterError, ShapeError
 from expertload.losses.inputs import check_inputs, labelled
 from expertload.losses.top_label import working_dtype
 
@@ -62,7 +58,7 @@ def follow(
     """Return the rows that are not ignored, each with the number or the row that `known` has."""
     check_inputs(logits, target, caller=caller)
     n_classes = logits.shape[1]
-    check_per_case(tuple(known.shape), tuple(target.shape), n_classes, name, caller)
+    _check_per_case(tuple(known.shape), tuple(target.shape), n_classes, name, caller)
     keep = labelled(target, n_classes, ignore_index=ignore_index, caller=caller)
     rows = slice(None) if keep is None else keep.reshape(-1)
     scores = _in_rows(logits.to(working_dtype(logits)))
@@ -78,10 +74,10 @@ def _in_rows(values: Tensor) -> Tensor:
 def checked_numbers(cases: Tensor | None, caller: str) -> Tensor:
     """Return the numbers of the cases, or raise where there are none."""
     if cases is None:
-        raise missing_cases_error(caller)
-    check_case_numbers(str(cases.dtype), caller)
+        raise _missing_cases_error(caller)
+    _check_case_numbers(str(cases.dtype), caller)
     if cases.device.type == "cpu" and cases.numel() and int(cases.min()) < 0:
-        raise negative_case_error(int(cases.min()), caller)
+        raise _negative_case_error(int(cases.min()), caller)
     return cases.long()
 
 
@@ -127,3 +123,37 @@ class PerCase(nn.Module):
     def set(self, cases: Tensor, values: Tensor) -> None:
         """Set the rows of distinct cases, which `of` has returned before."""
         self.rows[cases] = values
+
+
+def _missing_cases_error(caller: str) -> ParameterError:
+    """Word the error for a loss that follows cases and is not told which they are."""
+    return ParameterError(
+        f"{caller} follows each case through training and needs to know which they are. Hint: pass "
+        "cases=..., the numbers of the cases in the training data; for data that are not trained "
+        "on, use cross-entropy."
+    )
+
+
+def _check_case_numbers(dtype: str, caller: str) -> None:
+    """Raise unless the numbers of cases are whole."""
+    if "int" not in dtype:
+        hint = "one number a case, its place in the training data"
+        got = f"a {dtype} tensor"
+        raise DataTypeError(message("cases", caller, "must hold whole numbers", got, hint))
+
+
+def _negative_case_error(lowest: int, caller: str) -> ParameterError:
+    """Word the error for the number of a case that is below zero."""
+    hint = "a case's number is its place in the training data, from 0 on"
+    return ParameterError(message("cases", caller, "must hold 0 or more", lowest, hint))
+
+
+def _check_per_case(
+    shape: tuple[int, ...], target_shape: tuple[int, ...], n_classes: int, name: str, caller: str
+) -> None:
+    """Raise unless there is one number per case, or, as `soft_target`, one per class."""
+    per_class = (*target_shape[:1], n_classes, *target_shape[1:])
+    wanted = per_class if name == "soft_target" else target_shape
+    if shape != wanted:
+        text = f"must have shape {wanted} for target of shape {target_shape}"
+        raise ShapeError(message(name, caller, text, f"shape {shape}"))

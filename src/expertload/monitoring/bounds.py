@@ -21,7 +21,7 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload._validation.auditing import as_audit_sums
+from expertload.monitoring.inputs import as_audit_sums
 
 __all__ = ["accuracy_lower_bound", "confirming_evidence"]
 

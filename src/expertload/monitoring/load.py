@@ -25,13 +25,11 @@ from expertload._validation import (
     check_count,
     check_fraction,
     check_threshold,
+    message,
 )
-from expertload._validation.auditing import (
-    check_blocks,
-    check_quantiles,
-    check_watched_load,
-)
+from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
 from expertload.monitoring.capital import Bets, share_bets
+from expertload.monitoring.inputs import _floats, check_blocks
 from expertload.monitoring.restarts import Capital, advance, start
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ class LoadMonitor:
         part = (1 - self.confidence_level) / 4
         self.warning_evidence = 1 / part
         self._load = _Played(_load_game(self.threshold, self.expected_load, n, part))
-        known = check_quantiles(quantiles, caller)
+        known = _check_quantiles(quantiles, caller)
         self._shape = None if known is None else _Played(_shape_game(known, n, part))
         self.n_seen, self.n_delegated = 0, 0
 
@@ -157,7 +155,7 @@ class LoadMonitor:
         >>> LoadMonitor.from_policy(policy).expected_load
         0.0
         """
-        check_watched_load(policy, f"{cls.__name__}.from_policy")
+        _check_watched_load(policy, f"{cls.__name__}.from_policy")
         return cls(
             threshold=policy.threshold,
             expected_load=policy.expert_load,
@@ -302,3 +300,30 @@ def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:
     kept = can_be_exceeded if can_be_exceeded.any() else np.ones_like(can_be_exceeded)
     bets = share_bets(np.minimum(shares[kept], 1 - ALMOST))
     return Game(cuts[kept], above[kept], bets)
+
+
+def _check_quantiles(value: ArrayLike | None, caller: str) -> FloatArray | None:
+    """Return ascending quantiles, three or more of them."""
+    if value is None:
+        return None
+    quantiles = _floats(value, "quantiles", caller)
+    if quantiles.ndim != 1 or len(quantiles) < 3:
+        wanted = "must be three or more, from the smallest to the largest"
+        raise ShapeError(message("quantiles", caller, wanted, f"shape {quantiles.shape}"))
+    if not np.isfinite(quantiles).all() or (np.diff(quantiles) < 0).any():
+        raise ParameterError(message("quantiles", caller, "must be finite and ascending", "others"))
+    return quantiles
+
+
+def _check_watched_load(policy: Any, caller: str) -> None:
+    """Raise unless a policy has one threshold that decides something."""
+    if not hasattr(policy, "threshold"):
+        raise NotCertifiedError(
+            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: watch "
+            "each group by itself, with the policy of that group."
+        )
+    if not math.isfinite(policy.threshold):
+        raise NotCertifiedError(
+            f"{caller} needs a policy that decides something. Got a threshold of "
+            f"{policy.threshold:g}: everything is delegated, or nothing is."
+        )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, check_option
-from expertload._validation.auditing import (
+from expertload.exceptions import NotCertifiedError, ParameterError
+from expertload.monitoring.inputs import (
     as_answers,
     as_inclusion,
     as_keys,
     as_moments,
     check_blocks,
     check_least_inclusion,
-    check_monitored_policy,
-    check_same_policy,
-    check_same_promise,
 )
 from expertload.monitoring.records import AuditRecords, Batch, Order
 from expertload.monitoring.verdict import Verdict
@@ -119,7 +118,7 @@ class AccuracyMonitor(Verdict):
         >>> AccuracyMonitor.from_policy(policy).target_accuracy
         0.95
         """
-        check_monitored_policy(policy, f"{cls.__name__}.from_policy")
+        _check_monitored_policy(policy, f"{cls.__name__}.from_policy")
         options.setdefault("confidence_level", policy.confidence_level)
         monitor = cls(target_accuracy=policy.target_accuracy, **options)
         monitor._policy = policy_digest(policy)
@@ -212,9 +211,9 @@ class AccuracyMonitor(Verdict):
         4
         """
         caller = f"{type(self).__name__}.merge"
-        check_same_promise([each._promise for each in (self, *others)], caller)
+        _check_same_promise([each._promise for each in (self, *others)], caller)
         merged = self._empty()
-        merged._policy = check_same_policy([each._policy for each in (self, *others)], caller)
+        merged._policy = _check_same_policy([each._policy for each in (self, *others)], caller)
         records = [each._records for each in (self, *others)]
         merged._records = AuditRecords.merged([each for each in records if len(each)], caller)
         return merged
@@ -268,3 +267,48 @@ class AccuracyMonitor(Verdict):
         from expertload.monitoring.storage import load
 
         return load(cls, path)
+
+
+def _check_same_promise(promises: Sequence[dict[str, Any]], caller: str) -> None:
+    """Raise unless monitors watch the same promise in the same way."""
+    first = promises[0]
+    for other in promises[1:]:
+        for name, value in other.items():
+            if value != first[name]:
+                raise ParameterError(
+                    f"{caller} takes monitors of one promise. Got {name} {first[name]!r} and "
+                    f"{value!r}."
+                )
+
+
+def _check_same_policy(digests: Sequence[str | None], caller: str) -> str | None:
+    """Return the digest of the policy that monitors watch; raise where there are several."""
+    known = [digest for digest in dict.fromkeys(digests) if digest is not None]
+    if len(known) > 1:
+        raise ParameterError(
+            f"{caller} takes monitors of one policy. Got monitors of {len(known)} policies with "
+            "the same target. Hint: audits of one policy say nothing about another."
+        )
+    return known[0] if known else None
+
+
+def _check_monitored_policy(policy: Any, caller: str) -> None:
+    """Raise unless a policy promises an accuracy among automatic decisions."""
+    if not hasattr(policy, "target_accuracy"):
+        raise NotCertifiedError(
+            f"{caller} needs a certified policy. Got {type(policy).__name__}, which describes its "
+            "data and promises nothing. Hint: make it with expertload.operating_point.certify."
+        )
+    certified = getattr(policy, "certified", None)
+    if not (certified if certified is not None else policy.is_certified):
+        raise NotCertifiedError(
+            f"{caller} needs a policy that is certified. Got one that delegates everything, "
+            "because nothing could be certified: there are no automatic decisions to watch."
+        )
+    parts = policy.values() if certified is not None else [policy]
+    if any(part.risk != "selective" for part in parts):
+        raise NotCertifiedError(
+            f"{caller} watches the accuracy among automatic decisions. Got a policy with "
+            "risk='joint', which promises that of model and experts together. Hint: certify with "
+            "risk='selective'."
+        )

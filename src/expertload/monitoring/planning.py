@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray, Seed
-from expertload._validation import check_count, check_fraction, random_generator
-from expertload._validation.auditing import check_after, check_blocks, check_drop
+from expertload._validation import (
+    check_count,
+    check_fraction,
+    insufficient,
+    message,
+    random_generator,
+)
+from expertload.exceptions import ParameterError
 from expertload.monitoring.capital import Bets, accuracy_bets, growth_rates
+from expertload.monitoring.inputs import check_blocks
 from expertload.monitoring.restarts import BLOCK, Capital, advance, start
 
 __all__ = ["RequiredAudits", "required_audits"]
@@ -95,11 +103,11 @@ def required_audits(
     """
     caller = "required_audits"
     target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
-    drop = check_drop(drop_to, target, caller)
+    drop = _check_drop(drop_to, target, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    before = check_after(after, accuracy_before, target, caller)
+    before = _check_after(after, accuracy_before, target, caller)
     bets = accuracy_bets(target)
-    check_drop(drop, target, caller, growth=float(growth_rates(bets, 1 - drop).max()))
+    _check_drop(drop, target, caller, growth=float(growth_rates(bets, 1 - drop).max()))
     streams = _Streams(before, 1 - drop, check_count(after, "after", caller, minimum=0))
     rounds = check_count(n_rounds, "n_rounds", caller)
     rng = random_generator(random_state, caller)
@@ -154,3 +162,28 @@ def _summarised(found: IntArray, after: int) -> RequiredAudits:
         false_alarms=float(1 - late.mean()),
         n_rounds=len(found),
     )
+
+
+def _check_drop(value: Any, target: float, caller: str, *, growth: float = math.inf) -> float:
+    """Return what an accuracy falls to, if it is a fall that bets of this growth can find."""
+    drop = check_fraction(value, "drop_to", caller)
+    if drop >= target:
+        wanted = f"must be below the target, {target:g}"
+        raise ParameterError(message("drop_to", caller, wanted, f"{drop:g}"))
+    if growth <= 0:
+        raise insufficient(
+            caller,
+            "a fall that more audits find",
+            f"one from {target:g} to {drop:g}",
+            "name a lower drop_to: the monitor looks for error rates of 1.3 times the promised "
+            "one and more, and finds those from about 1.15 times on",
+        )
+    return drop
+
+
+def _check_after(after: Any, before: Any, target: float, caller: str) -> float:
+    """Return the error rate before a fall."""
+    check_count(after, "after", caller, minimum=0)
+    if before is None:
+        return (1 - target) / 2
+    return 1 - check_fraction(before, "accuracy_before", caller)

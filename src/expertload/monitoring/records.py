@@ -18,20 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload._validation.auditing import (
-    Clock,
-    Key,
-    Moments,
-    check_one_inclusion,
-    clock_changed,
-    column_changed,
-    decisions_go_back,
-    iso_time,
-    moment_changed,
-    repeated_case,
-    unclear_inclusion,
-    unclear_order,
-)
+from expertload.exceptions import DecisionOrderError, ParameterError, RepeatedCaseError
+from expertload.monitoring.inputs import Clock, Key, Moments, iso_time
 
 __all__ = ["AuditRecords", "Batch", "Order"]
 
@@ -162,7 +150,7 @@ class AuditRecords:
         seen: set[Key] = set()
         for key in batch.keys:
             if key in seen:
-                raise repeated_case(key, "it is given twice", caller)
+                raise _repeated_case(key, "it is given twice", caller)
             seen.add(key)
         return [self.places.get(key) for key in batch.keys]
 
@@ -173,11 +161,11 @@ class AuditRecords:
         if place is None or batch.keys is None:
             return
         if not math.isnan(self.correct[place]):
-            raise repeated_case(batch.keys[row], "it already has its label", caller)
+            raise _repeated_case(batch.keys[row], "it already has its label", caller)
         if batch.moments is None or self.clock is None:
             return
         if (batch.moments.clock, batch.moments.values[row]) != (self.clock, self.moments[place]):
-            raise moment_changed(batch.keys[row], self.moment(place), caller)
+            raise _moment_changed(batch.keys[row], self.moment(place), caller)
 
     def _check_columns(self, batch: Batch, caller: str) -> None:
         """Raise unless what is said of these cases is what was said of those before."""
@@ -185,22 +173,22 @@ class AuditRecords:
             return
         for name, said in NAMES.items():
             if _is_unsaid(getattr(self, name)[-1]) != (getattr(batch, name) is None):
-                raise column_changed(said, caller)
+                raise _column_changed(said, caller)
         clock = None if batch.moments is None else batch.moments.clock
         if clock != self.clock:
-            raise clock_changed(self.clock, clock, caller)
+            raise _clock_changed(self.clock, clock, caller)
 
     def _check_inclusion(self, batch: Batch, new: list[int], caller: str) -> None:
         """Raise unless the weights follow from a design that was fixed before."""
         if batch.inclusion is None:
             if batch.least is not None:
-                raise unclear_inclusion("where a least one is named", "none", caller)
+                raise _unclear_inclusion("where a least one is named", "none", caller)
         elif batch.least is None:
-            check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()}, caller)
+            _check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()}, caller)
         elif (batch.inclusion < batch.least).any():
             row = int((batch.inclusion < batch.least).argmax())
             got = f"{batch.inclusion[row]:g} below the least, {batch.least[row]:g}"
-            raise unclear_inclusion("of at least the least one named", got, caller)
+            raise _unclear_inclusion("of at least the least one named", got, caller)
 
     def _ordered(self, batch: Batch, new: list[int], order: Order, caller: str) -> list[int]:
         """Return new rows in the order of their decisions, none before one already counted."""
@@ -210,7 +198,7 @@ class AuditRecords:
         ordered = sorted(new, key=lambda row: values[row])  # stable: equal ones stay as given
         if ordered and self.moments and values[ordered[0]] < self.moments[-1]:
             early = Moments(batch.moments.clock, [values[ordered[0]]])
-            raise decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
+            raise _decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
         return ordered
 
     # ------------------------------------------------------------------ merging
@@ -220,7 +208,7 @@ class AuditRecords:
         """Return the audits of several, in the order of decisions; equal moments by key."""
         clocks = {part.clock for part in parts}
         if len(parts) > 1 and (len(clocks) > 1 or None in clocks):
-            raise unclear_order(caller)
+            raise _unclear_order(caller)
         columns: dict[str, Any] = {
             name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
         }
@@ -232,12 +220,12 @@ class AuditRecords:
             both = both._sorted()
         for name in ("inclusion", "least", "keys"):
             if len({_is_unsaid(value) for value in getattr(both, name)}) > 1:
-                raise column_changed(NAMES[name], caller)
+                raise _column_changed(NAMES[name], caller)
         if both.least and _is_unsaid(both.least[0]):
-            check_one_inclusion({v for v in both.inclusion if not _is_unsaid(v)}, caller)
+            _check_one_inclusion({v for v in both.inclusion if not _is_unsaid(v)}, caller)
         for place, key in enumerate(both.keys):
             if key is not None and both.places.setdefault(key, place) != place:
-                raise repeated_case(key, "more than one monitor has it", caller)
+                raise _repeated_case(key, "more than one monitor has it", caller)
         return both
 
     def _sorted(self) -> AuditRecords:
@@ -268,3 +256,71 @@ def _picked(values: Sequence[Any], rows: list[int]) -> list[Any]:
 def _said(moments: Moments) -> str:
     (value,) = moments.values
     return iso_time(int(value)) if moments.clock == "time" else f"{value:g}"
+
+
+def _repeated_case(key: Key, why: str, caller: str) -> RepeatedCaseError:
+    """Word the error for a case that is given twice."""
+    return RepeatedCaseError(
+        f"{caller} takes one label a case. Got the case {key!r} again: {why}. Nothing was counted. "
+        "Hint: leave out what was counted before; to correct a label, begin a new monitor."
+    )
+
+
+def _decisions_go_back(moment: str, last: str | None, caller: str) -> DecisionOrderError:
+    """Word the error for a case decided before one that is already counted."""
+    return DecisionOrderError(
+        f"{caller} counts cases in the order of their decisions. Got a new case decided at "
+        f"{moment}, before the last one counted, {last}. Nothing was counted. Hint: write down "
+        "every audited case when it is drawn (correct=None) and add its label later, or use "
+        "order='arrival' if how long a review takes cannot depend on whether the case is right."
+    )
+
+
+def _moment_changed(key: Key, known: str | None, caller: str) -> DecisionOrderError:
+    """Word the error for a label that comes with another moment than its case."""
+    return DecisionOrderError(
+        f"{caller} knows the case {key!r} as decided at {known}. Got another 'decided_at' with its "
+        "label. Nothing was counted. Hint: leave 'decided_at' out for cases that are known."
+    )
+
+
+def _clock_changed(known: Clock | None, got: Clock | None, caller: str) -> DecisionOrderError:
+    """Word the error for moments of another kind than before, or given for some cases only."""
+    words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
+    return DecisionOrderError(
+        f"{caller} needs 'decided_at' for every case or for none, always of one kind. Got "
+        f"{words[got]} after {words[known]}. Nothing was counted."
+    )
+
+
+def _column_changed(name: str, caller: str) -> ParameterError:
+    """Word the error for what is said of some cases only."""
+    return ParameterError(
+        f"{caller} needs '{name}' for every case or for none. Got some with and some without. "
+        "Nothing was counted."
+    )
+
+
+def _check_one_inclusion(given: set[float], caller: str) -> None:
+    """Raise if probabilities differ and nothing says which is the least."""
+    if len(given) > 1:
+        wanted = "to be the same for all cases where no least one is named"
+        raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}", caller)
+
+
+def _unclear_inclusion(wanted: str, got: str, caller: str) -> ParameterError:
+    """Word the error for probabilities of being audited that give no weights."""
+    return ParameterError(
+        f"{caller} needs 'inclusion_probability' {wanted}. Got {got}. Nothing was counted. Hint: "
+        "least_inclusion_probability=... names the least probability with which any decided case "
+        "is audited, fixed before the audits; it may change with time, never with the case."
+    )
+
+
+def _unclear_order(caller: str) -> DecisionOrderError:
+    """Word the error for audits that cannot be put in one order."""
+    return DecisionOrderError(
+        f"{caller} puts the audits of several monitors in the order of decisions. Got audits "
+        "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "
+        "decided_at=... to update."
+    )

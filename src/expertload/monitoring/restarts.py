@@ -17,8 +17,8 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload._validation.auditing import as_audit_errors, check_blocks
 from expertload.monitoring.capital import Bets, accuracy_bets, factors
+from expertload.monitoring.inputs import as_audit_errors, check_blocks
 
 __all__ = ["Capital", "advance", "evidence_path", "restart_share", "start"]
 

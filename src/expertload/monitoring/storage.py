@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from expertload._documents import DocumentKind
 from expertload._files import write_atomically
-from expertload._validation.auditing import iso_time
 from expertload.exceptions import InvalidInputError
+from expertload.monitoring.inputs import iso_time
 
 if TYPE_CHECKING:
     from expertload.monitoring.monitor import AccuracyMonitor

@@ -14,12 +14,8 @@ import numpy as np
 
 from expertload._cases import check_correctness_cases, check_named_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
-    check_fraction,
-    check_one_criterion,
-    check_positive,
-    check_threshold,
-)
+from expertload._validation import check_fraction, check_positive, check_threshold
+from expertload.exceptions import ParameterError
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.operating_point.point import OperatingPoint
 from expertload.tally import COMPARISON_SLACK, Tally
@@ -267,7 +263,7 @@ def _choose(
     expert_accuracy: float,
     caller: str,
 ) -> OperatingPoint:
-    check_one_criterion(caller, target_accuracy, load_budget, error_cost, review_cost)
+    _check_one_criterion(caller, target_accuracy, load_budget, error_cost, review_cost)
     if target_accuracy is not None:
         target = check_fraction(target_accuracy, "target_accuracy", caller)
         return point_for_target(table, target, Origin())
@@ -292,3 +288,25 @@ def _most_accurate_within(options: _Options, budget: float) -> int:
     affordable = options.accepted[:-1] >= (1 - budget - COMPARISON_SLACK) * options.accepted[0]
     accuracy = 1 - options.errors[:-1] / options.accepted[:-1]
     return int(np.argmax(np.where(affordable, accuracy, -1.0)))
+
+
+def _check_one_criterion(
+    caller: str,
+    target_accuracy: float | None,
+    load_budget: float | None,
+    error_cost: float | None,
+    review_cost: float | None,
+) -> None:
+    """Raise unless exactly one way to choose an operating point is given, in full."""
+    costs = error_cost is not None or review_cost is not None
+    given = (target_accuracy is not None) + (load_budget is not None) + costs
+    if given != 1:
+        raise ParameterError(
+            f"{caller} takes one criterion: target_accuracy, load_budget, or error_cost with "
+            f"review_cost. Got {given or 'none'}. Hint: target_accuracy=0.95, for instance."
+        )
+    if costs and (error_cost is None or review_cost is None):
+        raise ParameterError(
+            f"{caller} weighs errors against reviews and needs both prices. Got only "
+            f"{'review_cost' if error_cost is None else 'error_cost'}."
+        )

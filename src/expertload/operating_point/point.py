@@ -13,14 +13,14 @@ from expertload._html import small_table
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
-    check_confidence_matches,
     check_fraction,
     check_positive,
     check_probabilities,
     check_same_length,
-    check_width,
+    message,
 )
 from expertload.columns import arrange_probabilities
+from expertload.exceptions import ParameterError, ShapeError
 from expertload.operating_point.origin import Origin
 
 __all__ = ["Decisions", "OperatingPoint"]
@@ -213,7 +213,9 @@ def read_cases(
     origin: Origin, y_proba: ArrayLike, confidence: ArrayLike | None, caller: str
 ) -> tuple[AnyArray, FloatArray]:
     """Return the model's answers and the confidences to compare with a threshold."""
-    check_confidence_matches(origin.ranked_by == "given_confidence", confidence is not None, caller)
+    _check_confidence_matches(
+        origin.ranked_by == "given_confidence", confidence is not None, caller
+    )
     if origin.labels is not None or confidence is None:
         y_proba = arrange_probabilities(y_proba, origin.labels, caller)
     proba = check_probabilities(y_proba, "y_proba", caller)
@@ -225,7 +227,7 @@ def read_cases(
         check_same_length(caller, y_proba=proba, confidence=scores)
     if origin.labels is None:
         return column, scores
-    check_width(proba, len(origin.labels), caller)
+    _check_width(proba, len(origin.labels), caller)
     return np.asarray(origin.labels)[column], scores
 
 
@@ -253,3 +255,28 @@ def quantity(number: float) -> str:
     """
     is_whole = float(number).is_integer() or abs(number) >= 1e5
     return f"{number:.0f}" if is_whole else f"{number:.6g}"
+
+
+def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
+    """Raise unless decisions rank cases by what the threshold is a threshold of."""
+    if needed and not given:
+        raise ParameterError(
+            f"This operating point is a threshold of a confidence of your own, so {caller} needs "
+            "the 'confidence' of the new cases. Got none. Hint: pass confidence=..., or use "
+            "accepts(confidence)."
+        )
+    if given and not needed:
+        raise ParameterError(
+            f"This operating point is a threshold of the largest probability, so {caller} takes "
+            "no other 'confidence'. Hint: leave it out, or make the point with confidence=..."
+        )
+
+
+def _check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
+    """Raise unless probabilities have the columns an operating point was made with."""
+    if proba.shape[1] != n_classes:
+        raise ShapeError(
+            message(
+                "y_proba", caller, f"must have {n_classes} columns", f"{proba.shape[1]} columns"
+            )
+        )

@@ -21,13 +21,15 @@ import numpy as np
 
 from expertload._files import write_atomically
 from expertload._validation import (
-    check_evaluations,
     check_fraction,
+    check_models,
     check_page_name,
     check_positive,
+    message,
     require_extra,
 )
 from expertload.evaluation import Evaluation
+from expertload.exceptions import ParameterError
 from expertload.report.page import FORMATS, ModelPart, models_of_page
 from expertload.report.scale import Frame
 
@@ -90,7 +92,7 @@ def build_report(
     """
     caller = "build_report"
     check_page_name(path, "path", caller)
-    evaluations = check_evaluations(models, Evaluation, caller)
+    evaluations = _check_evaluations(models, Evaluation, caller)
     defaults = {
         "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy", caller),
         "volume": check_positive(
@@ -187,3 +189,20 @@ def _versions() -> str:
     from expertload import __version__
 
     return f"expertload {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
+
+
+def _check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
+    """Return evaluations by name; one without a name is simply the model."""
+    named = check_models({"Model": models} if isinstance(models, kind) else models, caller)
+    for name, model in named.items():
+        if not isinstance(model, kind):
+            raise ParameterError(
+                message(
+                    "models",
+                    caller,
+                    f"must map names to {kind.__name__} objects",
+                    f"a {type(model).__name__} for '{name}'",
+                    "pass what evaluate_predictions returns",
+                )
+            )
+    return named

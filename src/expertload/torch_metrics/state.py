@@ -18,11 +18,8 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import (
-    check_all_or_none_indexed,
-    check_count,
-    check_indices_usable,
-)
+from expertload._validation import check_count, message
+from expertload.exceptions import ParameterError
 from expertload.torch_metrics.cases import BatchCases, Reading, batch_cases
 from expertload.torch_metrics.grid import cell_of, lower_edges
 
@@ -114,7 +111,7 @@ class CaseMetric(Metric):
         """
         caller = f"{type(self).__name__}.update"
         if indices is not None:
-            check_indices_usable(caller, binned=self.bins is not None)
+            _check_indices_usable(caller, binned=self.bins is not None)
         cases = batch_cases(preds, target, valid, indices, reading=self.reading, caller=caller)
         if self.bins is None:
             self._keep(cases)
@@ -139,7 +136,7 @@ class CaseMetric(Metric):
 
     def _kept_table(self) -> Table:
         confidence, correct, indices = (self._joined(name) for name in LIST_STATES)
-        check_all_or_none_indexed(len(indices), len(correct), type(self).__name__)
+        _check_all_or_none_indexed(len(indices), len(correct), type(self).__name__)
         if len(indices):
             _, first = np.unique(indices, return_index=True)
             confidence, correct = confidence[first], correct[first]
@@ -185,3 +182,26 @@ class CaseMetric(Metric):
         """Return a result on the metric's device."""
         dtype = self._state_dtypes()["confidence"]
         return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
+
+
+def _check_indices_usable(caller: str, *, binned: bool) -> None:
+    """Raise if sample indices are given to a metric that keeps no samples."""
+    if binned:
+        raise ParameterError(
+            f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
+            "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
+            "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
+        )
+
+
+def _check_all_or_none_indexed(n_indices: int, n_cases: int, caller: str) -> None:
+    """Raise if only some of the updates came with sample indices."""
+    if n_indices not in (0, n_cases):
+        raise ParameterError(
+            message(
+                "indices",
+                caller,
+                "must be given in every update or in none",
+                f"{n_indices} indices for {n_cases} cases",
+            )
+        )

@@ -13,8 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from expertload._typing import IntArray
-from expertload._validation import check_images
+from expertload._typing import AnyArray, IntArray
+from expertload._validation import check_same_length, message
+from expertload.exceptions import ShapeError
 
 __all__ = ["Augmentation", "Dataset", "ImageArray", "Normalisation", "Split"]
 
@@ -43,7 +44,7 @@ class Split:
     labels: IntArray
 
     def __post_init__(self) -> None:
-        check_images(self.images, self.labels, "Split")
+        _check_images(self.images, self.labels, "Split")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -179,3 +180,27 @@ class Dataset:
             f"Dataset({self.name!r}: {len(self.train)}/{len(self.validation)}/{len(self.test)} "
             f"images of {height} x {width} x {channels}, {self.num_classes} classes)"
         )
+
+
+def _check_images(images: AnyArray, labels: AnyArray, caller: str) -> None:
+    """Raise unless `images` are whole bytes (n, height, width, channels) with a label each."""
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise ShapeError(
+            message(
+                "images",
+                caller,
+                "must be uint8 of shape (n, height, width, channels)",
+                f"{images.dtype} of shape {images.shape}",
+                "grey images need a last axis of one: images[..., None]",
+            )
+        )
+    if labels.dtype != np.int64 or labels.ndim != 1:
+        raise ShapeError(
+            message(
+                "labels",
+                caller,
+                "must be int64 with 1 dimension",
+                f"{labels.dtype} of shape {labels.shape}",
+            )
+        )
+    check_same_length(caller, images=images, labels=labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
@@ -11,18 +10,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation.arrays import as_array, check_same_shape
-from expertload._validation.options import check_count, check_fraction
-from expertload._validation.wording import insufficient, message, percent_hint
+from expertload._validation import (
+    as_array,
+    check_count,
+    check_fraction,
+    check_same_shape,
+    message,
+    percent_hint,
+)
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
-    DecisionOrderError,
     EmptyInputError,
-    NotCertifiedError,
     ParameterError,
     ProbabilityError,
-    RepeatedCaseError,
     ShapeError,
 )
 
@@ -154,119 +155,6 @@ def iso_time(microseconds: int) -> str:
     return (EPOCH + microseconds * MICROSECOND).isoformat()
 
 
-def repeated_case(key: Key, why: str, caller: str) -> RepeatedCaseError:
-    """Word the error for a case that is given twice."""
-    return RepeatedCaseError(
-        f"{caller} takes one label a case. Got the case {key!r} again: {why}. Nothing was counted. "
-        "Hint: leave out what was counted before; to correct a label, begin a new monitor."
-    )
-
-
-def decisions_go_back(moment: str, last: str | None, caller: str) -> DecisionOrderError:
-    """Word the error for a case decided before one that is already counted."""
-    return DecisionOrderError(
-        f"{caller} counts cases in the order of their decisions. Got a new case decided at "
-        f"{moment}, before the last one counted, {last}. Nothing was counted. Hint: write down "
-        "every audited case when it is drawn (correct=None) and add its label later, or use "
-        "order='arrival' if how long a review takes cannot depend on whether the case is right."
-    )
-
-
-def moment_changed(key: Key, known: str | None, caller: str) -> DecisionOrderError:
-    """Word the error for a label that comes with another moment than its case."""
-    return DecisionOrderError(
-        f"{caller} knows the case {key!r} as decided at {known}. Got another 'decided_at' with its "
-        "label. Nothing was counted. Hint: leave 'decided_at' out for cases that are known."
-    )
-
-
-def clock_changed(known: Clock | None, got: Clock | None, caller: str) -> DecisionOrderError:
-    """Word the error for moments of another kind than before, or given for some cases only."""
-    words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
-    return DecisionOrderError(
-        f"{caller} needs 'decided_at' for every case or for none, always of one kind. Got "
-        f"{words[got]} after {words[known]}. Nothing was counted."
-    )
-
-
-def column_changed(name: str, caller: str) -> ParameterError:
-    """Word the error for what is said of some cases only."""
-    return ParameterError(
-        f"{caller} needs '{name}' for every case or for none. Got some with and some without. "
-        "Nothing was counted."
-    )
-
-
-def check_one_inclusion(given: set[float], caller: str) -> None:
-    """Raise if probabilities differ and nothing says which is the least."""
-    if len(given) > 1:
-        wanted = "to be the same for all cases where no least one is named"
-        raise unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}", caller)
-
-
-def unclear_inclusion(wanted: str, got: str, caller: str) -> ParameterError:
-    """Word the error for probabilities of being audited that give no weights."""
-    return ParameterError(
-        f"{caller} needs 'inclusion_probability' {wanted}. Got {got}. Nothing was counted. Hint: "
-        "least_inclusion_probability=... names the least probability with which any decided case "
-        "is audited, fixed before the audits; it may change with time, never with the case."
-    )
-
-
-def unclear_order(caller: str) -> DecisionOrderError:
-    """Word the error for audits that cannot be put in one order."""
-    return DecisionOrderError(
-        f"{caller} puts the audits of several monitors in the order of decisions. Got audits "
-        "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "
-        "decided_at=... to update."
-    )
-
-
-def check_same_promise(promises: Sequence[dict[str, Any]], caller: str) -> None:
-    """Raise unless monitors watch the same promise in the same way."""
-    first = promises[0]
-    for other in promises[1:]:
-        for name, value in other.items():
-            if value != first[name]:
-                raise ParameterError(
-                    f"{caller} takes monitors of one promise. Got {name} {first[name]!r} and "
-                    f"{value!r}."
-                )
-
-
-def check_same_policy(digests: Sequence[str | None], caller: str) -> str | None:
-    """Return the digest of the policy that monitors watch; raise where there are several."""
-    known = [digest for digest in dict.fromkeys(digests) if digest is not None]
-    if len(known) > 1:
-        raise ParameterError(
-            f"{caller} takes monitors of one policy. Got monitors of {len(known)} policies with "
-            "the same target. Hint: audits of one policy say nothing about another."
-        )
-    return known[0] if known else None
-
-
-def check_monitored_policy(policy: Any, caller: str) -> None:
-    """Raise unless a policy promises an accuracy among automatic decisions."""
-    if not hasattr(policy, "target_accuracy"):
-        raise NotCertifiedError(
-            f"{caller} needs a certified policy. Got {type(policy).__name__}, which describes its "
-            "data and promises nothing. Hint: make it with expertload.operating_point.certify."
-        )
-    certified = getattr(policy, "certified", None)
-    if not (certified if certified is not None else policy.is_certified):
-        raise NotCertifiedError(
-            f"{caller} needs a policy that is certified. Got one that delegates everything, "
-            "because nothing could be certified: there are no automatic decisions to watch."
-        )
-    parts = policy.values() if certified is not None else [policy]
-    if any(part.risk != "selective" for part in parts):
-        raise NotCertifiedError(
-            f"{caller} watches the accuracy among automatic decisions. Got a policy with "
-            "risk='joint', which promises that of model and experts together. Hint: certify with "
-            "risk='selective'."
-        )
-
-
 def _listed(value: Any, name: str, caller: str) -> list[Any]:
     """Return one value or several as a list, each as it came: numpy would turn 1 into '1'."""
     if isinstance(value, str | date | Real | np.generic):
@@ -313,55 +201,3 @@ def _refuse_grades(grades: FloatArray, bad: BoolArray, caller: str) -> None:
 
 def _range(values: FloatArray | Sequence[float]) -> str:
     return f"values from {np.min(values):g} to {np.max(values):g}"
-
-
-def check_drop(value: Any, target: float, caller: str, *, growth: float = math.inf) -> float:
-    """Return what an accuracy falls to, if it is a fall that bets of this growth can find."""
-    drop = check_fraction(value, "drop_to", caller)
-    if drop >= target:
-        wanted = f"must be below the target, {target:g}"
-        raise ParameterError(message("drop_to", caller, wanted, f"{drop:g}"))
-    if growth <= 0:
-        raise insufficient(
-            caller,
-            "a fall that more audits find",
-            f"one from {target:g} to {drop:g}",
-            "name a lower drop_to: the monitor looks for error rates of 1.3 times the promised "
-            "one and more, and finds those from about 1.15 times on",
-        )
-    return drop
-
-
-def check_after(after: Any, before: Any, target: float, caller: str) -> float:
-    """Return the error rate before a fall."""
-    check_count(after, "after", caller, minimum=0)
-    if before is None:
-        return (1 - target) / 2
-    return 1 - check_fraction(before, "accuracy_before", caller)
-
-
-def check_quantiles(value: ArrayLike | None, caller: str) -> FloatArray | None:
-    """Return ascending quantiles, three or more of them."""
-    if value is None:
-        return None
-    quantiles = _floats(value, "quantiles", caller)
-    if quantiles.ndim != 1 or len(quantiles) < 3:
-        wanted = "must be three or more, from the smallest to the largest"
-        raise ShapeError(message("quantiles", caller, wanted, f"shape {quantiles.shape}"))
-    if not np.isfinite(quantiles).all() or (np.diff(quantiles) < 0).any():
-        raise ParameterError(message("quantiles", caller, "must be finite and ascending", "others"))
-    return quantiles
-
-
-def check_watched_load(policy: Any, caller: str) -> None:
-    """Raise unless a policy has one threshold that decides something."""
-    if not hasattr(policy, "threshold"):
-        raise NotCertifiedError(
-            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: watch "
-            "each group by itself, with the policy of that group."
-        )
-    if not math.isfinite(policy.threshold):
-        raise NotCertifiedError(
-            f"{caller} needs a policy that decides something. Got a threshold of "
-            f"{policy.threshold:g}: everything is delegated, or nothing is."
-        )
