@@ -1,19 +1,24 @@
-"""Documents that are checked when read: JSON that says what it is and carries its own digest.
+"""Documents that are checked when read: JSON that says what it is, and may carry its own digest.
 
-The digest guards against accidents and careless edits; it is no signature, and a forger can compute
-it too.
+Policies, monitors and calibrators are such documents. The digest guards against accidents and
+careless edits; it is no signature, and a forger can compute it too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from expertload.exceptions import FileFormatError
 
 __all__ = ["DocumentKind"]
+
+LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 
 
 class DocumentKind:
@@ -24,20 +29,37 @@ class DocumentKind:
     kind : str
         What the file says it is, such as "expertload monitor".
     schema_version : int
-        The newest that is understood.
+        The newest schema that is understood; older ones are read as well.
+    hint : str
+        What to do with a file that is refused.
+    has_digest : bool, default=True
+        Whether the file carries a digest of its content.
     """
 
-    def __init__(self, kind: str, schema_version: int) -> None:
+    def __init__(
+        self,
+        kind: str,
+        schema_version: int,
+        *,
+        hint: str = "use the file as it was saved",
+        has_digest: bool = True,
+    ) -> None:
         self.kind, self.schema_version = kind, schema_version
+        self.hint, self.has_digest = hint, has_digest
 
-    def write(self, content: dict[str, Any]) -> str:
-        """Return the text of a document with this content."""
+    def complete(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return content with its header and, where this kind has one, its digest."""
         document = {"kind": self.kind, "schema_version": self.schema_version, **content}
-        document["sha256"] = digest(document)
-        return json.dumps(document, indent=1, allow_nan=False) + "\n"
+        return {**document, "sha256": digest(document)} if self.has_digest else document
 
-    def read(self, path: Path) -> dict[str, Any]:
+    def write(self, content: Mapping[str, Any]) -> str:
+        """Return the text of a document with this content; numbers in a list stand on one line."""
+        text = json.dumps(self.complete(content), indent=2, allow_nan=False)
+        return LIST_OF_NUMBERS.sub(_on_one_line, text) + "\n"
+
+    def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Return a file's document, if it is of this kind, understood and unchanged."""
+        path = Path(path)
         try:
             document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -45,33 +67,50 @@ class DocumentKind:
                 f"{path.name} is not valid JSON ({error}). Hint: it may be cut short or be "
                 "another file."
             ) from error
-        if not isinstance(document, dict):
-            self.refuse(f"it must be an object, not {type(document).__name__}")
-        self._check(document)
+        document = self.section(document, "document")
+        self.check(document)
         return document
 
-    def _check(self, document: dict[str, Any]) -> None:
+    def check(self, document: Mapping[str, Any]) -> int:
+        """Return the schema of a document that is of this kind, understood and unchanged."""
         if document.get("kind") != self.kind:
             self.refuse(f"its 'kind' must be {self.kind!r}, not {document.get('kind')!r}")
         version = document.get("schema_version")
         if type(version) is not int or version < 1:
-            self.refuse(f"its 'schema_version' must be a whole number, not {version!r}")
+            wanted = f"a whole number from 1 to {self.schema_version}"
+            self.refuse(f"its 'schema_version' must be {wanted}, not {version!r}")
         if version > self.schema_version:
-            why = f"its schema {version} is newer than {self.schema_version}"
-            self.refuse(why, "upgrade expertload")
-        if document.get("sha256") != digest(document):
+            writer = document.get("library_version")
+            self.refuse(
+                f"its 'schema_version' {version} is newer than {self.schema_version}",
+                f"upgrade expertload to {writer} or newer" if writer else "upgrade expertload",
+            )
+        if self.has_digest and document.get("sha256") != digest(document):
             self.refuse("its content does not match its digest: it was changed after it was saved")
+        return version
 
-    def refuse(self, why: str, hint: str = "use the file as it was saved") -> NoReturn:
+    def section(self, value: Any, name: str) -> dict[str, Any]:
+        """Return a part of a document that must be an object."""
+        if not isinstance(value, dict):
+            self.refuse(f"its {name} must be an object, not {type(value).__name__}")
+        return value
+
+    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
         """Raise the error that all unusable files end in."""
-        raise FileFormatError(f"This is no {self.kind} to rely on: {why}. Hint: {hint}.")
+        raise FileFormatError(
+            f"This is no {self.kind} to rely on: {why}. Hint: {hint or self.hint}."
+        )
 
 
-def digest(document: dict[str, Any]) -> str:
+def digest(document: Mapping[str, Any]) -> str:
     """Return the digest of a document, however it is laid out in the file."""
     content = {key: value for key, value in document.items() if key != "sha256"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{' '.join(found[1].split())}]"
 
 
 def _refuse_constant(constant: str) -> NoReturn:

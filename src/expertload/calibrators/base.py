@@ -29,8 +29,8 @@ from expertload._validation import (
     check_probabilities,
     check_same_length,
 )
-from expertload.calibrators import storage
 from expertload.calibrators.logits import log_probabilities
+from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned
 from expertload.columns import check_labels
 from expertload.exceptions import InvalidInputError
 
@@ -43,7 +43,7 @@ class FittedOnLogits(ABC):
     """What is fitted on the logits or probabilities of held-out cases, and saved as JSON."""
 
     name: ClassVar[str]
-    _learned: ClassVar[Mapping[str, storage.Learned]]
+    _learned: ClassVar[Mapping[str, Learned]]
 
     input: str = "logits"
     n_classes_: int
@@ -155,33 +155,32 @@ class FittedOnLogits(ABC):
     def _describe(self) -> dict[str, Any]:
         from expertload import __version__  # the package imports this module, hence not above
 
-        return {
-            "kind": storage.KIND,
-            "schema_version": storage.SCHEMA_VERSION,
+        content = {
             "library_version": __version__,
             "method": self.name,
             "options": self._plain_options(),
             "n_classes": self.n_classes_,
-            "state": {name: storage.plain(getattr(self, name)) for name in self._learned},
+            "state": {name: plain(getattr(self, name)) for name in self._learned},
         }
+        return DOCUMENT.complete(content)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Return the calibrator that `to_dict` described, or raise FileFormatError."""
-        storage.check_header(document)
+        DOCUMENT.check(document)
         if document.get("method") != cls.name:
-            storage.refuse(f"its 'method' must be {cls.name!r}, not {document.get('method')!r}")
-        calibrator = cls._from_options(storage.section(document, "options"))
+            DOCUMENT.refuse(f"its 'method' must be {cls.name!r}, not {document.get('method')!r}")
+        calibrator = cls._from_options(DOCUMENT.section(document.get("options"), "options"))
         n_classes = document.get("n_classes")
         if not isinstance(n_classes, int) or isinstance(n_classes, bool) or n_classes < 2:
-            storage.refuse(f"its 'n_classes' must be 2 or more, not {n_classes!r}")
+            DOCUMENT.refuse(f"its 'n_classes' must be 2 or more, not {n_classes!r}")
         calibrator.n_classes_ = n_classes
-        state = storage.section(document, "state")
-        for name, value in storage.read_learned(state, cls._learned, n_classes).items():
+        state = DOCUMENT.section(document.get("state"), "state")
+        for name, value in read_learned(state, cls._learned, n_classes).items():
             setattr(calibrator, name, value)
         problem = calibrator._problem()
         if problem is not None:
-            storage.refuse(problem)
+            DOCUMENT.refuse(problem)
         return calibrator
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -210,19 +209,19 @@ class FittedOnLogits(ABC):
         return self.n_classes_
 
     def _plain_options(self) -> dict[str, Any]:
-        return {name: storage.plain(value) for name, value in self.options.items()}
+        return {name: plain(value) for name, value in self.options.items()}
 
     @classmethod
     def _from_options(cls, options: Mapping[str, Any]) -> Self:
         known = set(inspect.signature(cls).parameters)
         if set(options) != known:
             odd = ", ".join(sorted(known ^ set(options)))
-            storage.refuse(f"its 'options' has missing or unknown entries: {odd}")
+            DOCUMENT.refuse(f"its 'options' has missing or unknown entries: {odd}")
         calibrator = cls(**options)
         try:
             calibrator._check_options()
         except InvalidInputError as error:
-            storage.refuse(str(error).rstrip("."))
+            DOCUMENT.refuse(str(error).rstrip("."))
         return calibrator
 
     def _warn(self, message: str) -> None:

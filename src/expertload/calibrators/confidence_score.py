@@ -18,7 +18,7 @@ from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fitted, check_option, check_probabilities
 from expertload.calibrators.correctness import CorrectnessModel
 from expertload.calibrators.logits import log_probabilities
-from expertload.calibrators.storage import refuse
+from expertload.calibrators.storage import DOCUMENT
 from expertload.calibrators.temperature import TemperatureScaling
 from expertload.scores import (
     entropy_confidence,
@@ -137,10 +137,12 @@ class ConfidenceScore:
         """Return the score that `to_dict` described, or raise `FileFormatError`."""
         name, model = document.get("name"), document.get("model")
         if set(document) != {"name", "model"} or name not in CONFIDENCE_SCORES:
-            refuse(f"its score must be one of {', '.join(CONFIDENCE_SCORES)}, not {name!r}")
+            DOCUMENT.refuse(
+                f"its score must be one of {', '.join(CONFIDENCE_SCORES)}, not {name!r}"
+            )
         score = cls(str(name))
         if score.is_learned != isinstance(model, Mapping):
-            refuse(f"its score {name!r} must have a model if, and only if, it learns one")
+            DOCUMENT.refuse(f"its score {name!r} must have a model if, and only if, it learns one")
         if isinstance(model, Mapping):
             score.model_ = LEARNED[score.name].from_dict(model)
         return score

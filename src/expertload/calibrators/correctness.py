@@ -27,7 +27,7 @@ from expertload._validation import check_count, check_same_length
 from expertload.calibrators.base import FittedOnLogits
 from expertload.calibrators.logits import log_odds
 from expertload.calibrators.newton import Minimum, minimise
-from expertload.calibrators.storage import Learned, read_document
+from expertload.calibrators.storage import DOCUMENT, Learned
 from expertload.columns import check_labels
 
 __all__ = ["CorrectnessModel"]
@@ -160,7 +160,7 @@ class CorrectnessModel(FittedOnLogits):
         CorrectnessModel
             Equal, to the last bit, to the one that was saved.
         """
-        return cls.from_dict(read_document(path))
+        return cls.from_dict(DOCUMENT.read(path))
 
     def _check_options(self) -> None:
         super()._check_options()

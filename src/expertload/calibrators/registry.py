@@ -16,7 +16,7 @@ from expertload.calibrators.kcal import KCal
 from expertload.calibrators.matrix_scaling import MatrixScaling
 from expertload.calibrators.platt import PlattScaling
 from expertload.calibrators.spline import SplineCalibration
-from expertload.calibrators.storage import check_header, read_document, refuse
+from expertload.calibrators.storage import DOCUMENT
 from expertload.calibrators.temperature import TemperatureScaling
 from expertload.calibrators.vector_scaling import VectorScaling
 
@@ -91,11 +91,10 @@ def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
     >>> round(loaded.temperature_, 3)
     5.771
     """
-    document = read_document(path)
-    check_header(document)
+    document = DOCUMENT.read(path)
     method = document.get("method")
     if not isinstance(method, str) or method not in CALIBRATORS:
-        refuse(
+        DOCUMENT.refuse(
             f"its 'method' must be one of {', '.join(CALIBRATORS)}, not {method!r}",
             hint="upgrade expertload if the method is a newer one",
         )

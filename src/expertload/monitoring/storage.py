@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from expertload._documents import DocumentKind
@@ -99,7 +98,7 @@ def load(cls: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.json'
     """
-    document = DOCUMENT.read(Path(path))
+    document = DOCUMENT.read(path)
     promise = _columns(document.get("promise"), PROMISE, "promise")
     audits = _columns(document.get("audits"), AUDITS, "audits")
     _check_lists(audits)

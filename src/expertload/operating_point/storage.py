@@ -1,25 +1,20 @@
 """Operating points as JSON: written completely or not at all, and checked when read.
 
-A file says what it is (``kind``, ``schema_version``), where it comes from (``origin``), and carries
-a digest of its content, so that a cut, mixed-up or hand-edited file is refused. The digest guards
-against accidents and careless edits; it is no signature, and a forger can compute it too.
+A file says where the point comes from (``origin``) and what it is (``content``). A cut, mixed-up or
+hand-edited file is refused, as every `DocumentKind` is.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
 from dataclasses import MISSING, asdict, fields, replace
-from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._documents import digest
+from expertload._documents import DocumentKind
 from expertload._files import write_atomically
-from expertload.exceptions import FileFormatError
 from expertload.operating_point.certification.budget import ErrorBudget
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.certification.certified_thresholds import (
@@ -33,8 +28,9 @@ from expertload.operating_point.point import OperatingPoint
 
 __all__ = ["load_operating_point"]
 
-KIND = "expertload operating point"
-SCHEMA_VERSION = 5
+DOCUMENT = DocumentKind(
+    "expertload operating point", 5, hint="save it again, or certify again; do not edit the file"
+)
 # What older schemas did not have: their files are read as if they had said nothing about it.
 ORIGIN_SINCE = {
     "probability_columns": 2,
@@ -53,8 +49,6 @@ NOT_SAVED = {"origin", "ladder", "advice", "passed"}
 # Saved of a certified point beside its fields: computed when read, and thinned.
 ADVICE = ("sufficient_cases", "target_within_reach")
 NOT_TEXT = ("labels", "probability_columns", "confidence_quantiles", "score")
-# Numbers in a list stand on one line.
-LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 
 # What each saved field may be; None is allowed where the field has None for a default.
 NUMBERS = {
@@ -98,14 +92,10 @@ def save(
     """Write a point, or the points of all groups."""
     origin = point.origin if model_name is None else replace(point.origin, model_name=model_name)
     document = {
-        "kind": KIND,
-        "schema_version": SCHEMA_VERSION,
         "origin": {**asdict(origin), "score": origin.score and origin.score.to_dict()},
         "content": _groups(point) if isinstance(point, CertifiedGroups) else _plain(point),
     }
-    document["sha256"] = digest(document)
-    text = json.dumps(document, indent=2, allow_nan=False)
-    write_atomically(path, LIST_OF_NUMBERS.sub(_on_one_line, text) + "\n")
+    write_atomically(path, DOCUMENT.write(document))
 
 
 def _plain(point: OperatingPoint) -> dict[str, Any]:
@@ -128,10 +118,6 @@ def _passed(passed: CertifiedThresholds) -> dict[str, Any]:
         for stretch in passed.thinned().stretches
     ]
     return {"is_continuous": passed.is_continuous, "stretches": stretches}
-
-
-def _on_one_line(found: re.Match[str]) -> str:
-    return f"[{' '.join(found[1].split())}]"
 
 
 def _groups(points: CertifiedGroups) -> dict[str, Any]:
@@ -176,51 +162,25 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     >>> again == point, again.origin.model_name
     (True, 'forest')
     """
-    document = _read(Path(path))
-    version = _check_header(document)
+    document = DOCUMENT.read(path)
+    version = document["schema_version"]
     origin = _origin(document.get("origin"), version)
-    content = _object(document.get("content"), "content")
+    content = DOCUMENT.section(document.get("content"), "content")
     if content.get("type") == "groups":
         return _load_groups(content, origin, version)
     return _load_point(content, origin, version)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(
-            f"{path.name} is not valid JSON ({error}). Hint: it may be cut short; save it again."
-        ) from error
-    return _object(document, "document")
-
-
-def _check_header(document: dict[str, Any]) -> int:
-    if document.get("kind") != KIND:
-        _refuse(f"its 'kind' must be {KIND!r}, not {document.get('kind')!r}")
-    version = document.get("schema_version")
-    if type(version) is int and version > SCHEMA_VERSION:
-        _refuse(f"its schema {version} is newer than {SCHEMA_VERSION}", "upgrade expertload")
-    if type(version) is not int or version < 1:
-        _refuse(f"its 'schema_version' must be from 1 to {SCHEMA_VERSION}, not {version!r}")
-    if document.get("sha256") != digest(document):
-        _refuse(
-            "its content does not match its digest: it was changed after it was saved",
-            "certify again instead of editing the file",
-        )
-    return version
-
-
 def _load_groups(content: dict[str, Any], origin: Origin, version: int) -> CertifiedGroups:
     entries = content.get("groups")
     if not isinstance(entries, list) or not entries:
-        _refuse("its 'groups' must be a list of at least one")
+        DOCUMENT.refuse("its 'groups' must be a list of at least one")
     points: dict[Label, CertifiedPoint] = {}
     for entry in entries:
-        part = _object(entry, "group")
-        point = _load_point(_object(part.get("point"), "point"), origin, version)
+        part = DOCUMENT.section(entry, "group")
+        point = _load_point(DOCUMENT.section(part.get("point"), "point"), origin, version)
         if not isinstance(point, CertifiedPoint) or part.get("group") in points:
-            _refuse("its groups must be distinct and certified")
+            DOCUMENT.refuse("its groups must be distinct and certified")
         points[_label(part.get("group"))] = point
     return CertifiedGroups(
         points=points,
@@ -240,22 +200,22 @@ class SavedAdvice(NamedTuple):
 def _load_point(content: dict[str, Any], origin: Origin, version: int) -> OperatingPoint:
     kind = TYPES.get(str(content.get("type")))
     if kind is None:
-        _refuse(f"its 'type' {content.get('type')!r} is not known")
+        DOCUMENT.refuse(f"its 'type' {content.get('type')!r} is not known")
     names = {f.name: f.default is None for f in fields(kind) if f.name not in NOT_SAVED}
     if kind is CertifiedPoint:
         names |= {**dict.fromkeys(ADVICE, True), "passed": True}
     content = _filled(content, {"type", *names}, CONTENT_SINCE, version, "content")
     values = {name: _value(content, name, optional) for name, optional in names.items()}
     if values["n_accepted"] + values["n_delegated"] <= 0:
-        _refuse("it counts no cases")
+        DOCUMENT.refuse("it counts no cases")
     if kind is not CertifiedPoint:
         return kind(**values, origin=origin)
     if (values["reason"] is None) == (values["threshold"] == math.inf):
-        _refuse("it must have either a threshold or a reason why it has none")
+        DOCUMENT.refuse("it must have either a threshold or a reason why it has none")
     advice = SavedAdvice(*(values.pop(name) for name in ADVICE))
     passed = values.pop("passed") or CertifiedThresholds()
     if len(passed) and values["threshold"] < passed.ranges[-1][0]:
-        _refuse("its threshold is looser than all that passed")
+        DOCUMENT.refuse("its threshold is looser than all that passed")
     return CertifiedPoint(**values, origin=origin, advice=advice, passed=passed)
 
 
@@ -265,7 +225,7 @@ def _filled(
     """Return content with exactly these names; what an older schema did not know is None."""
     unknown = {name for name in names if since.get(name, 1) > version}
     if set(content) != names - unknown:
-        _refuse(f"its {what!r} does not have the fields it should")
+        DOCUMENT.refuse(f"its {what!r} does not have the fields it should")
     return {**dict.fromkeys(unknown), **content}
 
 
@@ -275,7 +235,7 @@ def _value(content: dict[str, Any], name: str, is_optional: bool) -> Any:
     if name == "threshold":
         return _threshold(content[name])
     if name == "passed":
-        return _load_passed(_object(content[name], name))
+        return _load_passed(DOCUMENT.section(content[name], name))
     if name in WORDS:
         return _word(content, name)
     return int(_number(content, name)) if name in WHOLE else _number(content, name)
@@ -284,22 +244,22 @@ def _value(content: dict[str, Any], name: str, is_optional: bool) -> Any:
 def _load_passed(content: dict[str, Any]) -> CertifiedThresholds:
     stretches = content.get("stretches")
     if not isinstance(stretches, list) or not isinstance(content.get("is_continuous"), bool):
-        _refuse("its 'passed' does not have the fields it should")
+        DOCUMENT.refuse("its 'passed' does not have the fields it should")
     passed = CertifiedThresholds(
-        tuple(_load_stretch(_object(stretch, "stretch")) for stretch in stretches),
+        tuple(_load_stretch(DOCUMENT.section(stretch, "stretch")) for stretch in stretches),
         content["is_continuous"],
     )
     threshold, accepted, errors, _ = passed.steps
     in_order = (np.diff(threshold) < 0).all() and (np.diff(accepted) >= 0).all()
     if not in_order or (errors > accepted).any() or (errors < 0).any():
-        _refuse("its 'passed' thresholds are not in order, from strict to loose")
+        DOCUMENT.refuse("its 'passed' thresholds are not in order, from strict to loose")
     return passed
 
 
 def _load_stretch(content: dict[str, Any]) -> Stretch:
     columns = [_numbers(content, f.name) or [] for f in fields(Stretch)]
     if not columns[0] or len({len(column) for column in columns}) > 1:
-        _refuse("its 'passed' must have as many thresholds as counts, and at least one")
+        DOCUMENT.refuse("its 'passed' must have as many thresholds as counts, and at least one")
     return Stretch(*(np.array(column) for column in columns))
 
 
@@ -317,55 +277,55 @@ def _threshold(value: Any) -> float:
 def _number(content: dict[str, Any], name: str) -> float:
     value = content.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(f"its {name!r} must be a number, not {value!r}")
+        DOCUMENT.refuse(f"its {name!r} must be a number, not {value!r}")
     low, high = NUMBERS.get(name, (-math.inf, math.inf))
     if not low <= value <= high or math.isinf(value):
-        _refuse(f"its {name!r} is out of range: {value!r}")
+        DOCUMENT.refuse(f"its {name!r} is out of range: {value!r}")
     return float(value)
 
 
 def _word(content: dict[str, Any], name: str) -> str:
     value = content.get(name)
     if not isinstance(value, str) or value not in WORDS[name]:
-        _refuse(f"its {name!r} is not known: {value!r}")
+        DOCUMENT.refuse(f"its {name!r} is not known: {value!r}")
     return value
 
 
 def _origin(value: Any, version: int) -> Origin:
     names = {f.name for f in fields(Origin)}
-    content = _filled(_object(value, "origin"), names, ORIGIN_SINCE, version, "origin")
+    content = _filled(DOCUMENT.section(value, "origin"), names, ORIGIN_SINCE, version, "origin")
     for f in fields(Origin):
         text = content[f.name]
         missing_is_fine = f.default is None and f.default is not MISSING
         if f.name not in NOT_TEXT and not (
             isinstance(text, str) or (text is None and missing_is_fine)
         ):
-            _refuse(f"its {f.name!r} must be text, not {text!r}")
+            DOCUMENT.refuse(f"its {f.name!r} must be text, not {text!r}")
     _word(content, "ranked_by")
     if content["read_as"] is not None:
         _word(content, "read_as")
     labels, columns = _list(content, "labels"), _list(content, "probability_columns")
     quantiles = _numbers(content, "confidence_quantiles")
     if quantiles is not None and (len(quantiles) < 2 or quantiles != sorted(quantiles)):
-        _refuse("its 'confidence_quantiles' must be two or more, ascending")
+        DOCUMENT.refuse("its 'confidence_quantiles' must be two or more, ascending")
     lists = {
         "labels": None if labels is None else tuple(_label(each) for each in labels),
         "probability_columns": _columns(columns, labels or []),
         "confidence_quantiles": None if quantiles is None else tuple(quantiles),
     }
     if (content["score"] is None) == (content["ranked_by"] == "score"):
-        _refuse("it must have a score if, and only if, cases are ranked by one")
+        DOCUMENT.refuse("it must have a score if, and only if, cases are ranked by one")
     if content["score"] is not None:
         from expertload.calibrators import ConfidenceScore  # which few policies need
 
-        content["score"] = ConfidenceScore.from_dict(_object(content["score"], "score"))
+        content["score"] = ConfidenceScore.from_dict(DOCUMENT.section(content["score"], "score"))
     return Origin(**{**content, **lists})
 
 
 def _list(content: dict[str, Any], name: str) -> list[Any] | None:
     value = content.get(name)
     if value is not None and not isinstance(value, list):
-        _refuse(f"its {name!r} must be a list")
+        DOCUMENT.refuse(f"its {name!r} must be a list")
     return value
 
 
@@ -376,25 +336,11 @@ def _columns(columns: list[Any] | None, labels: list[Any]) -> tuple[str | None, 
     named = [column for column in columns if isinstance(column, str)]
     one_of_two = len(columns) == 2 and len(named) == 1 and None in columns
     if len(columns) != len(labels) or not (len(named) == len(columns) or one_of_two):
-        _refuse("its 'probability_columns' do not name a column a class")
+        DOCUMENT.refuse("its 'probability_columns' do not name a column a class")
     return tuple(columns)
 
 
 def _label(value: Any) -> Label:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        _refuse(f"a label must be text or a whole number, not {value!r}")
+        DOCUMENT.refuse(f"a label must be text or a whole number, not {value!r}")
     return value
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        _refuse(f"its {what} must be an object, not {type(value).__name__}")
-    return value
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _refuse(why: str, hint: str = "save the operating point again") -> NoReturn:
-    raise FileFormatError(f"This is not an operating point to rely on: {why}. Hint: {hint}.")
