@@ -15,7 +15,7 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_files", "_html", "_documents", "_validation", "_opening"},
+    {"exceptions", "_typing", "_files", "_html", "_documents", "_names", "_validation", "_opening"},
     {"columns"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},
@@ -123,6 +123,18 @@ def test_importing_the_package_loads_nothing_heavy():
     others = ("torch", "matplotlib", "sklearn", "pandas", "torchmetrics", "narwhals")
     slow_parts = ("scipy.stats", "scipy.optimize", "scipy.interpolate")
     for module in others + slow_parts:
+        assert module not in loaded
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", [["--help"], ["evaluate", "--help"], ["lab", "evaluate", "-h"]])
+def test_help_loads_nothing_heavy(command):
+    loaded = run(
+        "import sys\nfrom expertload.cli.app import app\n"
+        f"try:\n    app({command!r})\nexcept SystemExit:\n    print(*sys.modules)"
+    ).split()
+    assert "expertload.cli.evaluate" in loaded
+    for module in ("numpy", "scipy", "pyarrow", "duckdb", "torch", "expertload.operating_point"):
         assert module not in loaded
 
 

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from tests.calibrators.synthetic import overconfident
 
 from expertload import exceptions
+from expertload._names import CALIBRATOR_NAMES
 from expertload.calibrators import (
     CALIBRATORS,
     CalibrationWarning,
@@ -282,6 +283,7 @@ def test_the_predicted_class_stays_on_top(name, data):
 class TestRegistry:
     def test_names_match_classes(self):
         assert all(kind.name == name for name, kind in CALIBRATORS.items())
+        assert tuple(CALIBRATORS) == CALIBRATOR_NAMES
 
     def test_unknown_name(self):
         with pytest.raises(exceptions.ParameterError, match="must be one of 'temperature'"):

@@ -64,14 +64,7 @@ class Choice(NamedTuple):
 def choose_on_a_part(
     tables: Mapping[str, PredictionsTable], share: float, seed: int, target: float, level: float
 ) -> Choice:
-    """Choose a confidence on a random part of the only model's cases.
-
-    Examples
-    --------
-    >>> from expertload.cli.choosing import choose_on_a_part
-    >>> callable(choose_on_a_part)
-    True
-    """
+    """Choose a confidence on a random part of the only model's cases."""
     from expertload.evaluation import choose_confidence, split_cases
 
     table = _only(tables)
@@ -108,14 +101,7 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
 
 
 def print_choice(screen: Console, choice: Choice) -> None:
-    """Print the loads by all scores, what is saved, and which cases are left.
-
-    Examples
-    --------
-    >>> from expertload.cli.choosing import print_choice
-    >>> callable(print_choice)
-    True
-    """
+    """Print the loads by all scores, what is saved, and which cases are left."""
     found = choice.found
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     rows.add_column("confidence")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from expertload._validation import check_page_name
-from expertload.cli.choosing import Choice, choose_on_a_part, print_choice
+from expertload._names import METHODS
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import check_output
@@ -28,9 +27,9 @@ from expertload.cli.predictions_options import (
     Weight,
 )
 from expertload.cli.screen import console
-from expertload.operating_point import METHODS
 
 if TYPE_CHECKING:
+    from expertload.cli.choosing import Choice
     from expertload.evaluation import Evaluation
     from expertload.predictions import PredictionsTable
     from expertload.significance import Comparison
@@ -170,6 +169,8 @@ def evaluate(
         raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
     check_models(files, probabilities or [], model_column)
     if out is not None:
+        from expertload._validation import check_page_name
+
         check_output(out, others=files)
         check_page_name(out, "--out", "evaluate")
     if save_policy is not None:
@@ -197,6 +198,8 @@ def evaluate(
         raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
     targets, choice = target_accuracy or [0.95], None
     if choose_confidence:
+        from expertload.cli.choosing import choose_on_a_part
+
         choice = choose_on_a_part(tables, choice_share, seed, targets[0], confidence_level)
         tables = dict.fromkeys(tables, choice.rest)
     models: Models = {
@@ -245,6 +248,8 @@ def _show(
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     if choice is not None:
+        from expertload.cli.choosing import print_choice
+
         print_choice(console(), choice)
     _print(models, comparisons)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.calibrators.registry import CALIBRATORS
+from expertload._names import CALIBRATOR_NAMES
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console
@@ -36,7 +36,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    calibrator: Annotated[str, typer.Option(help=f"{', '.join(CALIBRATORS)}.")] = "temperature",
+    calibrator: Annotated[
+        str, typer.Option(help=f"{', '.join(CALIBRATOR_NAMES)}.")
+    ] = "temperature",
     at: Annotated[
         str | None,
         typer.Option(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
@@ -174,12 +174,11 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
             f"{audits.where} names no keys, so a second run would count its cases twice. Hint: "
             "say which column identifies a case (--key), or leave --state out."
         )
-    rows = np.arange(len(audits.correct))
+    rows = list(range(len(audits.correct)))
     if keep and audits.key is not None:
-        known = watched.labels
-        old = [_is_known(known, k, c) for k, c in zip(audits.key, audits.correct, strict=True)]
-        rows = rows[~np.array(old)]
-    if len(rows):
+        known, keys = watched.labels, audits.key
+        rows = [row for row in rows if not _is_known(known, keys[row], audits.correct[row])]
+    if rows:
         watched.update(
             audits.correct[rows],
             inclusion_probability=_rows(audits.inclusion_probability, rows),
@@ -191,7 +190,7 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
 
 def _is_known(known: dict[str | int, float | None], key: str, grade: float) -> bool:
     """Whether a row says nothing new: the same label, or still none."""
-    return key in known and (np.isnan(grade) or known[key] == grade)
+    return key in known and (math.isnan(grade) or known[key] == grade)
 
 
 def _rows(column: Any, rows: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is to be promised, and the names of the ways to test it: the one list of them."""
+"""What is to be promised, and by which method it is tested."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._names import METHODS, Method
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_fraction, check_option, message
 from expertload.exceptions import ParameterError
 
 __all__ = ["METHODS", "RISKS", "Method", "Promise", "Risk"]
 
-Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
 Risk = Literal["selective", "joint", "cost"]
 
-# Each method in a sentence, the default first; help texts and documents quote these.
-METHODS: dict[Method, str] = {
-    "spending": "thresholds tested from strict to loose, one pass with restarts (the default)",
-    "fixed_sequence": "thresholds tested from strict to loose until one fails, from several starts",
-    "bonferroni": "a few thresholds tested separately, each at a share of the level",
-    "sgr": "bisection over the ranks (Geifman and El-Yaniv 2017); needs accuracy to rise with "
-    "confidence",
-}
 RISKS: tuple[Risk, ...] = get_args(Risk)
 # "cost" is that of `certify_mean_cost`, which alone knows the costs.
 RISKS_OF_CERTIFY: tuple[Risk, ...] = ("selective", "joint")
