@@ -29,7 +29,7 @@ from expertload.cli.predictions_options import (
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
-    from expertload.cli.choosing import Choice
+    from expertload.cli.choose_confidence import SplitChoice
     from expertload.evaluation import Evaluation
     from expertload.predictions import PredictionsTable
     from expertload.significance import Comparison
@@ -198,7 +198,7 @@ def evaluate(
         raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
     targets, choice = target_accuracy or [0.95], None
     if choose_confidence:
-        from expertload.cli.choosing import choose_on_a_part
+        from expertload.cli.choose_confidence import choose_on_a_part
 
         choice = choose_on_a_part(tables, choice_share, seed, targets[0], confidence_level)
         tables = dict.fromkeys(tables, choice.rest)
@@ -240,7 +240,7 @@ def evaluate(
 
 
 def _show(
-    models: Models, comparisons: dict[str, Comparison], choice: Choice | None, *, as_json: bool
+    models: Models, comparisons: dict[str, Comparison], choice: SplitChoice | None, *, as_json: bool
 ) -> None:
     if as_json:
         chosen = {"confidence_choice": choice.to_dict()} if choice else {}
@@ -248,7 +248,7 @@ def _show(
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     if choice is not None:
-        from expertload.cli.choosing import print_choice
+        from expertload.cli.choose_confidence import print_choice
 
         print_choice(console(), choice)
     _print(models, comparisons)

@@ -1,6 +1,6 @@
 """Everything there is to say about one model on one set of cases, in one object."""
 
-from expertload.evaluation.choosing import ConfidenceChoice, choose_confidence, split_cases
+from expertload.evaluation.choose_confidence import ConfidenceChoice, choose_confidence, split_cases
 from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, Confusion
 from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
 from expertload.evaluation.evaluation import Evaluation, compare_evaluations

@@ -102,7 +102,7 @@ def evaluate_predictions(
     0.9634 (95 % interval 0.9533 to 0.9714)
     """
     caller = "evaluate_predictions"
-    request = _read_request(
+    options = _read_options(
         target_accuracy,
         confidence_level,
         method,
@@ -113,7 +113,7 @@ def evaluate_predictions(
         caller,
     )
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
-    return _evaluate_predictions(predictions, names, confidence, request)
+    return _evaluate_predictions(predictions, names, confidence, options)
 
 
 def evaluate_matched(
@@ -131,7 +131,7 @@ def evaluate_matched(
 ) -> Evaluation:
     """Evaluate predictions whose labels and probabilities were validated where they were read."""
     caller = "evaluate_predictions"
-    request = _read_request(
+    options = _read_options(
         target_accuracy,
         confidence_level,
         method,
@@ -141,17 +141,17 @@ def evaluate_matched(
         cluster_promise,
         caller,
     )
-    return _evaluate_predictions(predictions, names, confidence, request)
+    return _evaluate_predictions(predictions, names, confidence, options)
 
 
 def _evaluate_predictions(
     predictions: Predictions,
     names: tuple[ClassName, ...],
     confidence: ArrayLike | None,
-    request: _Request,
+    options: _Options,
 ) -> Evaluation:
-    top, cases = with_confidence(predictions, confidence, request.caller)
-    check_enough_cases(cases.weight, len(cases.correct), 2, request.caller)
+    top, cases = with_confidence(predictions, confidence, options.caller)
+    check_enough_cases(cases.weight, len(cases.correct), 2, options.caller)
     table = Tally.from_cases(cases)
     by_probability = table if top is cases else Tally.from_cases(top)
     subject = _Subject(
@@ -162,7 +162,7 @@ def _evaluate_predictions(
         diagram=_diagram(by_probability, predictions),
         answers=answers_by_class(predictions, top.correct, names),
     )
-    return _evaluate(subject, request)
+    return _evaluate(subject, options)
 
 
 def evaluate_from_correctness(
@@ -200,7 +200,7 @@ def evaluate_from_correctness(
     (0.25, 0.75)
     """
     caller = "evaluate_from_correctness"
-    request = _read_request(
+    options = _read_options(
         target_accuracy,
         confidence_level,
         method,
@@ -221,13 +221,13 @@ def evaluate_from_correctness(
         target=None,
         diagram=_diagram(table, None) if is_share else (None, None),
     )
-    return _evaluate(subject, request)
+    return _evaluate(subject, options)
 
 
 # ------------------------------------------------------------------ from what is validated
 
 
-class _Request(NamedTuple):
+class _Options(NamedTuple):
     """What is asked for, validated."""
 
     targets: Sequence[float]
@@ -251,7 +251,7 @@ class _Subject(NamedTuple):
     answers: ClassAnswers | None = None
 
 
-def _read_request(
+def _read_options(
     target_accuracy: float | Sequence[float],
     confidence_level: float,
     method: Method,
@@ -260,7 +260,7 @@ def _read_request(
     clusters: ArrayLike | None,
     cluster_promise: ClusterPromise,
     caller: str,
-) -> _Request:
+) -> _Options:
     if certify_groups and groups is None:
         raise parameter_error(
             "certify_groups", caller, "needs groups", "none", "pass groups= (--group COLUMN)"
@@ -271,14 +271,14 @@ def _read_request(
         raise parameter_error(
             "certify_groups", caller, "takes independent cases", "clusters", "certify all together"
         )
-    return _Request(
+    return _Options(
         targets, level, method, groups, certify_groups, clusters, cluster_promise, caller
     )
 
 
-def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
+def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
     cases, table, origin, target, (reliability, calibration), answers = subject
-    targets, level, method, groups, _, clusters, what, caller = request
+    targets, level, method, groups, _, clusters, what, caller = options
     members = name_members(groups, len(cases.correct), caller)
     clustering = read_clustering(cases, clusters, what, "selective", 0, caller)
     settled = settle_point(table, cases, origin, targets, level, method, clustering)
@@ -300,7 +300,7 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
         guarantee=settled.guarantee,
         conditions=settled.conditions,
         groups=evaluate_members(cases, members, settled.point.threshold, level),
-        group_certification=_certify_groups(cases, origin, request),
+        group_certification=_certify_groups(cases, origin, options),
         is_weighted=cases.weight is not None,
         confidence_level=level,
         cases=cases,
@@ -311,17 +311,17 @@ def _evaluate(subject: _Subject, request: _Request) -> Evaluation:
     )
 
 
-def _certify_groups(cases: Cases, origin: Origin, request: _Request) -> CertifiedGroups | None:
-    if not request.certify_groups or request.groups is None:
+def _certify_groups(cases: Cases, origin: Origin, options: _Options) -> CertifiedGroups | None:
+    if not options.certify_groups or options.groups is None:
         return None
-    if isinstance(request.groups, Members):
+    if isinstance(options.groups, Members):
         raise TypeError("groups to be certified are given by name")
-    caller = request.caller
+    caller = options.caller
     check_unweighted(cases.weight, caller)
     wanted = read_promise(
-        request.targets[0], request.level, request.method, "selective", None, None, caller
+        options.targets[0], options.level, options.method, "selective", None, None, caller
     )
-    named = check_groups(request.groups, caller)
+    named = check_groups(options.groups, caller)
     return certify_by_group(cases, named, wanted, origin, caller)
 
 

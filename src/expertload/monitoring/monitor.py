@@ -84,7 +84,7 @@ class AccuracyMonitor(Verdict):
             check_fraction(confidence_level, "confidence_level", caller, inclusive=False),
             check_blocks(blocks, caller),
         )
-        self._least = check_least_inclusion(least_inclusion_probability, caller)
+        self._least_inclusion = check_least_inclusion(least_inclusion_probability, caller)
         check_option(order, ("decision", "arrival"), "order", caller)
         self._order: Order = order
         self._policy: str | None = None  # the digest of the policy that promises
@@ -179,7 +179,7 @@ class AccuracyMonitor(Verdict):
     ) -> Batch:
         answers = as_answers(correct, caller)
         n = len(answers)
-        named = least if least is not None else self._least
+        named = least if least is not None else self._least_inclusion
         return Batch(
             answers,
             as_inclusion(inclusion, n, "inclusion_probability", caller),
@@ -234,7 +234,7 @@ class AccuracyMonitor(Verdict):
             "target_accuracy": self._target,
             "confidence_level": self._level,
             "blocks": self._blocks,
-            "least_inclusion_probability": self._least,
+            "least_inclusion_probability": self._least_inclusion,
             "order": self._order,
         }
 

@@ -104,14 +104,14 @@ def load(cls: type[Monitor], path: str | os.PathLike[str]) -> Monitor:
     _check_lists(audits)
     try:
         monitor = cls(**promise)
-        monitor._policy = _policy(document)
+        monitor._policy = _policy_digest(document)
         monitor._restore(audits)
     except InvalidInputError as error:
         DOCUMENT.refuse(f"its audits cannot be counted ({error})")
     return monitor
 
 
-def _policy(document: dict[str, Any]) -> str | None:
+def _policy_digest(document: dict[str, Any]) -> str | None:
     """Return the digest of the policy; the first schema did not have it."""
     digest = document.get("policy")
     if digest is not None and not (

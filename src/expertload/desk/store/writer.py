@@ -26,7 +26,9 @@ MOST_IN_A_COMMIT = 256
 
 
 @dataclass(eq=False)
-class _Request:
+class _QueuedWork:
+    """Work that waits for the writer's thread, and what became of it."""
+
     work: Work
     future: Future[Any] = field(default_factory=Future)
     result: Any = None
@@ -39,7 +41,7 @@ class Writer:
     def __init__(self, engine: Engine, worded: Callable[[DBAPIError], Exception]) -> None:
         self._engine = engine
         self._worded = worded
-        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="desk-writer", daemon=True)
@@ -47,7 +49,7 @@ class Writer:
 
     def submit(self, work: Work) -> Future[Any]:
         """Queue work; its future is settled when the commit is on the disk, or has failed."""
-        request = _Request(work)
+        request = _QueuedWork(work)
         with self._closing:
             if self._closed:
                 raise DeskUnavailableError("The desk is shutting down. Hint: try again in a while.")
@@ -76,7 +78,7 @@ class Writer:
                 batch.append(following)
             self._commit(batch)
 
-    def _commit(self, batch: list[_Request]) -> None:
+    def _commit(self, batch: list[_QueuedWork]) -> None:
         try:
             with self._engine.begin() as connection:
                 for request in batch:
@@ -93,7 +95,7 @@ class Writer:
                 request.future.set_result(request.result)
 
 
-def _attempt(request: _Request, connection: Connection) -> None:
+def _attempt(request: _QueuedWork, connection: Connection) -> None:
     """Do one request's work in a savepoint; its failure is its own.
 
     Unless SQLite has ended the whole transaction, as it does when the disk is full: then nobody's

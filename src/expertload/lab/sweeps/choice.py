@@ -17,7 +17,7 @@ from expertload.lab.results.selection import best_options
 from expertload.lab.runs.folder import RunFolder, read_json_object, write_json
 from expertload.lab.runs.recipe import LossConfig, Recipe
 
-__all__ = ["Choice", "choose", "save_choices"]
+__all__ = ["Choice", "choose_options", "save_choices"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Choice:
     scores: tuple[tuple[LossConfig, dict[int, float]], ...] = ()
 
 
-def choose(
+def choose_options(
     recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
 ) -> Choice | None:
     """Take the candidate with the best mean validation score; None where every one failed.
@@ -55,10 +55,10 @@ def choose(
 
     Examples
     --------
-    >>> from expertload.lab.sweeps.choice import choose
+    >>> from expertload.lab.sweeps.choice import choose_options
     >>> from expertload.lab.runs.recipe_files import load_recipe
     >>> digits = load_recipe("digits")
-    >>> choose(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
+    >>> choose_options(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
     'ce'
     """
     metric = recipe.training.select_by

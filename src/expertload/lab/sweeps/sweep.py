@@ -17,7 +17,7 @@ from expertload.lab.data import Dataset
 from expertload.lab.runs.folder import RunFolder, make_folder
 from expertload.lab.runs.origin import import_paths, refuse_changed_origin
 from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
-from expertload.lab.sweeps.choice import Choice, choose, save_choices
+from expertload.lab.sweeps.choice import Choice, choose_options, save_choices
 from expertload.lab.sweeps.launch import Job, Launcher
 from expertload.losses import build_loss
 
@@ -152,7 +152,7 @@ class Sweep:
             if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
         ]
         for loss in ready:
-            choice = choose(self.recipe, loss, self.tuning_seeds, self._folder_of)
+            choice = choose_options(self.recipe, loss, self.tuning_seeds, self._folder_of)
             if choice is not None:
                 self.choices[loss] = choice
 

@@ -30,21 +30,21 @@ MOST_STEPS = 100_000
 class FoundAdvice:
     """Answers about one failed promise."""
 
-    def __init__(self, calibration: Calibration, promise: Promise, least: int) -> None:
-        self._calibration, self._promise, self._least = calibration, promise, least
+    def __init__(self, calibration: Calibration, promise: Promise, fewest: int) -> None:
+        self._calibration, self._promise, self._fewest = calibration, promise, fewest
         # A handful of right answers at the top is luck more often than not: no advice rests on
         # fewer cases than a test needs, or than half of those there are.
-        share = min(least / calibration.n_cases, 0.5)
+        share = min(fewest / calibration.n_cases, 0.5)
         self._solid = 0.0 if promise.counts_all_cases else share
 
     @cached_property
     def sufficient_cases(self) -> int | None:
         """About how many cases would be enough, None if not even very many are."""
-        n_cases, least = self._calibration.n_cases, self._least
-        short, enough = n_cases, max(n_cases + 1, least)
+        n_cases, fewest = self._calibration.n_cases, self._fewest
+        short, enough = n_cases, max(n_cases + 1, fewest)
         while not self._suffices(enough):
             short, enough = enough, 2 * enough
-            if enough > MOST_TIMES * max(n_cases, least):
+            if enough > MOST_TIMES * max(n_cases, fewest):
                 return None
         while enough - short > max(1, enough // 100):
             middle = (short + enough) // 2

@@ -217,7 +217,7 @@ def test_the_promise_holds_where_other_cases_chose_and_breaks_where_the_same_did
 
 def test_a_load_is_read_off_places_as_off_confidences():
     """Places within one fold rank as its confidences do."""
-    from expertload.evaluation.choosing import _places
+    from expertload.evaluation.choose_confidence import _places
 
     rng = np.random.default_rng(0)
     right, confidence = rng.random(80) < 0.7, rng.integers(0, 9, 80) / 9

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from expertload.evaluation import ConfidenceChoice, Evaluation
     from expertload.predictions import PredictionsTable
 
-__all__ = ["Choice", "choose_on_a_part", "print_choice"]
+__all__ = ["SplitChoice", "choose_on_a_part", "print_choice"]
 
 OPTION = "--choose-confidence"
 
 
-class Choice(NamedTuple):
+class SplitChoice(NamedTuple):
     """What was chosen on some cases, and the others."""
 
     found: ConfidenceChoice
@@ -63,7 +63,7 @@ class Choice(NamedTuple):
 
 def choose_on_a_part(
     tables: Mapping[str, PredictionsTable], share: float, seed: int, target: float, level: float
-) -> Choice:
+) -> SplitChoice:
     """Choose a confidence on a random part of the only model's cases."""
     from expertload.evaluation import choose_confidence, split_cases
 
@@ -83,7 +83,7 @@ def choose_on_a_part(
         confidence_level=level,
         random_state=seed,
     )
-    return Choice(found, table.take(certifying), share, seed)
+    return SplitChoice(found, table.take(certifying), share, seed)
 
 
 def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
@@ -100,7 +100,7 @@ def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
     return table
 
 
-def print_choice(screen: Console, choice: Choice) -> None:
+def print_choice(screen: Console, choice: SplitChoice) -> None:
     """Print the loads by all scores, what is saved, and which cases are left."""
     found = choice.found
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

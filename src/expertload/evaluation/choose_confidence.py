@@ -210,14 +210,18 @@ def split_cases(
 # ------------------------------------------------------------------ cases
 
 
-class _Cases(NamedTuple):
+class _LabelledCases(NamedTuple):
+    """Labels and probabilities, which cases are right, and the unit (cluster) of each."""
+
     target: IntArray
     proba: FloatArray
     right: BoolArray
     unit: IntArray
 
-    def take(self, rows: AnyArray) -> _Cases:
-        return _Cases(self.target[rows], self.proba[rows], self.right[rows], self.unit[rows])
+    def take(self, rows: AnyArray) -> _LabelledCases:
+        return _LabelledCases(
+            self.target[rows], self.proba[rows], self.right[rows], self.unit[rows]
+        )
 
 
 def _read(
@@ -227,7 +231,7 @@ def _read(
     clusters: ArrayLike | None,
     n_folds: int,
     caller: str,
-) -> _Cases:
+) -> _LabelledCases:
     predictions, _ = check_named_predictions(y_true, y_proba, None, labels, caller)
     target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
     unit = _units(len(target), clusters, caller)
@@ -237,7 +241,7 @@ def _read(
         raise insufficient(
             caller, f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
         )
-    return _Cases(target, proba, proba.argmax(axis=1) == target, unit)
+    return _LabelledCases(target, proba, proba.argmax(axis=1) == target, unit)
 
 
 def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
@@ -250,7 +254,7 @@ def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
     return unit
 
 
-def _folds(cases: _Cases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
+def _folds(cases: _LabelledCases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
     """Return masks of the folds; cases of one unit are in one fold."""
     known, place = np.unique(cases.unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(known)) % n_folds)[place]
@@ -261,14 +265,18 @@ def _folds(cases: _Cases, n_folds: int, rng: np.random.Generator) -> list[BoolAr
 
 
 def _loads(
-    cases: _Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
+    cases: _LabelledCases,
+    names: Sequence[str],
+    n_folds: int,
+    target: float,
+    rng: np.random.Generator,
 ) -> dict[str, float]:
     """Return the load by each score, none of them fitted on the cases that it ranks."""
     folds = _folds(cases, n_folds, rng)
     return {name: _load(cases.right, _out_of_fold(name, cases, folds), target) for name in names}
 
 
-def _out_of_fold(name: str, cases: _Cases, folds: Sequence[BoolArray]) -> FloatArray:
+def _out_of_fold(name: str, cases: _LabelledCases, folds: Sequence[BoolArray]) -> FloatArray:
     if not ConfidenceScore(name).is_learned:
         return ConfidenceScore(name).confidence(cases.proba)
     confidence = np.empty(len(cases.target))
@@ -302,7 +310,11 @@ class _Ranked(NamedTuple):
 
 
 def _nested(
-    cases: _Cases, names: Sequence[str], n_folds: int, target: float, rng: np.random.Generator
+    cases: _LabelledCases,
+    names: Sequence[str],
+    n_folds: int,
+    target: float,
+    rng: np.random.Generator,
 ) -> tuple[_Ranked, tuple[str, ...]]:
     """Choose and fit without each fold in turn, and rank the cases of that fold."""
     ranked = _Ranked(np.empty(len(cases.target)), np.empty(len(cases.target)))
@@ -323,7 +335,7 @@ def _places(confidence: FloatArray) -> FloatArray:
 
 
 def _saved(
-    cases: _Cases,
+    cases: _LabelledCases,
     ranked: _Ranked,
     target: float,
     n_resamples: int,
