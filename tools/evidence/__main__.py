@@ -7,6 +7,7 @@ from pathlib import Path
 
 from expertload._files import write_atomically
 from tools.evidence.anatomy import examine
+from tools.evidence.claim import claim_summary, gather_claim
 from tools.evidence.cost import measure_cost
 from tools.evidence.figures import draw_figures
 from tools.evidence.gather import gather
@@ -29,6 +30,8 @@ def main() -> None:
     climber = commands.add_parser("ladder", help="measure the steps that lower the load, as CSV")
     climber.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
     climber.add_argument("--data-dir", type=Path, help="where data files are")
+    claimer = commands.add_parser("claim", help="read the runs of the paper's claim, as CSV")
+    claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
     arguments = parser.parse_args()
     if arguments.command == "gather":
@@ -43,6 +46,11 @@ def main() -> None:
         for line in measure_ladders(arguments.runs, data_dir=arguments.data_dir):
             print(line, flush=True)
         print(f"\n{ladder_summary()}")
+        return
+    if arguments.command == "claim":
+        for line in gather_claim(arguments.runs):
+            print(line, flush=True)
+        print(f"\n{claim_summary()}")
         return
     if arguments.command == "cost":
         print(f"wrote {measure_cost().relative_to(ROOT)}")

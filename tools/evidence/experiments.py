@@ -59,6 +59,7 @@ class Difference(NamedTuple):
     low: float
     high: float
     n: int
+    p_value: float = math.nan
 
     def __str__(self) -> str:
         """Write it in points, with its sign."""
@@ -74,4 +75,4 @@ def paired(first: dict[int, float], second: dict[int, float]) -> Difference:
     if len(differences) < 2:
         return Difference(sum(differences), math.nan, math.nan, len(differences))
     mean = mean_difference(differences)
-    return Difference(mean.difference, mean.low, mean.high, len(differences))
+    return Difference(mean.difference, mean.low, mean.high, len(differences), mean.p_value)

@@ -16,6 +16,7 @@ from expertload.lab.results.rows import ResultRow, read_rows
 from expertload.lab.results.tables import Kind, make_table
 from tools.evidence import files
 from tools.evidence.ablations import ablations, batch_sizes
+from tools.evidence.claim import claim_fresh, claim_summary, claim_tuning
 from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
@@ -133,6 +134,9 @@ MAKERS: dict[str, Callable[..., str]] = {
     "cost": _cost,
     "compute": _compute,
     "area-of-batches": _area_of_batches,
+    "claim": claim_summary,
+    "claim-fresh": claim_fresh,
+    "claim-tuning": claim_tuning,
     "ladder": ladder,
     "ladder-summary": ladder_summary,
     "ladder-in-brief": ladder_in_brief,

@@ -1,0 +1,199 @@
+"""The paper's claim: cross-entropy with AUCOC against cross-entropy alone, by form of the loss.
+
+A regime is a recipe of experiments/claim. The forms of the loss are its recipes NAME,
+NAME-reflected and NAME-log-odds, which differ in nothing else. The weight of each form is chosen on
+validation data of the tuning seeds. It is then judged on fresh seeds, which had no say in any
+choice, so the difference is what a new user should expect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from expertload.exceptions import FileFormatError
+from expertload.lab.results.rows import ResultRow, collect, write_rows
+from expertload.lab.results.selection import grouped
+from tools.evidence import files
+from tools.evidence.experiments import by_seed, paired, rows_of
+from tools.evidence.markdown import DASH, p_value, spread, table
+
+REGIMES = {
+    "claim-cifar100": "CIFAR-100, augmented: many classes, not saturated",
+    "claim-dermamnist": "DermaMNIST, augmented: in between",
+    "claim-dermamnist-interpolating": "DermaMNIST, images as they are: learned by heart",
+}
+FORMS = {
+    "": "the paper's kernel",
+    "-reflected": "reflected kernels",
+    "-log-odds": "in log odds",
+}
+CONTROLS = {"focal": "focal loss", "torch.nn:CrossEntropyLoss": "label smoothing"}
+
+Rows = list[ResultRow]
+
+
+def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
+    """Read the folders claim-* of a folder into CSV; yield a line on each when it is written."""
+    folders = sorted(path for path in runs.glob("claim-*") if path.is_dir())
+    if not folders:
+        raise FileFormatError(
+            f"There is no folder claim-* in {runs}. Hint: name the folder that `lab sweep` writes "
+            "the runs of experiments/claim to."
+        )
+    for folder in folders:
+        if rows := collect(folder):
+            write_rows((into or files.HERE) / f"{folder.name}.csv", rows)
+            yield f"{folder.name}: {len({(row.options, row.loss, row.seed) for row in rows})} runs"
+
+
+# ------------------------------------------------------------------ who is compared
+
+
+def candidates(regime: str) -> dict[tuple[str, str], Rows]:
+    """The rows of everything that was tried in a regime, by what it is and its options."""
+    found: dict[tuple[str, str], Rows] = {}
+    for form, title in FORMS.items():
+        for row in rows_of(f"{regime}{form}"):
+            name = {"ce": "cross-entropy", "ce+aucoc": title, **CONTROLS}[row.loss]
+            found.setdefault((name, row.options), []).append(row)
+    return found
+
+
+def tuning_seeds(regime: str) -> set[int]:
+    """The seeds of the choices: those that every candidate of the regime was trained with."""
+    seeds = [set(by_seed(rows)) for rows in candidates(regime).values()]
+    return set.intersection(*seeds) if seeds else set()
+
+
+def chosen(regime: str) -> dict[str, tuple[str, Rows]]:
+    """Of each loss and form, the options with the best mean validation AUCOC over tuning seeds."""
+    seeds = tuning_seeds(regime)
+
+    def score(rows: Rows) -> float:
+        values = by_seed(rows, split="validation")
+        return sum(values[seed] for seed in seeds)
+
+    by_name = grouped(candidates(regime).items(), lambda item: item[0][0])
+    return {
+        name: (key[1], rows)
+        for name, items in by_name.items()
+        for key, rows in [max(items, key=lambda item: score(item[1]))]
+    }
+
+
+def confirmed(regime: str) -> dict[str, tuple[str, Rows]]:
+    """What was chosen and then trained with fresh seeds, and the rows of those alone."""
+    tuned = tuning_seeds(regime)
+    return {
+        name: (options, fresh)
+        for name, (options, rows) in chosen(regime).items()
+        if (fresh := [row for row in rows if row.seed not in tuned])
+    }
+
+
+# ------------------------------------------------------------------ the tables
+
+
+def claim_fresh(regime: str) -> str:
+    """What each form of the loss adds to cross-entropy, on seeds that no choice has seen."""
+    best = confirmed(regime)
+    if not best:
+        return table([], [])
+    ce = best["cross-entropy"][1]
+    load = first_load(ce)
+    headings = [
+        "loss, on fresh seeds",
+        "chosen",
+        "seeds",
+        "test AUCOC (%)",
+        "AUCOC, against cross-entropy",
+        "p",
+        "raw weights",
+        "averaged weights",
+        f"load at {load.partition('@')[2]} %, against cross-entropy",
+    ]
+    lines = [
+        [name, describe(options), *_against(rows, ce, load)]
+        for name, (options, rows) in best.items()
+    ]
+    return table(headings, lines)
+
+
+def first_load(rows: Rows) -> str:
+    """The load at the first target accuracy of a recipe."""
+    return min(
+        {row.metric for row in rows if row.metric.startswith("load@")},
+        key=lambda metric: float(metric.partition("@")[2]),
+    )
+
+
+def describe(options: str) -> str:
+    """What was chosen: a weight, a gamma or a strength of smoothing."""
+    given = json.loads(options)
+    for key in ("weight", "gamma", "label_smoothing"):
+        if key in given:
+            return f"{key.replace('_', ' ')} {given[key]:g}"
+    return DASH
+
+
+def _against(own: Rows, ce: Rows, load: str) -> list[str]:
+    found = [str(len(by_seed(own))), spread([*by_seed(own).values()])]
+    if own == ce:
+        return [*found, *[DASH] * 5]
+    change = paired(by_seed(own), by_seed(ce))
+    raw, averaged = (
+        paired(by_seed(own, split=split), by_seed(ce, split=split))
+        for split in ("raw:test", "averaged:test")
+    )
+    moved = paired(by_seed(own, load), by_seed(ce, load))
+    p = DASH if change.n < 2 else p_value(change.p_value)
+    return [*found, str(change), p, str(raw), str(averaged), str(moved)]
+
+
+def claim_tuning(regime: str) -> str:
+    """Everything that was tried, on the tuning seeds: what the choices were made from."""
+    seeds = tuning_seeds(regime)
+    tried = {
+        key: [row for row in rows if row.seed in seeds] for key, rows in candidates(regime).items()
+    }
+    best = {(name, options) for name, (options, _) in chosen(regime).items()}
+    ce = next((rows for (name, _), rows in tried.items() if name == "cross-entropy"), [])
+    headings = [
+        "loss, on tuning seeds",
+        "options",
+        "seeds",
+        "validation, against cross-entropy",
+        "test, against cross-entropy",
+        "chosen",
+    ]
+    lines = [
+        [
+            key[0],
+            describe(key[1]),
+            str(len(seeds)),
+            *(
+                str(paired(by_seed(rows, split=split), by_seed(ce, split=split)))
+                for split in ("validation", "test")
+            ),
+            "yes" if key in best else "",
+        ]
+        for key, rows in tried.items()
+        if key[0] != "cross-entropy"
+    ]
+    return table(headings, lines)
+
+
+def claim_summary() -> str:
+    """One line for each regime and form: the change in AUCOC and in load, on fresh seeds."""
+    lines = []
+    for regime, title in REGIMES.items():
+        if best := confirmed(regime):
+            ce = by_seed(best["cross-entropy"][1])
+            changes = [
+                str(paired(by_seed(best[form][1]), ce)) if form in best else DASH
+                for form in FORMS.values()
+            ]
+            lines.append([title, str(len(ce)), *changes])
+    return table(["AUCOC, against cross-entropy", "seeds", *FORMS.values()], lines)
