@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 from scipy.stats import ttest_rel
@@ -113,3 +113,20 @@ def test_the_summary_by_hand(measured):
 def test_a_folder_without_ladders_is_refused(tmp_path):
     with pytest.raises(FileFormatError, match="no folder NAME-plain"):
         list(measure_ladders(tmp_path))
+
+
+def test_the_table_of_calibration_by_hand(measured):
+    lines = make("ladder-calibration").splitlines()
+    assert len(lines) == 4
+    for line, step in zip(lines[2:], ("plain", "networks"), strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[0] == f"digits, {STEPS[step].removeprefix('+ ')}"
+        errors, losses, scores = (
+            [*of_step(measured, step, name).values()] for name in ("ece", "nll", "brier")
+        )
+        assert cells[1:] == [
+            "3",
+            f"{100 * fmean(errors):.1f} ± {100 * stdev(errors):.1f}",
+            f"{fmean(losses):.3f} ± {stdev(losses):.3f}",
+            f"{fmean(scores):.3f} ± {stdev(scores):.3f}",
+        ]

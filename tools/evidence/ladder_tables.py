@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from expertload.lab.ladder import STEPS
 from expertload.lab.results.compare import mean_difference
@@ -129,6 +129,25 @@ def points(difference: Comparison | None, *, decimals: int = 1) -> str:
     return f"{100 * difference.difference:+.{decimals}f} ({ends[0]} to {ends[1]})"
 
 
+def ladder_calibration() -> str:
+    """How well calibrated the first and the last step are, by data set."""
+    measures = {"ece": "ECE (%)", "nll": "log loss", "brier": "Brier score"}
+    lines = []
+    for name in _names():
+        steps = read_ladder(name)
+        for step in (next(iter(steps)), *([LAST] if LAST in steps else [])):
+            found = [[*numbers(steps[step], measure).values()] for measure in measures]
+            lines.append(
+                [
+                    f"{TITLES.get(name, name)}, {STEPS[step].removeprefix('+ ')}",
+                    str(len(steps[step])),
+                    spread(found[0], decimals=1),
+                    *(f"{fmean(own):.3f} ± {stdev(own):.3f}" for own in found[1:]),
+                ]
+            )
+    return table(["calibration on test cases", "seeds", *measures.values()], lines)
+
+
 # ------------------------------------------------------------------ all data sets
 
 
@@ -155,12 +174,14 @@ BRIEF = (
 
 def ladder_summary(headings: Sequence[str] = HEADINGS) -> str:
     """One line for each data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
-    names = dict.fromkeys(record["experiment"] for record in read_records(files.LADDER))
-    order = [*TITLES, *names]
-    lines = [
-        dict(zip(HEADINGS, _summary(name), strict=True)) for name in sorted(names, key=order.index)
-    ]
+    lines = [dict(zip(HEADINGS, _summary(name), strict=True)) for name in _names()]
     return table(headings, [[line[heading] for heading in headings] for line in lines])
+
+
+def _names() -> list[str]:
+    """The data sets that have a ladder, in the order of the tables."""
+    names = dict.fromkeys(record["experiment"] for record in read_records(files.LADDER))
+    return sorted(names, key=[*TITLES, *names].index)
 
 
 def ladder_in_brief() -> str:

@@ -20,7 +20,7 @@ from tools.evidence.claim import claim_fresh, claim_summary, claim_tuning
 from tools.evidence.comparisons import differences, paired_tests, summary
 from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
-from tools.evidence.ladder_tables import ladder, ladder_in_brief, ladder_summary
+from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 
 PAGES = ("README.md", "docs/lower_load.md", "docs/reproduction.md")
@@ -138,6 +138,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "claim-fresh": claim_fresh,
     "claim-tuning": claim_tuning,
     "ladder": ladder,
+    "ladder-calibration": ladder_calibration,
     "ladder-summary": ladder_summary,
     "ladder-in-brief": ladder_in_brief,
 }

@@ -114,6 +114,7 @@ def test_the_report_and_the_picture_are_there(climbed):
     found, *_ = climbed
     page = found.report.read_text()
     assert "One half of them, drawn at random, certified the policy" in page
+    assert page.index("top of the ladder") < page.index("cross-entropy alone")
     assert found.picture.read_bytes().startswith(b"\x89PNG")
 
 

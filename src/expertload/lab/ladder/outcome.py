@@ -132,11 +132,12 @@ def write_outcome(
     first = target_accuracies[0]
     labels, top, plain = ladder.test_labels, model.test_proba, ladder.steps[0].models[0].test
     certified = certified_load(labels, top, target_accuracy=first)
+    # The report is about its first model, and the policy must be of the same one.
     models = {
-        STEPS["plain"]: _evaluate_half(labels, plain, data, first),
         TOP: _evaluate_half(labels, top, data, first),
+        STEPS["plain"]: _evaluate_half(labels, plain, data, first),
     }
-    policy, promise = _save_policy(models, folder / "policy.json")
+    policy, promise = _save_policy(models[TOP], folder / "policy.json")
     found = LowerLoad(
         data=data.name,
         rows=rows,
@@ -168,14 +169,14 @@ def _evaluate_half(
     )
 
 
-def _save_policy(models: dict[str, Evaluation], path: Path) -> tuple[Path | None, str]:
+def _save_policy(found: Evaluation, path: Path) -> tuple[Path | None, str]:
     """Save what could be certified; return where, and what is promised or why nothing is."""
     try:
-        save_policy(models, path)
+        save_policy({TOP: found}, path)
     except InsufficientDataError as error:
         path.unlink(missing_ok=True)  # one of an earlier call promises nothing about this model
         return None, str(error)
-    return path, models[TOP].guarantee
+    return path, found.guarantee
 
 
 def _note(found: LowerLoad) -> str:
