@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 from tools.evidence import files
-from tools.evidence.claim import chosen, confirmed, gather_claim, tuning_seeds
+from tools.evidence.claim import LAST_EPOCH, chosen, confirmed, gather_claim, tuning_seeds
 from tools.evidence.pages import make
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.rows import collect, read_rows, write_rows
+from expertload.lab.runs.folder import RunFolder
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
 REGIME = "claim-dermamnist"
 TUNING, FRESH = (0, 1), (10, 11, 12, 13)
-SPLITS = ("validation", "test", "raw:test", "averaged:test")
+SPLITS = ("validation", "test", "raw:test", "averaged:test", LAST_EPOCH)
 
 
 def rows_of_runs(loss, options, seeds, rng, *, validation=0.9):
@@ -97,11 +98,11 @@ def test_a_line_by_hand(runs):
     assert cells[1:3] == ["weight 0.1", "4"]
     assert cells[4] == in_points(own, ce)
     assert cells[5] == f"{ttest_rel(own, ce).pvalue:.3f}"
-    for cell, split in zip(cells[6:8], ("raw:test", "averaged:test"), strict=True):
+    for cell, split in zip(cells[6:9], ("raw:test", "averaged:test", LAST_EPOCH), strict=True):
         pair = values(path, "ce+aucoc", 0.1, split=split), values(plain, "ce", None, split=split)
         assert cell == in_points(*pair)
     loads = [values(*of, metric="load@90") for of in ((path, "ce+aucoc", 0.1), (plain, "ce", None))]
-    assert cells[8] == in_points(*loads)
+    assert cells[9] == in_points(*loads)
     assert cells_of("claim", "| DermaMNIST, augmented")[4] == cells[4]
 
 
@@ -122,11 +123,15 @@ def test_nothing_run_is_said(tmp_path, monkeypatch):
 def test_runs_become_csv(tmp_path):
     runs, into = tmp_path / "runs", tmp_path / "csv"
     into.mkdir()
-    write_run(runs / "claim-tiny", make_config("ce"))
+    run = write_run(runs / "claim-tiny", make_config("ce"))
+    RunFolder(run).write_metrics([{"epoch": 1, "aucoc": 0.7}, {"epoch": 2, "aucoc": 0.6}])
     (runs / "claim-empty").mkdir()
     (runs / "other").mkdir()
     assert list(gather_claim(runs, into=into)) == ["claim-tiny: 1 runs"]
-    assert read_rows(into / "claim-tiny.csv") == collect(runs / "claim-tiny")
+    rows = {(row.split, row.metric): row for row in read_rows(into / "claim-tiny.csv")}
+    last = rows.pop((LAST_EPOCH, "aucoc"))
+    assert (last.value, last.loss) == (0.6, "ce")
+    assert sorted(map(str, rows.values())) == sorted(map(str, collect(run)))
     assert [path.name for path in into.iterdir()] == ["claim-tiny.csv"]
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results.rows import ResultRow, collect, write_rows
+from expertload.lab.results.rows import ResultRow, finished_runs, write_rows
+from expertload.lab.results.rows import rows_of as rows_of_run
 from expertload.lab.results.selection import grouped
+from expertload.lab.runs.finished import FinishedRun
 from tools.evidence import files
 from tools.evidence.experiments import by_seed, paired, rows_of
 from tools.evidence.markdown import DASH, p_value, spread, table
@@ -29,6 +32,7 @@ FORMS = {
     "-reflected": "reflected kernels",
     "-log-odds": "in log odds",
 }
+LAST_EPOCH = "last epoch:validation"
 CONTROLS = {"focal": "focal loss", "torch.nn:CrossEntropyLoss": "label smoothing"}
 
 Rows = list[ResultRow]
@@ -43,9 +47,17 @@ def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
             "the runs of experiments/claim to."
         )
     for folder in folders:
-        if rows := collect(folder):
+        if rows := [row for run in finished_runs(folder) for row in _rows(run)]:
             write_rows((into or files.HERE) / f"{folder.name}.csv", rows)
             yield f"{folder.name}: {len({(row.options, row.loss, row.seed) for row in rows})} runs"
+
+
+def _rows(run: FinishedRun) -> Iterator[ResultRow]:
+    """The numbers of a run, and validation AUCOC after its last epoch, where no choice helps."""
+    own = [*rows_of_run(run)]
+    yield from own
+    *_, last = (run.folder.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    yield replace(own[0], split=LAST_EPOCH, metric="aucoc", value=json.loads(last)["aucoc"])
 
 
 # ------------------------------------------------------------------ who is compared
@@ -112,6 +124,7 @@ def claim_fresh(regime: str) -> str:
         "p",
         "raw weights",
         "averaged weights",
+        "last epoch, validation",
         f"load at {load.partition('@')[2]} %, against cross-entropy",
     ]
     lines = [
@@ -141,15 +154,15 @@ def describe(options: str) -> str:
 def _against(own: Rows, ce: Rows, load: str) -> list[str]:
     found = [str(len(by_seed(own))), spread([*by_seed(own).values()])]
     if own == ce:
-        return [*found, *[DASH] * 5]
+        return [*found, *[DASH] * 6]
     change = paired(by_seed(own), by_seed(ce))
-    raw, averaged = (
-        paired(by_seed(own, split=split), by_seed(ce, split=split))
-        for split in ("raw:test", "averaged:test")
-    )
+    by_split = [
+        str(paired(by_seed(own, split=split), by_seed(ce, split=split)))
+        for split in ("raw:test", "averaged:test", LAST_EPOCH)
+    ]
     moved = paired(by_seed(own, load), by_seed(ce, load))
     p = DASH if change.n < 2 else p_value(change.p_value)
-    return [*found, str(change), p, str(raw), str(averaged), str(moved)]
+    return [*found, str(change), p, *by_split, str(moved)]
 
 
 def claim_tuning(regime: str) -> str:
