@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import bdtr, gammaln, xlog1py, xlogy
 from scipy.stats import binom
 
 from expertload.operating_point.certification.betting import (
@@ -89,27 +90,46 @@ def allowed(n, target, level):
     return np.array([allowed_errors(k, target, level) if k and level else -1 for k in range(n + 1)])
 
 
+def chance_of(k, n, p):
+    """The binomial probability of k: `scipy.stats` spends most of a call on checking it."""
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p))
+
+
+def chance_of_at_most(k, n, p):
+    return np.where(k < 0, 0.0, bdtr(np.clip(k, 0, n), n, p))
+
+
+def test_chances_are_the_binomial_ones():
+    k, n = np.arange(-1, 41)[:, None], np.array([7, 40])
+    for p in (0.0, 0.05, 0.9, 1.0):
+        assert chance_of_at_most(k, n, p) == pytest.approx(binom.cdf(k, n, p), abs=1e-13)
+        for size in n.tolist():
+            possible = np.arange(size + 1)
+            assert chance_of(possible, size, p) == pytest.approx(binom.pmf(possible, size, p))
+
+
 def chance_of_a_wrong_certificate(n, target, starts, top, rest, accuracy_top, accuracy_rest):
     """Exact, for two confidences: `top` over-confident, `rest` heavily shared and just missing.
 
-    Both thresholds miss the target, so that passing any test breaks the promise.
+    Both thresholds miss the target, so that passing any test breaks the promise. Counts too rare to
+    matter are left out; together they add less than 1e-6.
     """
     broken = 0.0
-    for n_top in range(n + 1):
-        chance_top = binom.pmf(n_top, n, top)
-        if chance_top < 1e-10:
-            continue
+    chance_of_top = chance_of(np.arange(n + 1), n, top)
+    for n_top in np.flatnonzero(chance_of_top >= 1e-10):
         n_rest = np.arange(n - n_top + 1)
-        chance = chance_top * binom.pmf(n_rest, n - n_top, rest / (1 - top))
+        chance = chance_of_top[n_top] * chance_of(n_rest, n - n_top, rest / (1 - top))
+        n_rest, chance = n_rest[chance >= 1e-14], chance[chance >= 1e-14]
         level_top, level_both = granted_to(n_top, n_top + n_rest, starts)
-        for levels in set(zip(level_top, level_both, strict=True)):
+        for levels in set(zip(level_top.tolist(), level_both.tolist(), strict=True)):
             rows = (level_top == levels[0]) & (level_both == levels[1])
             most_top = allowed(n, target, levels[0])[n_top]
             most = allowed(n, target, levels[1])[n_top + n_rest[rows]]
             errors = np.arange(most_top + 1, min(n_top, most.max()) + 1)[:, None]  # more never pass
-            at_top = binom.pmf(errors, n_top, 1 - accuracy_top)
-            at_both = at_top * binom.cdf(most - errors, n_rest[rows], 1 - accuracy_rest)
-            total = binom.cdf(most_top, n_top, 1 - accuracy_top) + at_both.sum(axis=0)
+            at_top = chance_of(errors, n_top, 1 - accuracy_top)
+            at_both = at_top * chance_of_at_most(most - errors, n_rest[rows], 1 - accuracy_rest)
+            total = chance_of_at_most(most_top, n_top, 1 - accuracy_top) + at_both.sum(axis=0)
             broken += (chance[rows] * total).sum()
     return broken
 
