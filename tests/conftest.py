@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
-# The same examples everywhere and every time; more of them with HYPOTHESIS_PROFILE=thorough.
+# The same examples everywhere and every time: a fifth of them in `make fast`
+# (HYPOTHESIS_PROFILE=fast), other and more ones with HYPOTHESIS_PROFILE=thorough.
 settings.register_profile(
-    "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "default",
+    max_examples=100,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("fast", settings.get_profile("default"), max_examples=20)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -40,6 +48,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(SLOW[name])
         if os.environ.get("CI") and any(map(item.get_closest_marker, SHARED_WITH_THE_MACHINE)):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tree_of_commands():
+    """Typer builds the tree of commands, a tenth of a second's work, for every command run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 def chromium() -> str | None:

@@ -1,9 +1,22 @@
-"""Hypothesis strategies: small sets of cases, rich in ties."""
+"""Hypothesis strategies: small sets of cases, rich in ties; and how many examples to try."""
 
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+
+def examples(number, **options):
+    """So many examples in `make test`; in other profiles in proportion, but at least five."""
+    share = settings.default.max_examples / settings.get_profile("default").max_examples
+    return settings(max_examples=max(5, round(number * share)), **options)
+
+
+def examples_in_one_folder(number):
+    """For tests that write each example to the same `tmp_path`."""
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return examples(number, suppress_health_check=checks)
 
 
 @st.composite

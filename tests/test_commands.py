@@ -32,13 +32,14 @@ ELSEWHERE = {
     "desk serve": "runs until it is stopped: tests/desk/test_faults.py",
     "desk restore": "needs PostgreSQL on the page: tests/desk/test_migrations.py",
 }
+TREE = typer.main.get_command(app)
 ALONE = ("recipes", "demo", "list")  # these do something without a word more
 WORDS_FOR = {"FILE": "predictions.parquet", "DIR": "desk", "desk/": "desk"}
 
 
 def find(words):
     """The command that some words call, and the words that are left for it."""
-    command, rest = typer.main.get_command(app), list(words)
+    command, rest = TREE, list(words)
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         assert rest[0] in command.commands, f"there is no command {' '.join(words)!r}"
         command = command.commands[rest.pop(0)]

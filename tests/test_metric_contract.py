@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
 from expertload import metrics
 from expertload.exceptions import EmptyInputError, NonFiniteError, ShapeError, WeightError
 from tests.metric_registry import METRICS
-from tests.strategies import correctness_cases, outlier_cases, predictions, whole_weights
+from tests.strategies import correctness_cases, examples, outlier_cases, predictions, whole_weights
 
 INPUTS = {
     "predictions": predictions(),
@@ -28,7 +28,7 @@ EXAMPLES = {
     "outlier": (np.array([0, 0, 1, 1, 0]), np.array([1.0, 2.0, 2.0, 3.0, 0.5])),
 }
 each_metric = pytest.mark.parametrize("metric", METRICS, ids=str)
-few = settings(max_examples=40)
+few = examples(40)
 
 
 def both_sides_weigh(metric, args, weight):

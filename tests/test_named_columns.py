@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
@@ -32,7 +32,6 @@ def frame_of(engine, names, order, prefix=""):
     return pl.DataFrame(columns) if engine == "polars" else pd.DataFrame(columns)
 
 
-@settings(deadline=None)
 @given(
     names=st.sampled_from(NAMES),
     order=st.permutations(range(3)),

@@ -7,11 +7,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy.special import softmax
 from tests.calibrators.synthetic import overconfident
+from tests.strategies import examples
 
 from expertload import exceptions
 from expertload._names import CALIBRATOR_NAMES
@@ -218,7 +219,7 @@ class TestHardSets:
         with pytest.raises(exceptions.WeightError, match="within a factor"):
             build(name).fit(*cases, sample_weight=weight)
 
-    @settings(max_examples=40, deadline=None)
+    @examples(40)
     @given(data=st.data())
     def test_anything_finite(self, name, data):
         n = data.draw(st.integers(1, 8))
@@ -267,7 +268,7 @@ class TestLogitsAndProbabilities:
 
 
 @pytest.mark.parametrize("name", KEEP_THE_PREDICTION)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_the_predicted_class_stays_on_top(name, data):
     n, k = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 5))

@@ -7,8 +7,9 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import examples_in_one_folder
 
 import expertload as el
 from expertload import operating_point as op
@@ -57,11 +58,7 @@ def write_csv(path, labels, columns, proba):
     return path
 
 
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples_in_one_folder(30)
 @given(table=tables())
 def test_all_doors_agree(tmp_path, table):
     labels, columns, proba = table
@@ -91,11 +88,7 @@ def test_all_doors_agree(tmp_path, table):
         assert round(array, 9) in said
 
 
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples_in_one_folder(30)
 @given(table=tables(), other=tables(), data=st.data())
 def test_a_policy_decides_alike_whatever_the_door(tmp_path, table, other, data):
     """Frames, and a file, in any order of columns, of its own classes or of others."""

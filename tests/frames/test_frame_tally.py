@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.frames.backends import make_frame
+from tests.strategies import examples
 
 import expertload as el
 from expertload import exceptions
@@ -44,7 +45,7 @@ def frame_columns(confidence, correct, weight):
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-@settings(max_examples=40)
+@examples(40)
 @given(case=cases())
 def test_engines_agree_with_numpy(backend, case):
     confidence, correct, weight = case
@@ -57,7 +58,7 @@ def test_engines_agree_with_numpy(backend, case):
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-@settings(max_examples=40)
+@examples(40)
 @given(case=cases(), bits=st.integers(0, 20))
 def test_engines_round_as_numpy_does(backend, case, bits):
     table = tally_frame(make_frame(backend, frame_columns(*case)), weight="weight", bits=bits)

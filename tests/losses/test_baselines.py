@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import baseline_losses as oracle
+from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
 from expertload.losses import (
@@ -110,7 +111,7 @@ def value_and_gradient(loss, logits, target):
 
 
 @pytest.mark.parametrize(("loss", "reference"), FUNCTIONS.values(), ids=FUNCTIONS)
-@settings(max_examples=25)
+@examples(25)
 @given(
     n=st.integers(1, 30),
     classes=st.integers(2, 12),

@@ -7,9 +7,10 @@ import io
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import baseline_losses as oracle
+from tests.strategies import examples
 
 from expertload.exceptions import DataTypeError, ParameterError, ShapeError
 from expertload.losses import (
@@ -43,7 +44,7 @@ def as_lists(batches):
     return [tuple(part.tolist() for part in batch) for batch in batches]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 1000),
     n_cases=st.integers(1, 20),
@@ -59,7 +60,7 @@ def test_self_adaptive_training_is_the_algorithm(seed, n_cases, batch_size, mome
     )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 1000), n_cases=st.integers(1, 20), batch_size=st.integers(1, 8))
 def test_correctness_ranking_is_the_papers(seed, n_cases, batch_size):
     batches = list(epochs(n_cases, batch_size=batch_size, seed=seed))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import monitoring as reference
+from tests.strategies import examples
 
 from expertload import monitoring
 from expertload.exceptions import CorrectnessError, ParameterError, ProbabilityError, ShapeError
@@ -25,7 +26,7 @@ def streams(draw, most=180):
     return correct, weights
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(streams(), targets, st.sampled_from([None, 1, 2, 24]))
 def test_evidence_is_that_of_the_plain_loop(stream, target, blocks):
     correct, weights = stream
@@ -34,7 +35,7 @@ def test_evidence_is_that_of_the_plain_loop(stream, target, blocks):
     np.testing.assert_allclose(path, slow, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(streams(most=60), st.sampled_from([0.8, 0.95, 0.99]))
 def test_the_bound_is_that_of_the_plain_loop(stream, level):
     correct, weights = stream
@@ -44,7 +45,7 @@ def test_the_bound_is_that_of_the_plain_loop(stream, level):
     assert slow - 1e-9 <= bound[0] <= slow + 1 / 200
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(streams(most=60), targets)
 def test_confirming_is_the_bound_reaching_the_target(stream, target):
     correct, weights = stream
@@ -56,7 +57,7 @@ def test_confirming_is_the_bound_reaching_the_target(stream, target):
         assert (bound >= target) == (evidence >= 20)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(streams(), st.integers(0, 180), targets)
 def test_going_on_from_a_capital_is_one_long_run(stream, cut, target):
     errors, weights = 1 - np.array(stream[0]), np.array(stream[1])

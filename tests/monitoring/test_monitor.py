@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import monitoring as reference
+from tests.strategies import examples
 
 from expertload import exceptions, operating_point
 from expertload.monitoring import AccuracyMonitor, evidence_path
@@ -89,7 +90,7 @@ def test_words(audits, words):
     assert words in str(watched)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(
     st.lists(
         st.tuples(st.integers(0, 30), st.sampled_from([0.0, 1.0, None]), st.floats(0.1, 1)),
@@ -112,7 +113,7 @@ def test_the_verdict_is_that_of_the_plain_loop(audits, target):
 # ------------------------------------------------------------------ batches, late labels
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(
     st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=150),
     st.lists(st.integers(0, 150), max_size=6),
@@ -143,7 +144,7 @@ def test_an_open_review_is_right_for_the_alarm_and_wrong_for_the_bound():
     assert doubtful.n_errors == 0
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=150), st.data())
 def test_open_reviews_only_hold_back(correct, data):
     """Whatever is open, neither verdict is nearer than with all labels there."""
@@ -308,7 +309,7 @@ def test_options_are_checked(options, error):
 # ------------------------------------------------------------------ merging
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, 1.0, None]), st.integers(0, 2), st.floats(0.2, 1)),

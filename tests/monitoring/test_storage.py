@@ -10,9 +10,10 @@ import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.monitoring.test_monitor import contents, monitor
+from tests.strategies import examples
 
 from expertload._documents import digest
 from expertload.exceptions import FileFormatError, ParameterError, RepeatedCaseError
@@ -70,7 +71,7 @@ def test_monitors_of_two_policies_do_not_merge(tmp_path):
     assert one.merge(one._empty()).policy_digest == one.policy_digest
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.data())
 def test_a_changed_byte_is_refused(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("monitor") / "monitor.json"

@@ -9,18 +9,15 @@ import io
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload._opening import FileOptions, open_source, survey
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.predictions import read_predictions
+from tests.strategies import examples_in_one_folder
 
-fuzz = settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(150)
 
 
 def by_python(content, delimiter=","):

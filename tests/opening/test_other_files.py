@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload._opening import FileOptions, open_source
@@ -21,14 +21,11 @@ from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormat
 from expertload.frames import scan_file, tally_frame
 from expertload.operating_point import choose
 from expertload.predictions import decide_file, read_predictions
+from tests.strategies import examples_in_one_folder
 
 POLICY = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
 ROWS = "label,p_a,p_b\na,0.9,0.1\nb,0.2,0.8\nb,0.6,0.4\n"
-fuzz = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(40)
 
 
 def column(path, name, **options):

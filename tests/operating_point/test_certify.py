@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.reference import certify as reference
+from tests.strategies import examples
 
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
@@ -395,7 +396,7 @@ REQUESTS = [
 ]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tied_cases(), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from(REQUESTS))
 def test_every_sentence_about_a_failure_is_true(cases, target, request_):
     correct, confidence = cases

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 from tests.operating_point.populations import POPULATIONS, Population, drawn_steps, limit
+from tests.strategies import examples
 
 from expertload import operating_point as op
 from expertload._cases import Cases
@@ -215,7 +216,7 @@ def test_the_chance_of_too_many_errors_is_hypergeometric(n, coming, most, allowe
     assert found == pytest.approx(law.sf(most), rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(1, 120), st.integers(1, 100), st.integers(0, 20))
 def test_the_most_calibration_errors_are_allowed(n, coming, most):
     allowed = budget.allowed_calibration_errors(n, coming, most, 0.1)

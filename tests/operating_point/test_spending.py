@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.operating_point.populations import limit
 from tests.reference import certify as reference
+from tests.strategies import examples
 
 from expertload.operating_point.certification.error_law import binomial_mass, nothing_yet
 from expertload.operating_point.certification.spending import Plan, descend, plan
@@ -28,7 +29,7 @@ def test_the_plan_equals_the_written_out_one(n, target, level):
             assert planned.level(begun, k) == pytest.approx(expected, rel=1e-8)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.integers(1, 20_000),
     st.sampled_from([0.5, 0.9, 0.99]),

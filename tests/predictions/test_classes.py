@@ -8,19 +8,16 @@ import io
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import ExpertLoadError, LabelError
 from expertload.operating_point import certify_groups, choose
 from expertload.predictions import decide_file, read_predictions
+from tests.strategies import examples_in_one_folder
 
-fuzz = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(60)
 
 # The first and the second class, as people spell them.
 PAIRS = [

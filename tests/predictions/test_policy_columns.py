@@ -9,19 +9,16 @@ import json
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.operating_point import choose, choose_from_correctness, load_operating_point
 from expertload.predictions import ColumnNames, decide_file, read_predictions
 from tests.operating_point.test_storage import sign
+from tests.strategies import examples_in_one_folder
 
-fuzz = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(60)
 PAIRS = [("benign", "malignant"), ("0", "1"), ("False", "True"), ("no", "yes"), ("-1", "1")]
 SUBSETS = [(0, 1), (1, 0), (0,), (1,)]
 P = np.array([2, 5, 60, 63, 40, 10, 50, 61]) / 64

@@ -8,12 +8,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload.exceptions import ExpertLoadError
 from expertload.operating_point import choose
 from expertload.predictions import ColumnNames, decide_file, read_predictions
+from tests.strategies import examples_in_one_folder
 
 GOOD = "label,p_a,p_b\na,0.9,0.1\nb,0.2,0.8\n"
 
@@ -175,11 +176,7 @@ headers = st.one_of(
     ),
     st.text(max_size=6),
 )
-fuzz = settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(60)
 
 
 @fuzz

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload
@@ -22,12 +22,9 @@ from expertload.exceptions import FileFormatError, FileWriteError, ParameterErro
 from expertload.operating_point import certify_groups, choose
 from expertload.predictions import decide_file, deciding
 from tests.predictions.files import CLASSES, predictions, write
+from tests.strategies import examples_in_one_folder
 
-fuzz = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+fuzz = examples_in_one_folder(40)
 texts = st.text(st.sampled_from("ab,\"'\n\r #é\\\t1"), max_size=6)
 
 

@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import examples
 from tests.torch_metrics.test_metrics import batch, feed
 
 from expertload import (
@@ -41,7 +42,7 @@ def test_cells_are_narrow_near_one():
     assert widths[-1] < 1e-6
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 500), bins=st.integers(1, 200), scale=st.sampled_from([0.5, 2, 15]))
 def test_bounds_hold(seed, bins, scale):
     proba, target = batch(60, seed=seed, scale=scale)
@@ -89,7 +90,7 @@ def test_without_bins_there_is_no_doubt():
         assert metric.bounds() == (value, value)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 500), bins=st.integers(1, 300))
 def test_points_of_a_binned_curve_are_points_of_the_curve(seed, bins):
     proba, target = batch(80, seed=seed)

@@ -6,8 +6,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import examples
 from torchmetrics import MetricCollection
 
 import expertload
@@ -65,7 +66,7 @@ def same(left, right):
 
 
 @every_scalar
-@settings(max_examples=40)
+@examples(40)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 150), size=st.integers(1, 70))
 def test_equals_the_function_however_batches_are_cut(make, reference, seed, n, size):
     proba, target = batch(n, seed=seed)

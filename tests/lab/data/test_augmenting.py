@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.data.official_files import random_images
+from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Augmentation, Normalisation, Split
@@ -41,7 +42,7 @@ def moved_slowly(image, padding, chance):
     return piece.transpose(1, 0, 2) if chance["transposed"] else piece
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     padding=st.integers(0, 3),
     flip=st.booleans(),

@@ -5,11 +5,12 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import convolve, map_coordinates
 from tests.lab.data.official_files import random_images
+from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names
@@ -168,7 +169,7 @@ def test_zooming_keeps_even_pictures_and_the_middle(factor, size):
     assert matrix == pytest.approx(matrix[::-1, ::-1], abs=1e-5)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(2, 9), st.integers(2, 9), st.integers(0, 100))
 def test_warping_agrees_with_scipy(height, width, seed):
     rng = np.random.default_rng(seed)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.data.official_files import random_images
+from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Augmentation, Normalisation, Split
@@ -108,7 +109,7 @@ def test_a_run_goes_on_from_any_epoch():
         assert torch.equal(ours.indices, expected.indices)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     n=st.integers(1, 40),
     batch_size=st.integers(1, 12),

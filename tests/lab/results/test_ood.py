@@ -6,10 +6,11 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.data.test_svhn_and_fashion import write_svhn
 from tests.lab.synthetic_runs import train_once
+from tests.strategies import examples
 
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
@@ -242,7 +243,7 @@ def test_files_that_held_one_evaluation_are_read(tmp_path, trained_run):
 # ------------------------------------------------------------------ the perturbation
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 1000.0]))
 def test_a_small_perturbation_raises_the_top_probability(seed, temperature):
     torch.manual_seed(seed)

@@ -8,9 +8,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
+from tests.strategies import examples
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.rows import ResultRow, read_rows, write_rows
@@ -106,7 +107,7 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.lists(ROWS, max_size=8),
     st.lists(st.tuples(st.sampled_from(["test", "validation"]), TEXT), unique=True, max_size=4),

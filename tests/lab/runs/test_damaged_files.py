@@ -6,10 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.conftest import tiny
 from tests.lab.synthetic_runs import make_config, write_run
+from tests.strategies import examples
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results import collect, evaluate_runs
@@ -30,7 +31,7 @@ def archive(tmp_path_factory):
     return (folder / "test.npz").read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_a_damaged_archive_is_said_or_read(archive, tmp_path_factory, data):
     place = tmp_path_factory.mktemp("damaged")
