@@ -16,6 +16,7 @@ pytest.importorskip("sqlalchemy")
 
 from expertload.desk import Desk, Rules
 from expertload.desk.api import create_app
+from expertload.desk.people import passwords
 from expertload.desk.store import open_database
 from expertload.desk.store.tables import metadata
 from tests.desk.serving import serving
@@ -109,7 +110,15 @@ def place(request):
 
 
 @pytest.fixture
-def world(place):
+def quick_passwords(monkeypatch):
+    """Stretching a password takes a tenth of a second, which only its own tests wait for."""
+    cost, nobody = 2**4, passwords._NOBODY
+    monkeypatch.setattr(passwords, "_NOBODY", nobody.replace(str(passwords.COST), str(cost), 1))
+    monkeypatch.setattr(passwords, "COST", cost)
+
+
+@pytest.fixture
+def world(place, quick_passwords):
     """An open desk with a clock to turn, a policy at hand, and people."""
     clock = Clock()
     rules = Rules(quality_rate=0.2, second_share=0)
