@@ -8,6 +8,7 @@ BIN := .venv/bin
 # Neighbouring tests share a worker and what they set up; a worker that is done takes from another.
 # Compiled modules are kept, as the processes that tests start would compile them each time.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+SLOW := slow or simulation or processes or training or browser or spark or postgres
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 help:  ## show this help
@@ -49,7 +50,7 @@ docs: .venv/.docs  ## build the site: docs/_build/html/index.html
 	@echo "The site is in docs/_build/html; open docs/_build/html/index.html"
 
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
-	@$(PYTEST) -m 'not (simulation or processes or training or browser or spark or postgres)'
+	@HYPOTHESIS_PROFILE=fast $(PYTEST) -m 'not ($(SLOW))'
 
 test: .venv/.dev  ## run all tests, with branch coverage
 	@$(PYTEST) --cov --cov-report=term

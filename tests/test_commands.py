@@ -105,6 +105,7 @@ def head_of_the_desk():
     return re.search(r"Head:\s*(\S+)", run("desk", "verify", "--data", "desk"))[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", HERE)
 @pytest.mark.usefixtures("place")
 def test_the_command_runs(words):

@@ -42,6 +42,7 @@ def leave_one_out(features, target, bandwidth):
     )
 
 
+@pytest.mark.slow
 def test_the_bandwidth_is_best_at_leaving_one_out(cases):
     chosen = KCal().fit(*cases).bandwidth_
     grid = chosen * np.geomspace(0.25, 4, 33)
@@ -143,6 +144,7 @@ def test_equal_features_have_every_bandwidth():
     np.testing.assert_allclose(fitted.transform([[7.0, 0.0]]), [[0.6, 0.4]])
 
 
+@pytest.mark.slow
 def test_lowers_loss_and_error_of_a_careless_model():
     features, target = clusters(1500, 4, seed=3, n_features=2)
     new, truth = clusters(1500, 4, seed=4, n_features=2)

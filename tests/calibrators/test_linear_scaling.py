@@ -56,6 +56,7 @@ def matrix_objective(x, logits, target, weight, off_diagonal, intercept, penalty
     return softmax_loss(logits @ matrix.T + shift, target, weight) + prior
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.3, 1.0, 20.0])
 def test_vector_scaling_minimises_its_objective(cases, weight, penalty):
     fitted = VectorScaling(penalty=penalty).fit(*cases, sample_weight=weight)

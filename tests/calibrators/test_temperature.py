@@ -13,6 +13,7 @@ from expertload.calibrators import CalibrationWarning, TemperatureScaling
 from expertload.metrics import expected_calibration_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
 def test_agrees_with_a_search(n_classes, factor):
@@ -131,6 +132,7 @@ def best_time(function):
     return min(once() for _ in range(3))
 
 
+@pytest.mark.slow
 def test_many_cases_cost_a_few_softmaxes():
     logits, target = overconfident(50_000, 100, seed=0)
     calibrator = TemperatureScaling()

@@ -54,6 +54,7 @@ def chosen(tmp_path_factory):
     return file, policy, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_the_choice_is_told_and_the_others_are_certified(chosen):
     _, policy, told = chosen
     choice, (model,) = told["confidence_choice"], told["models"]
@@ -113,6 +114,7 @@ def test_a_saved_score_that_does_not_fit_is_refused(chosen, tmp_path):
             load_operating_point(tmp_path / "forged.json")
 
 
+@pytest.mark.slow
 def test_a_person_reads_what_was_chosen(chosen):
     file, _, told = chosen
     done = run("evaluate", file, "--target-accuracy", 0.85, "--choose-confidence")

@@ -83,6 +83,7 @@ def test_evaluated_saved_and_decided_like_flat_columns(tmp_path, kind, column):
     assert {row["accepted"] for row in rows} == {"true", "false"}
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path):
     path = save(tmp_path / "x.parquet", id=np.arange(N), label=TRUE, probabilities=LISTS["list"])
     policy, out = tmp_path / "policy.json", tmp_path / "out.csv"
@@ -140,6 +141,7 @@ def test_lists_of_one_number_are_a_column(tmp_path):
     np.testing.assert_array_equal(read_predictions(path).y_proba, read_predictions(one).y_proba)
 
 
+@pytest.mark.slow
 def test_a_query_makes_lists_and_picks_from_them(tmp_path):
     path = flat(tmp_path / "x.parquet", label=PLACES)
     packed = FileOptions(query="SELECT label, [p_cat, p_dog, p_owl] AS proba FROM file")

@@ -34,6 +34,7 @@ def digits():
     return train()
 
 
+@pytest.mark.slow
 def test_the_promise_of_the_demo_is_certified_and_kept(digits):
     assert digits.point.is_certified
     assert 0.1 < digits.point.expert_load < 0.6, "some need an expert, most do not"

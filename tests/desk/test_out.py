@@ -43,6 +43,7 @@ def used(world):
 # ------------------------------------------------------------------ export
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_an_export_evaluates_to_the_desks_numbers(used, tmp_path, kind):
     file = tmp_path / f"desk.{kind}"
@@ -112,6 +113,7 @@ def rows_of(desk):
     }
 
 
+@pytest.mark.slow
 def test_a_copy_is_restored_to_either_database(used, tmp_path, request):
     seal_events(used.desk)
     before = rows_of(used.desk)

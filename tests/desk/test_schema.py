@@ -61,6 +61,7 @@ def fuzzed(operation, url, token, tried):
     ask()
 
 
+@pytest.mark.slow
 def test_no_request_is_answered_by_an_accident(address):
     url, tokens = address
     schema = schemathesis.openapi.from_url(f"{url}/api/openapi.json")

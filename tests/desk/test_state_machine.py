@@ -152,6 +152,7 @@ class Day(RuleBasedStateMachine):
 RULES = Rules(quality_rate=0.6, second_share=0.4, undo_seconds=30, lease_seconds=600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_day_at_the_desk(kind, request):
     cluster = request.getfixturevalue("cluster") if kind == "postgresql" else None

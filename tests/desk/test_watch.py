@@ -63,6 +63,7 @@ def test_right_decisions_confirm_the_promise(audited):
     assert row.bound == pytest.approx(slow.lower_bound, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_open_reviews_count_against_the_confirmation(audited):
     audited.send(*(sent(f"case-{i}") for i in range(100)))
     for _ in range(90):
@@ -159,6 +160,7 @@ def test_undo_opens_the_audit_again(audited):
     assert audited.case("a").state == "auto"
 
 
+@pytest.mark.slow
 def test_what_is_settled_and_old_is_not_counted_again_and_the_numbers_are_the_same(audited):
     rng = np.random.default_rng(0)
     truth = {}
@@ -176,6 +178,7 @@ def test_what_is_settled_and_old_is_not_counted_again_and_the_numbers_are_the_sa
     assert row.state == slow.state
 
 
+@pytest.mark.slow
 def test_strict_mode_decides_once_the_promise_is_confirmed(world):
     world.with_rules(strict=True)
     world.activate()

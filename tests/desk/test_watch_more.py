@@ -90,6 +90,7 @@ def stream(world, n, rng, prefix="case", wrong_below=0.8, **more):
     return truth
 
 
+@pytest.mark.slow
 def test_a_policy_is_certified_from_blind_labels(world):
     truth = stream(world, 150, np.random.default_rng(0))
     with pytest.raises(DeskRefusedError, match="wait for their reading"):
@@ -106,6 +107,7 @@ def test_a_policy_is_certified_from_blind_labels(world):
     assert world.send_one("later", 0.999).status == "decided"
 
 
+@pytest.mark.slow
 def test_the_sample_is_fair_whatever_the_policy_delegated(world):
     world.with_rules(quality_rate=0.4)
     world.activate()
@@ -121,6 +123,7 @@ def test_the_sample_is_fair_whatever_the_policy_delegated(world):
     assert abs(confident - chosen) < 0.15, "not only what was hard"
 
 
+@pytest.mark.slow
 def test_cases_that_raised_the_alarm_certify_nothing(world):
     world.with_rules(quality_rate=1.0)
     world.activate()
@@ -140,6 +143,7 @@ def test_one_case_a_cluster(world):
     assert sorted(patients) == [f"patient-{i}" for i in range(7)]
 
 
+@pytest.mark.slow
 def test_an_answer_outside_the_models_classes_is_an_error_of_the_model(world):
     rng = np.random.default_rng(3)
     truth = stream(world, 150, rng)

@@ -301,6 +301,7 @@ def test_a_point_from_other_data_is_shown_too():
     assert display.ax_.get_ylim()[0] < 1 / 3
 
 
+@pytest.mark.slow
 def test_labels_dots_and_legend_keep_clear_of_each_other():
     case = model(1000)
     targets = (0.85, 0.9, 0.93, 0.95, 0.97, 1.0)

@@ -47,6 +47,7 @@ def cases(seed=0):
     return rng.random(300) < confidence, confidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_in_every_display(name):
     correct, confidence = cases()

@@ -83,6 +83,7 @@ def test_a_format_can_be_named(tmp_path):
         FileOptions(format="excel")
 
 
+@pytest.mark.slow
 def test_larger_than_the_memory_allowed(tmp_path):
     """Two million distinct values in 60 MB: the work goes to disk and cleans up after itself."""
     path, spill = tmp_path / "many.parquet", tmp_path / "spill"

@@ -92,6 +92,7 @@ def test_working_precision_is_double_and_apart():
     assert namespace(log) is torch
 
 
+@pytest.mark.slow
 def test_tensors_of_other_devices_stay_there():
     meta = torch.zeros(3, device="meta")
     assert as_working(meta).dtype == torch.float64

@@ -255,6 +255,7 @@ def test_there_is_no_second_derivative():
         grad.sum().backward()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_compiled_gives_the_same():
     inputs, target = batch(dtype=torch.float32)

@@ -46,6 +46,7 @@ def test_a_large_batch_agrees_with_all_pairs():
     )
 
 
+@pytest.mark.slow
 def test_a_million_cases_need_no_pairs():
     logits, target = batch(n=1_000_000, classes=3, dtype=torch.float32)
     value, gradient = value_and_gradient(mmce_loss, logits, target)

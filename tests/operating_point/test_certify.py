@@ -471,6 +471,7 @@ def test_one_threshold_has_the_whole_level():
     assert point.is_certified
 
 
+@pytest.mark.slow
 def test_a_million_cases_keep_all_their_digits():
     correct, confidence = np.ones(1_500_001, bool), np.full(1_500_001, 0.5)
     correct[:150_003] = False

@@ -89,6 +89,7 @@ def chance_of_a_wrong_certificate(planned, stretches):
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "target", "level"), SETTINGS)
 def test_no_arrangement_beats_the_level(n, target, level):
     """Stretches of good thresholds anywhere; and the same from looks of a whole level each fail."""

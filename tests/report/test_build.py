@@ -25,6 +25,7 @@ def payload(path):
     return json.loads(block.group(1))
 
 
+@pytest.mark.slow
 def test_ten_models_of_twenty_thousand_cases_stay_below_two_megabytes(tmp_path):
     models = {}
     for seed in range(10):
@@ -150,6 +151,7 @@ def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     assert "are left out" not in text
 
 
+@pytest.mark.slow
 def test_more_classes_than_a_page_holds(tmp_path):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(1100, 0.05), 3300)

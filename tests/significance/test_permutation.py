@@ -30,6 +30,7 @@ def exact_p_value(y_true, a, b, metric):
     return np.mean(extreme)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [el.aucoc_score, metrics.brier_loss])
 def test_many_rounds_approach_the_exact_p_value(metric):
     case = two_models(9, seed=4)
@@ -75,6 +76,7 @@ def correctness_and_confidence(y_true, *models):
     return [side for p in models for side in ((p > 0.5) == y_true, np.maximum(p, 1 - p))]
 
 
+@pytest.mark.slow
 def test_many_rounds_of_ranks_approach_the_exact_p_value():
     y_true, a, b = two_models(9, seed=4)
     correct_a, confidence_a, correct_b, confidence_b = correctness_and_confidence(y_true, a, b)

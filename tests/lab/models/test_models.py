@@ -47,6 +47,7 @@ def test_parameter_counts_are_the_known_ones(build, count):
         assert parameters(build()) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", model_names())
 @pytest.mark.parametrize(("side", "channels"), [(28, 1), (32, 3)])
 def test_logits_features_and_gradients(name, side, channels):
