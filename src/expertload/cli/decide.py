@@ -10,7 +10,7 @@ import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.outputs import check_output
-from expertload.cli.policies import load_policy
+from expertload.cli.policies import Policy, load_policy
 from expertload.cli.predictions_options import (
     Classes,
     Confidence,
@@ -31,9 +31,7 @@ __all__ = ["decide"]
 
 
 def decide(
-    policy: Annotated[
-        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
-    ],
+    policy: Policy,
     file: Annotated[
         Path,
         typer.Argument(

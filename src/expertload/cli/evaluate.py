@@ -12,7 +12,7 @@ from rich.text import Text
 from expertload._names import METHODS
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, read_models
-from expertload.cli.outputs import check_output
+from expertload.cli.outputs import AsJson, Report, check_output
 from expertload.cli.predictions_options import (
     COLUMNS,
     Classes,
@@ -63,10 +63,7 @@ def evaluate(
     method: Annotated[
         str, typer.Option(help=f"How thresholds are tested: {', '.join(METHODS)}.")
     ] = "spending",
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),
-    ] = None,
+    out: Report = None,
     save_policy: Annotated[
         Path | None,
         typer.Option(
@@ -97,9 +94,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Of the split that --choose-confidence makes.")] = 0,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
-    ] = False,
+    as_json: AsJson = False,
     label: Label = None,
     probabilities: Annotated[
         list[str] | None,

@@ -11,7 +11,7 @@ import typer
 
 from expertload._names import CALIBRATOR_NAMES
 from expertload.cli.lab_data import AllowImport, DataDir
-from expertload.cli.outputs import check_output
+from expertload.cli.outputs import AsJson, Report, check_output
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from expertload.lab.results.evaluate import RunEvaluation
     from expertload.lab.runs.finished import FinishedRun
 
-__all__ = ["AsJson", "Views", "evaluate"]
+__all__ = ["Views", "evaluate"]
 
 Views = Annotated[
     str | None,
@@ -31,7 +31,6 @@ Views = Annotated[
         show_default="none",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def evaluate(
@@ -48,10 +47,7 @@ def evaluate(
         ),
     ] = None,
     views: Views = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False),
-    ] = None,
+    out: Report = None,
     save_policy: Annotated[
         Path | None,
         typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.lab_data import AllowImport, DataDir
-from expertload.cli.lab_evaluate import AsJson
+from expertload.cli.outputs import AsJson
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:

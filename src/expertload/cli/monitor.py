@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.outputs import check_output
+from expertload.cli.outputs import AsJson, check_output
 from expertload.cli.pictures import check_picture, save_picture
-from expertload.cli.policies import load_policy
+from expertload.cli.policies import Policy, load_policy
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def _column(help: str) -> Any:  # noqa: A002 - the name typer gave it
 
 
 def monitor(
-    policy: Annotated[
-        Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
-    ],
+    policy: Policy,
     file: Annotated[
         Path,
         typer.Argument(
@@ -83,9 +81,7 @@ def monitor(
             "review takes does not depend on the answer."
         ),
     ] = "decision",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
-    ] = False,
+    as_json: AsJson = False,
     correct: Annotated[
         str | None, _column("Whether the decision was right; empty while a review is open.")
     ] = None,

@@ -1,4 +1,4 @@
-"""Where a command may write: into existing folders, and never over its input."""
+"""What a command may write: into existing folders, and never over its input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
-__all__ = ["check_output", "give_up_standard_output"]
+import typer
+
+__all__ = ["AsJson", "Report", "check_output", "give_up_standard_output"]
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False)
+]
 
 
 def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:

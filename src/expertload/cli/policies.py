@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from expertload.operating_point import CertifiedGroups, OperatingPoint
 
-__all__ = ["load_policy"]
+__all__ = ["Policy", "load_policy"]
+
+Policy = Annotated[
+    Path, typer.Argument(help="A policy saved by 'expertload evaluate --save-policy'.")
+]
 
 
 def load_policy(path: Path) -> OperatingPoint | CertifiedGroups:

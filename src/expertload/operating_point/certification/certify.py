@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -33,24 +33,33 @@ from expertload.operating_point.origin import Label, Origin, RankedBy, origin_of
 __all__ = ["certify", "certify_from_correctness"]
 
 
+class _Options(TypedDict, total=False):
+    """What both functions take, whether one target is asked for or several."""
+
+    confidence_level: float
+    method: Method
+    risk: Risk
+    thresholds: ArrayLike | None
+    ladder_scores: ArrayLike | None
+    clusters: ArrayLike | None
+    cluster_promise: ClusterPromise
+    random_state: int
+    sample_weight: ArrayLike | None
+    model_name: str | None
+
+
+class _OptionsOfPredictions(_Options, total=False):
+    confidence: ArrayLike | None
+    labels: ArrayLike | None
+
+
 @overload
 def certify(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     *,
     target_accuracy: float,
-    confidence_level: float = ...,
-    method: Method = ...,
-    risk: Risk = ...,
-    thresholds: ArrayLike | None = ...,
-    ladder_scores: ArrayLike | None = ...,
-    clusters: ArrayLike | None = ...,
-    cluster_promise: ClusterPromise = ...,
-    random_state: int = ...,
-    confidence: ArrayLike | None = ...,
-    sample_weight: ArrayLike | None = ...,
-    labels: ArrayLike | None = ...,
-    model_name: str | None = ...,
+    **options: Unpack[_OptionsOfPredictions],
 ) -> CertifiedPoint: ...
 
 
@@ -60,18 +69,7 @@ def certify(
     y_proba: ArrayLike,
     *,
     target_accuracy: Sequence[float],
-    confidence_level: float = ...,
-    method: Method = ...,
-    risk: Risk = ...,
-    thresholds: ArrayLike | None = ...,
-    ladder_scores: ArrayLike | None = ...,
-    clusters: ArrayLike | None = ...,
-    cluster_promise: ClusterPromise = ...,
-    random_state: int = ...,
-    confidence: ArrayLike | None = ...,
-    sample_weight: ArrayLike | None = ...,
-    labels: ArrayLike | None = ...,
-    model_name: str | None = ...,
+    **options: Unpack[_OptionsOfPredictions],
 ) -> CertifiedTargets: ...
 
 
@@ -175,16 +173,7 @@ def certify_from_correctness(
     confidence: ArrayLike,
     *,
     target_accuracy: float,
-    confidence_level: float = ...,
-    method: Method = ...,
-    risk: Risk = ...,
-    thresholds: ArrayLike | None = ...,
-    ladder_scores: ArrayLike | None = ...,
-    clusters: ArrayLike | None = ...,
-    cluster_promise: ClusterPromise = ...,
-    random_state: int = ...,
-    sample_weight: ArrayLike | None = ...,
-    model_name: str | None = ...,
+    **options: Unpack[_Options],
 ) -> CertifiedPoint: ...
 
 
@@ -194,16 +183,7 @@ def certify_from_correctness(
     confidence: ArrayLike,
     *,
     target_accuracy: Sequence[float],
-    confidence_level: float = ...,
-    method: Method = ...,
-    risk: Risk = ...,
-    thresholds: ArrayLike | None = ...,
-    ladder_scores: ArrayLike | None = ...,
-    clusters: ArrayLike | None = ...,
-    cluster_promise: ClusterPromise = ...,
-    random_state: int = ...,
-    sample_weight: ArrayLike | None = ...,
-    model_name: str | None = ...,
+    **options: Unpack[_Options],
 ) -> CertifiedTargets: ...
 
 
