@@ -19,7 +19,7 @@ from expertload.monitoring.inputs import (
 )
 from expertload.monitoring.records import AuditRecords, Batch, Order
 from expertload.monitoring.verdict import Verdict
-from expertload.operating_point.identity import policy_digest
+from expertload.operating_point.origin import policy_digest
 
 if TYPE_CHECKING:
     from typing import Self

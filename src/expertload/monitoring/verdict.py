@@ -12,7 +12,7 @@ from expertload.monitoring.bounds import accuracy_lower_bound, confirming_eviden
 from expertload.monitoring.capital import accuracy_bets
 from expertload.monitoring.records import AuditRecords
 from expertload.monitoring.restarts import Capital, advance, start
-from expertload.monitoring.words import summary
+from expertload.operating_point.point import quantity
 
 __all__ = ["History", "State", "Verdict"]
 
@@ -211,7 +211,7 @@ class Verdict:
         them wrong. On average so far it is at least 0.9...; evidence against it is 0.1..., and 20
         would refute it (confidence level 0.95).
         """
-        return summary(self)
+        return _in_words(self)
 
     def __str__(self) -> str:
         return self.summary()
@@ -221,3 +221,50 @@ class Verdict:
             f"{type(self).__name__}(target_accuracy={self._target:g}, n_audits={self.n_audits}, "
             f"state={self.state!r}, evidence={self.evidence:.4g})"
         )
+
+
+def _in_words(monitor: Verdict) -> str:
+    """Return the state, what it rests on, and what would change it."""
+    if monitor.n_audits == 0:
+        return (
+            "Not refuted: no audits yet, so nothing is known about an accuracy of "
+            f"{monitor.target_accuracy:.6g}."
+        )
+    return " ".join([_state(monitor), _bound(monitor)])
+
+
+def _state(monitor: Verdict) -> str:
+    target, seen = f"{monitor.target_accuracy:.6g}", _audits(monitor)
+    if monitor.state == "refuted":
+        return (
+            f"Refuted: the accuracy of automatic decisions has been below {target}, as audit "
+            f"{monitor.refuted_at} showed (evidence reached {monitor.highest_evidence:.3g}). "
+            f"There were {seen}. Delegate every case until the policy is certified again on "
+            "fresh cases."
+        )
+    if monitor.state == "confirmed":
+        return f"Confirmed: an accuracy of {target} is reached on average, after {seen}."
+    return f"Not refuted: an accuracy of {target} is neither shown nor ruled out after {seen}."
+
+
+def _audits(monitor: Verdict) -> str:
+    some = f"{monitor.n_audits} audits" if monitor.n_audits != 1 else "1 audit"
+    open_ = f" and {monitor.n_open} still open" if monitor.n_open else ""
+    return f"{some}, {quantity(monitor.n_errors)} of them wrong{open_}"
+
+
+def _bound(monitor: Verdict) -> str:
+    level = f"(confidence level {monitor.confidence_level:.6g})"
+    bound = f"On average so far it is at least {_below(monitor.lower_bound)}"
+    if monitor.state == "refuted":
+        return f"{bound} {level}."
+    warning = " Audit more cases." if monitor.warns else ""
+    return (
+        f"{bound}; evidence against it is {monitor.evidence:.3g}, and "
+        f"{monitor.alarm_evidence:.6g} would refute it {level}.{warning}"
+    )
+
+
+def _below(bound: float) -> str:
+    """Write a lower bound, rounded down: what is said must hold too."""
+    return f"{int(bound * 10_000) / 10_000:g}"

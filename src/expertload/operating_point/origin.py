@@ -7,9 +7,11 @@ is not applied to another kind of confidence and can be traced to its data years
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from expertload.tally import COMPARISON_SLACK, Tally
 if TYPE_CHECKING:
     from expertload.calibrators import ConfidenceScore
 
-__all__ = ["Label", "Origin"]
+__all__ = ["Label", "Origin", "policy_digest"]
 
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence", "score"]
@@ -122,3 +124,30 @@ def _digest(cases: Cases) -> str:
         if values is not None:
             digest.update(np.ascontiguousarray(values, dtype="<f8").data)
     return digest.hexdigest()
+
+
+def policy_digest(policy: Any) -> str:
+    """Return the digest of an operating point, or of those of all groups.
+
+    The same policy saved twice, or under another model's name, has one digest. Another threshold
+    or other calibration cases make another one.
+
+    Examples
+    --------
+    >>> from expertload.operating_point import certify_from_correctness
+    >>> from expertload.operating_point.origin import policy_digest
+    >>> policy = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
+    >>> policy_digest(policy)[:8]
+    'd4b1cf73'
+    """
+    points = policy.items() if isinstance(policy, Mapping) else [("", policy)]
+    origin = policy.origin
+    content = {
+        "thresholds": [[group, point.threshold] for group, point in points],
+        "target_accuracy": getattr(policy, "target_accuracy", None),
+        "confidence_level": getattr(policy, "confidence_level", None),
+        "ranked_by": origin.ranked_by,
+        "labels": origin.labels,
+        "data": origin.data_sha256,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
