@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -77,3 +80,19 @@ def test_the_figures_of_the_readme_stand_on_the_pages_that_show_them(row):
     assert figures
     for figure in figures:
         assert re.search(rf"(?<!\d){re.escape(figure)}(?!\d)", shown), f"{figure} on {page.name}"
+
+
+def test_the_readme_of_the_wheel_needs_no_repository(monkeypatch):
+    """Hatchling is there only while a package is built, so a stand-in takes its place."""
+    parts = ["hatchling", "metadata", "plugin", "interface"]
+    for depth in range(1, len(parts) + 1):
+        name = ".".join(parts[:depth])
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules[name].MetadataHookInterface = object
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    text = hook.standing_alone(README + "[site](https://example.org) [`code`](src/x.py)")
+    assert re.findall(r"!?\[[^\]]*\]\([^)]*\)", text) == ["[site](https://example.org)"]
+    assert "`code`" in text
+    assert [line for line in text.splitlines() if line.startswith("#")] == ["# expertload"]
