@@ -17,7 +17,7 @@ COMMITTED = json.loads((Path(__file__).parents[1] / "data" / "aucoc_loss_values.
 
 def loss_and_gradient(logits, target, **options):
     logits = torch.tensor(logits, dtype=torch.float64, requires_grad=True)
-    loss = aucoc_loss(logits, torch.as_tensor(target), **options)
+    loss = aucoc_loss(logits, torch.as_tensor(target), smoothing="probability", **options)
     loss.backward()
     return loss.item(), logits.grad.numpy()
 

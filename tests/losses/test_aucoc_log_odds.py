@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.losses.test_aucoc_loss import assert_same, batch, value_and_gradient
+from tests.losses.test_aucoc_loss import PAPER, assert_same, batch, value_and_gradient
 from tests.reference import aucoc_loss as reference
 
 from expertload.exceptions import ParameterError
@@ -68,7 +68,7 @@ def test_a_confident_error_is_heard_where_a_probability_is_one():
     target = torch.zeros(60, dtype=torch.long)
     target[-3:] = 1  # the most confident are wrong
     assert (logits.softmax(1)[:, 0] == 1).all()
-    _, plain = value_and_gradient(logits, target, gradient="ranking", correctness="hard")
+    _, plain = value_and_gradient(logits, target, gradient="ranking", correctness="hard", **PAPER)
     _, heard = in_log_odds(logits, target, gradient="ranking", correctness="hard")
     assert not plain.any()
     assert (heard[-3:, 0] > 0).all()  # a descent step lowers the logit of the wrong class
@@ -80,7 +80,7 @@ def test_no_mass_is_lost_at_the_top():
     logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     logits[:, 0] += 12
     target = torch.zeros(200, dtype=torch.long)
-    plain = aucoc_loss(logits, target, correctness="hard")
+    plain = aucoc_loss(logits, target, correctness="hard", **PAPER)
     found = aucoc_loss(logits, target, correctness="hard", smoothing="log_odds")
     assert float(plain) > 0.1
     # What is missing are the strips before the first and beyond the last threshold, no more.

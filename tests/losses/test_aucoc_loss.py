@@ -25,6 +25,9 @@ from expertload.losses import (
     aucoc_upper_bound_loss,
 )
 
+PAPER = {"smoothing": "probability"}
+REFLECTED = {**PAPER, "boundary": "reflect"}
+
 
 def batch(n=40, classes=5, seed=0, scale=2.0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
@@ -60,7 +63,7 @@ def test_gradient_through_one_path_alone():
         "correctness": (np.array(by_value) * s)[:, None] * (eye[target.numpy()] - proba),
     }
     for gradient, slope in slopes.items():
-        found = value_and_gradient(logits, target, method="exact", gradient=gradient)
+        found = value_and_gradient(logits, target, method="exact", gradient=gradient, **PAPER)
         assert_same(found, (-np.log(area), -slope / area), 1e-12)
 
 
@@ -77,6 +80,7 @@ def test_options_against_the_oracle(method, correctness, boundary, bandwidth):
         correctness=correctness,
         boundary=boundary,
         bandwidth=bandwidth,
+        **PAPER,
     )
     theirs = reference.aucoc_loss(
         logits.numpy(),
@@ -93,8 +97,8 @@ def test_silverman_is_a_wider_scott():
     r = logits.softmax(1).amax(1)
     width = float(r.std()) * (3 * len(r) / 4) ** -0.2
     assert_same(
-        value_and_gradient(logits, target, bandwidth="silverman"),
-        value_and_gradient(logits, target, bandwidth=width),
+        value_and_gradient(logits, target, bandwidth="silverman", **PAPER),
+        value_and_gradient(logits, target, bandwidth=width, **PAPER),
         1e-12,
     )
 
@@ -110,8 +114,9 @@ def test_any_batch_against_the_oracle(n, classes, scale, seed):
     r = logits.softmax(1).amax(1)
     assume(r.std() > 1e-8)  # below, rounding of r itself shows in what depends on r / h
     expected = reference.aucoc_loss(logits.numpy(), target.numpy())
-    assert_same(value_and_gradient(logits, target, method="exact"), expected, 1e-7)
-    assert_same(value_and_gradient(logits, target, method="fast"), expected, 1e-5)
+    for method, tolerance in (("exact", 1e-7), ("fast", 1e-5)):
+        found = value_and_gradient(logits, target, method=method, **PAPER)
+        assert_same(found, expected, tolerance)
 
 
 # ------------------------------------------------------------------- what training relies on
@@ -144,9 +149,12 @@ def test_gradient_flows_on_to_parameters_beside_cross_entropy():
 
 def test_function_and_module_are_one():
     logits, target = batch()
-    module = AUCOCLoss(bandwidth=0.1, boundary="reflect")
-    assert module(logits, target) == aucoc_loss(logits, target, bandwidth=0.1, boundary="reflect")
-    assert repr(module) == "AUCOCLoss(bandwidth=0.1, boundary='reflect')"
+    options = {"bandwidth": 0.1, **REFLECTED}
+    module = AUCOCLoss(**options)
+    assert module(logits, target) == aucoc_loss(logits, target, **options)
+    assert repr(module) == "AUCOCLoss(bandwidth=0.1, boundary='reflect', smoothing='probability')"
+    assert repr(AUCOCLoss()) == "AUCOCLoss()"
+    assert AUCOCLoss()(logits, target) == aucoc_loss(logits, target)
     assert repr(AUCOCUpperBoundLoss()) == "AUCOCUpperBoundLoss()"
 
 
@@ -170,7 +178,7 @@ def test_dense_tasks_are_the_flattened_ones(shape):
     torch.testing.assert_close(grad.movedim(1, -1).reshape(-1, 5), flat_grad)
 
 
-@pytest.mark.parametrize("options", [{}, {"estimator": "rank"}, {"boundary": "reflect"}])
+@pytest.mark.parametrize("options", [{}, PAPER, REFLECTED, {"estimator": "rank"}])
 @pytest.mark.parametrize("ignore_index", [-100, 255, 2])
 def test_ignored_positions_are_as_if_absent(ignore_index, options):
     logits, target = batch(60)
@@ -232,7 +240,8 @@ def test_int32_targets_are_welcome():
     assert aucoc_loss(logits, target.int()) == aucoc_loss(logits, target)
 
 
-def test_only_a_few_numbers_a_sample_are_kept_for_backward():
+@pytest.mark.parametrize(("form", "a_sample"), [(PAPER, 5), ({}, 6)])
+def test_only_a_few_numbers_a_sample_are_kept_for_backward(form, a_sample):
     logits, target = batch(50, 200)
     logits.requires_grad_()
     kept = []
@@ -243,8 +252,8 @@ def test_only_a_few_numbers_a_sample_are_kept_for_backward():
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        aucoc_loss(logits, target)
-    assert sum(kept) <= 5 * 50
+        aucoc_loss(logits, target, **form)
+    assert sum(kept) <= a_sample * 50
 
 
 def test_there_is_no_second_derivative():
@@ -352,7 +361,7 @@ def test_upper_bound_against_the_oracle(method):
 def test_upper_bound_is_one(seed, n, scale):
     logits, target = batch(n, 3, seed, scale)
     bound = AUCOCUpperBoundLoss(method="exact")(logits, target)
-    assert bound >= aucoc_loss(logits, target, method="exact") - 1e-9
+    assert bound >= aucoc_loss(logits, target, method="exact", **PAPER) - 1e-9
 
 
 # ------------------------------------------------------------------- batches without information
@@ -391,17 +400,17 @@ def test_one_sample_and_equal_confidences_give_the_mean_probability():
     assert finite(value, grad)
 
 
-@pytest.mark.parametrize("boundary", ["none", "reflect"])
+@pytest.mark.parametrize("form", [{}, PAPER, REFLECTED])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("unsaturated", [0, 1, 3])
-def test_a_saturated_softmax_is_finite(boundary, dtype, unsaturated):
+def test_a_saturated_softmax_is_finite(form, dtype, unsaturated):
     logits = torch.zeros(50, 4, dtype=dtype)
     logits[:, 1] = 1000.0
     logits[:unsaturated] /= 700
     target = torch.ones(50, dtype=torch.long)
     target[-5:] = 0
     for method in ("exact", "fast"):
-        value, grad = value_and_gradient(logits, target, method=method, boundary=boundary)
+        value, grad = value_and_gradient(logits, target, method=method, **form)
         assert finite(value, grad)
 
 
@@ -458,7 +467,9 @@ def test_bad_batches_are_named(loss, logits, target, error, words):
         ({"correctness": "soft"}, "'correctness'"),
         ({"bandwidth": "wide"}, "'scott', 'silverman'"),
         ({"bandwidth": 0.0}, "estimator='rank'"),
-        ({"bandwidth": float("nan")}, "at least 0.0001"),
+        ({"bandwidth": float("nan")}, "at least 0.01"),
+        ({"bandwidth": float("nan"), **PAPER}, "at least 0.0001"),
+        ({"boundary": "reflect"}, "smoothing='probability'"),
         ({"bandwidth": True}, "a number"),
         ({"boundary": "mirror"}, "'boundary'"),
         ({"estimator": "histogram"}, "'estimator'"),

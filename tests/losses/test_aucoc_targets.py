@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.losses.test_aucoc_loss import batch, value_and_gradient
+from tests.losses.test_aucoc_loss import PAPER, REFLECTED, batch, value_and_gradient
 from torch import nn
 from torch.nn.functional import one_hot
 
 from expertload.exceptions import DataTypeError, LabelError, ProbabilityError
 from expertload.losses import AUCOCLoss, CombinedLoss, aucoc_loss, mmce_loss
 
-FORMS = [{}, {"smoothing": "log_odds"}, {"estimator": "rank"}, {"boundary": "reflect"}]
+FORMS = [{}, PAPER, REFLECTED, {"estimator": "rank"}]
 
 
 def mixed(logits, target, share=0.7):
@@ -22,7 +22,7 @@ def mixed(logits, target, share=0.7):
 
 
 @pytest.mark.parametrize(
-    "options", [*FORMS, {"correctness": "hard"}, {"correctness": "hard", "smoothing": "log_odds"}]
+    "options", [*FORMS, {"correctness": "hard"}, {"correctness": "hard", **PAPER}]
 )
 def test_one_hot_targets_are_class_numbers(options):
     logits, target = batch()

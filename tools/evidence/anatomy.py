@@ -30,8 +30,8 @@ LOSSES = {
     "AUCOC, reflected, ranking path": build_loss("aucoc", gradient="ranking", boundary="reflect"),
 }
 ESTIMATORS: dict[str, dict[str, Any]] = {
-    "kde": {},
-    "kde, reflected": {"boundary": "reflect"},
+    "kde": {"smoothing": "probability"},
+    "kde, reflected": {"smoothing": "probability", "boundary": "reflect"},
     "rank": {"estimator": "rank"},
 }
 BATCH_SIZES = (32, 64, 128, 512)

@@ -30,6 +30,7 @@ __all__ = ["AUCOCLoss", "aucoc_loss"]
 
 # The area of a batch that is wrong with certainty is zero; its logarithm is taken of this instead.
 SMALLEST_AREA = 1e-30
+USUAL = AreaOptions(smoothing="log_odds")
 
 
 def aucoc_loss(
@@ -45,13 +46,15 @@ def aucoc_loss(
     check_finite: bool = False,
     sync_distributed: bool = False,
     gradient: str = "both",
-    smoothing: str = "probability",
+    smoothing: str = "log_odds",
 ) -> Tensor:
     """Return the negative logarithm of the batch's area under the COC curve.
 
-    Value and gradient are those of the paper: confidences (top softmax probabilities) are smoothed
-    by a Gaussian kernel, and the expert load is held fixed when differentiating. As the paper
-    found, it works best beside a loss that is faster to optimise, such as cross-entropy.
+    Confidences are smoothed by a Gaussian kernel, and the expert load is held fixed when
+    differentiating. With ``smoothing="probability"`` value and gradient are those of the paper; by
+    default the same formulas are applied to log odds, whose kernels are not cut off at a confidence
+    of 1. As the paper found, the loss works best beside one that is faster to optimise, such as
+    cross-entropy.
 
     Parameters
     ----------
@@ -66,9 +69,10 @@ def aucoc_loss(
         What stands for being right: the probability of the true class, through which wrong samples
         learn too, or 1 and 0.
     bandwidth : {"scott", "silverman"} or float
-        Width of the kernel: a rule, or a number of at least 1e-4 (confidences are in [0, 1]).
+        Width of the kernel: a rule, or a number on the scale of `smoothing`, at least 0.01 in log
+        odds and 1e-4 in probabilities.
     boundary : {"none", "reflect"}
-        Whether the part of a kernel beyond 0 and 1 is folded back.
+        Whether the part of a kernel beyond a probability of 0 or 1 is folded back.
     estimator : {"kde", "rank"}
         The smoothed area, or the area by ranks: no bandwidth, and a gradient through the
         probability of the true class alone.
@@ -87,11 +91,10 @@ def aucoc_loss(
     gradient : {"both", "correctness", "ranking"}
         What may be learned: to raise the probability of the true class, to order samples by
         confidence, or both. The value is the same.
-    smoothing : {"probability", "log_odds"}
-        The scale in which confidences are smoothed: probabilities, as in the paper, or the log
-        odds of the top class. A probability's kernel leaks beyond 1 and cannot tell confidences
-        near 1 apart. Log odds have no limit, so a confident error counts. A bandwidth that is a
-        number is in this scale, and at least 0.01 in log odds.
+    smoothing : {"log_odds", "probability"}
+        The scale in which confidences are smoothed: the log odds of the top class, or its
+        probability, as in the paper. A probability's kernel leaks beyond 1 and cannot tell
+        confidences near 1 apart. Log odds have no limit, so a confident error counts.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def aucoc_loss(
     >>> from expertload.losses import aucoc_loss
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
     >>> round(aucoc_loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
-    0.8388
+    0.4505
     """
     options = checked_options(
         AreaOptions(
@@ -165,7 +168,7 @@ class AUCOCLoss(nn.Module):
         check_finite: bool = False,
         sync_distributed: bool = False,
         gradient: str = "both",
-        smoothing: str = "probability",
+        smoothing: str = "log_odds",
         memory: int = 0,
     ) -> None:
         super().__init__()
@@ -211,7 +214,7 @@ class AUCOCLoss(nn.Module):
     def extra_repr(self) -> str:
         """Name the options that differ from the defaults."""
         size = f"memory={self.memory.size}" if self.memory else ""
-        return ", ".join(filter(None, (self.options.describe(), size)))
+        return ", ".join(filter(None, (self.options.describe(USUAL), size)))
 
 
 def _solve(

@@ -41,7 +41,7 @@ def aucoc_upper_bound_loss(
     check_finite: bool = False,
     sync_distributed: bool = False,
 ) -> Tensor:
-    """Return Jensen's upper bound on `aucoc_loss`, whose parameters it shares.
+    """Return Jensen's upper bound on the paper's `aucoc_loss`, whose parameters it shares.
 
     The paper found it too loose to train with: it is a cross-entropy that weighs confident samples
     more. The gradient is taken as that of `aucoc_loss` is, with the expert load held fixed.
@@ -54,7 +54,8 @@ def aucoc_upper_bound_loss(
     >>> target = torch.tensor([0, 1, 1, 1])
     >>> round(aucoc_upper_bound_loss(logits, target).item(), 4)
     0.8655
-    >>> bool(aucoc_loss(logits, target) <= aucoc_upper_bound_loss(logits, target))
+    >>> exact = aucoc_loss(logits, target, smoothing="probability")
+    >>> bool(exact <= aucoc_upper_bound_loss(logits, target))
     True
     """
     options = AreaOptions(
@@ -66,7 +67,7 @@ def aucoc_upper_bound_loss(
 
 
 class AUCOCUpperBoundLoss(nn.Module):
-    """Jensen's upper bound on `AUCOCLoss`, as a module; see `aucoc_upper_bound_loss`.
+    """Jensen's upper bound on the paper's `AUCOCLoss`, as a module; see `aucoc_upper_bound_loss`.
 
     Examples
     --------

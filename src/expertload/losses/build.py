@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +46,7 @@ SECONDARY: Mapping[str, Factory] = MappingProxyType(
         "mmce": MMCELoss,
         "savuc": SoftAvUCLoss,
         "sece": SoftECELoss,
-        "aucoc": AUCOCLoss,
+        "aucoc": partial(AUCOCLoss, smoothing="probability"),  # as in the paper's tables
         "aucoc_upper_bound": AUCOCUpperBoundLoss,
         "confidence_penalty": ConfidencePenalty,
         "crl": CorrectnessRankingLoss,

@@ -30,9 +30,10 @@ class AreaOptions:
         """Whether confidences are smoothed in log odds; ranks need no smoothing."""
         return self.smoothing == "log_odds" and self.estimator == "kde"
 
-    def describe(self) -> str:
-        """Name the options that differ from the defaults."""
-        values = ((f.name, getattr(self, f.name), f.default) for f in fields(self))
+    def describe(self, usual: AreaOptions | None = None) -> str:
+        """Name the options that differ from the usual ones, by default those of this class."""
+        usual = usual or AreaOptions()
+        values = ((f.name, getattr(self, f.name), getattr(usual, f.name)) for f in fields(self))
         return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
 
@@ -59,7 +60,7 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
         raise incompatible_options_error(
             "smoothing='log_odds' and boundary='reflect'",
             caller,
-            "log odds have no ends to reflect at; leave boundary='none'",
+            "log odds have no ends to reflect at; pass smoothing='probability' too",
         )
     _refuse_nothing_to_learn(options, caller)
     return options
