@@ -1,4 +1,4 @@
-"""Decisions as CSV, JSON Lines or Parquet, written as they come and shown when they are whole.
+"""Columns as CSV, JSON Lines or Parquet, written as they come and shown when they are whole.
 
 Whole columns are turned into text at once, by Arrow; no row ever becomes a Python object.
 """
@@ -17,11 +17,12 @@ from expertload._files import replaced_whole
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError, FileWriteError
 
-__all__ = ["open_writer", "saying_write_errors"]
+__all__ = ["open_writer", "saying_write_errors", "stream_writer"]
 
 Write = Callable[[Mapping[str, Any]], None]
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
 NEED_QUOTES = '",\r\n'
+NEED_ESCAPES = r'["\\\x00-\x1f]'
 
 
 @contextmanager
@@ -36,18 +37,25 @@ def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
             f"Decisions cannot be written to {Path(out).name}. Hint: name a .csv, .jsonl or "
             ".parquet file."
         )
-    with saying_write_errors(out), replaced_whole(out) as draft:
-        if kind == ".parquet":
-            with _parquet_writer(draft) as write:
-                yield write
-        else:
-            with draft.open("xb") as stream:
-                is_csv = kind == ".csv"
-                yield (
-                    _text_writer(stream, _csv_lines, _csv_header)
-                    if is_csv
-                    else _text_writer(stream, _json_lines)
-                )
+    with (
+        saying_write_errors(out),
+        replaced_whole(out) as draft,
+        draft.open("xb") as stream,
+        stream_writer(stream, kind) as write,
+    ):
+        yield write
+
+
+@contextmanager
+def stream_writer(stream: IO[bytes], kind: str) -> Iterator[Write]:
+    """Write to a stream of bytes, from its beginning to its end: it need not be a file."""
+    if kind == ".parquet":
+        with _parquet_writer(stream) as write:
+            yield write
+    elif kind == ".csv":
+        yield _text_writer(stream, _csv_lines, _csv_header)
+    else:
+        yield _text_writer(stream, _json_lines)
 
 
 @contextmanager
@@ -139,31 +147,38 @@ def _csv_values(values: Any) -> Any:
 
 
 def _json_lines(columns: Mapping[str, Any]) -> Any:
+    pa = require_extra("pyarrow", "frames", "Deciding files")
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     parts: list[Any] = []
     for i, (name, values) in enumerate(columns.items()):
         parts += [("{" if i == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "]
         parts += [_json_values(values)]
-    return compute.binary_join_element_wise(*parts, "}\n", "")
+    n_rows = max(map(len, columns.values()))
+    return compute.binary_join_element_wise(*parts, pa.repeat("}\n", n_rows), "")
 
 
 def _json_values(values: Any) -> Any:
     pa = require_extra("pyarrow", "frames", "Deciding files")
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     kind = str(values.type)
+    if values.null_count == len(values):
+        return "null"
     if kind in ("double", "float"):  # JSON has neither NaN nor infinity
         values = compute.if_else(compute.is_finite(values), values, None)
     if kind in ("bool", "double", "float") or "int" in kind:
         return values.cast("string").fill_null("null")
-    texts = values.to_pylist() if kind == "string" else values.cast("string").to_pylist()
-    return pa.array([json.dumps(text, ensure_ascii=False) for text in texts], pa.string())
+    text = values if kind == "string" else values.cast("string")
+    if not compute.any(compute.match_substring_regex(text, NEED_ESCAPES)).as_py():
+        return compute.binary_join_element_wise('"', text, '"', "").fill_null("null")
+    written = [json.dumps(each, ensure_ascii=False) for each in text.to_pylist()]
+    return pa.array(written, pa.string())
 
 
 # --------------------------------------------------------------------------------- Parquet
 
 
 @contextmanager
-def _parquet_writer(draft: Path) -> Iterator[Write]:
+def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
     """Write the columns in the types they have, a group of rows at a time."""
     pa = require_extra("pyarrow", "frames", "Writing Parquet")
     parquet = require_extra("pyarrow.parquet", "frames", "Writing Parquet")
@@ -176,7 +191,7 @@ def _parquet_writer(draft: Path) -> Iterator[Write]:
             # To look for repeats in numbers costs more than all the rest.
             text = [field.name for field in table.schema if str(field.type) == "string"]
             writer = parquet.ParquetWriter(
-                draft, table.schema, compression="zstd", use_dictionary=text
+                stream, table.schema, compression="zstd", use_dictionary=text
             )
         writer.write_table(table)
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from expertload.desk.api.access import desk_of, needs
 from expertload.desk.people import Principal
-from expertload.desk.trail.export import Format, Which, export_lines
+from expertload.desk.trail.export import Format, Which, export_bytes
 from expertload.desk.watch import state_of
 
 __all__ = ["router"]
@@ -53,7 +53,7 @@ async def stream(
     cases: Which = "all",
 ) -> Response:
     """Return all cases, those with an expert's label, or those that audit the policies."""
-    lines = export_lines(desk_of(request), format, which=cases)
+    lines = export_bytes(desk_of(request), format, which=cases)
     name = f'attachment; filename="desk.{format}"'
     return StreamingResponse(
         lines, media_type=MEDIA_TYPES[format], headers={"Content-Disposition": name}

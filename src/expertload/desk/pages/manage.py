@@ -14,7 +14,7 @@ from expertload.desk.pages.render import go, render
 from expertload.desk.pages.route import HEADERS, PageRoute
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import Principal
-from expertload.desk.trail.export import Format, Which, export_lines
+from expertload.desk.trail.export import Format, Which, export_bytes
 from expertload.desk.watch import (
     activate,
     add_policy,
@@ -54,7 +54,7 @@ async def export(
 ) -> Response:
     """Send cases as a file."""
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="desk-{cases}.{format}"'}
-    lines = export_lines(desk_of(request), format, which=cases)
+    lines = export_bytes(desk_of(request), format, which=cases)
     return StreamingResponse(lines, media_type=MEDIA_TYPES[format], headers=headers)
 
 

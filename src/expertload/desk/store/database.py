@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table
+from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from expertload.exceptions import DeskUnavailableError
@@ -52,6 +52,13 @@ class Database(ABC):
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         """Insert plain values in the quickest way there is: a batch of cases is mostly this."""
+
+    def stream(
+        self, connection: Connection, query: str, values: dict[str, Any], n: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
+        """Give the rows of a query, n at a time, however many there are."""
+        result = connection.execute(text(query), values, execution_options={"yield_per": n})
+        yield from result.partitions(n)
 
     @abstractmethod
     def migrate(self) -> None:

@@ -1,56 +1,52 @@
 """Every case in a row, streamed: what `expertload evaluate` reads, and any other program.
 
 `y_true` is what experts have settled on, empty where they were not asked; `p_*` are the model's
-probabilities, `predicted`, `confidence` and `correct` what follows from them. The rows come from
-the database as they are written, so memory does not grow with the desk.
+probabilities, `predicted`, `confidence` and `correct` what follows from them. Rows become columns a
+few thousand at a time, and the columns bytes: memory does not grow with the desk.
 """
 
 from __future__ import annotations
 
-import csv
 import io
-import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from sqlalchemy import text
 
-from expertload._files import replaced_whole
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.queue import classes_of
-from expertload.desk.store import AnyRow
-from expertload.exceptions import DeskRefusedError, FileWriteError
+from expertload.exceptions import DeskRefusedError
+from expertload.predictions.writing import open_writer, stream_writer
 
-__all__ = ["Format", "Which", "export", "export_lines"]
+__all__ = ["Format", "Which", "export", "export_bytes"]
 
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]
-CHUNK = 2_000
+CHUNK = 2_000  # rows that are Python's objects at a time
+CELLS_TOGETHER = 400_000  # that are written at a time: a row group of Parquet
 TYPES = {
-    "key": "VARCHAR",
-    "state": "VARCHAR",
-    "cause": "VARCHAR",
-    "model": "VARCHAR",
-    "group": "VARCHAR",
-    "cluster": "VARCHAR",
-    "policy": "BIGINT",
-    "accepted": "BOOLEAN",
-    "sampled": "BOOLEAN",
-    "rate": "DOUBLE",
-    "predicted": "VARCHAR",
-    "confidence": "DOUBLE",
-    "y_true": "VARCHAR",
-    "correct": "BOOLEAN",
-    "decided_by": "VARCHAR",
-    "decision": "VARCHAR",
-    "received": "DOUBLE",
-    "due": "DOUBLE",
+    "key": "string",
+    "state": "string",
+    "cause": "string",
+    "model": "string",
+    "group": "string",
+    "cluster": "string",
+    "policy": "int64",
+    "accepted": "bool",
+    "sampled": "bool",
+    "rate": "float64",
+    "predicted": "string",
+    "confidence": "float64",
+    "y_true": "string",
+    "correct": "bool",
+    "decided_by": "string",
+    "decision": "string",
+    "received": "float64",
+    "due": "float64",
 }
 # By the plus sign the index of the project is passed over: rows come in the order of their numbers,
 # and none has to be sorted in memory.
@@ -71,133 +67,113 @@ _CONDITIONS: dict[str, str] = {
     "labelled": "AND (c.audit = 'right' OR (c.state = 'closed' AND d.label IS NOT NULL))",
     "audited": "AND c.audit IN ('right', 'wrong')",
 }
+FORMULA = r"^[=+\-@\t\r]"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") -> int:
     """Write cases to a .jsonl, .csv or .parquet file, completely or not at all; return how many."""
-    kinds: dict[str, Format] = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
     target = Path(path)
-    kind = kinds.get(target.suffix.lower())
-    if kind is None:
+    kind = target.suffix.lower()
+    if kind not in (".jsonl", ".csv", ".parquet"):
         raise DeskRefusedError(
             "bad_format", f"{target.name} cannot be written.", "name a .jsonl, .csv or .parquet."
         )
-    try:
-        with replaced_whole(target) as draft:
-            return _write(desk, draft, kind, which)
-    except OSError as error:
-        raise FileWriteError(
-            f"{target} could not be written: {error.strerror or error}."
-        ) from error
-
-
-def _write(desk: Desk, draft: Path, kind: Format, which: Which) -> int:
     n = 0
-    with draft.open("xb") as stream:
-        for chunk, size in _chunks(desk, "jsonl" if kind == "parquet" else kind, which):
-            stream.write(chunk)
-            n += size
-    if kind == "parquet":
-        _to_parquet(draft, _types(desk))
+    with open_writer(target) as write:
+        for columns in _columns(desk, which):
+            write(_without_formulas(columns) if kind == ".csv" else columns)
+            n += len(columns["key"])
     return n
 
 
-def export_lines(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
+def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
     """Give the bytes of an export as they are made."""
-    if kind != "parquet":
-        for chunk, _ in _chunks(desk, kind, which):
-            yield chunk
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "export")
-        _write(desk, file, kind, which)
-        with file.open("rb") as stream:
-            while part := stream.read(1 << 20):
-                yield part
+    made = _Made()
+    with stream_writer(made, f".{kind}") as write:  # type: ignore[arg-type]
+        for columns in _columns(desk, which):
+            write(_without_formulas(columns) if kind == "csv" else columns)
+            yield made.taken()
+    yield made.taken()
 
 
-def _types(desk: Desk) -> dict[str, str]:
+class _Made(io.RawIOBase):
+    """A stream whose bytes are taken away as they come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def write(self, part: Any) -> int:
+        """Keep some bytes."""
+        self._parts.append(bytes(part))
+        return len(self._parts[-1])
+
+    def taken(self) -> bytes:
+        """Return what has come since the last time."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+# ------------------------------------------------------------------ from rows to columns
+
+
+def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
+    """Give columns, many rows at a time; once without rows where there are none."""
+    pa = require_extra("pyarrow", "desk", "An export")
     classes = desk.read(classes_of)
-    return {**TYPES, **{f"p_{name}": "DOUBLE" for name in classes}}
-
-
-def _chunks(desk: Desk, kind: str, which: Which) -> Iterator[tuple[bytes, int]]:
-    """Give text and how many rows it holds; the first of CSV is its header."""
-    header = list(_types(desk))
-    classes = [name.removeprefix("p_") for name in header[len(TYPES) :]]
-    if kind == "csv":
-        yield _csv([header]), 0
-    written: Callable[[Iterable[Sequence[Any]]], bytes] = (
-        _csv if kind == "csv" else partial(_json_lines, header)
-    )
+    names = [*TYPES, *(f"p_{name}" for name in classes)]
+    at_a_time = max(1, CELLS_TOGETHER // (CHUNK * len(names)))
     with desk.database.engine.connect() as connection:
-        result = connection.execute(
-            text(_QUERY.format(condition=_CONDITIONS[which])),
-            {"project": desk.project},
-            execution_options={"yield_per": CHUNK},
-        )
-        for rows in result.partitions(CHUNK):
-            yield written(_values(row, classes) for row in rows), len(rows)
+        query = _QUERY.format(condition=_CONDITIONS[which])
+        rows = desk.database.stream(connection, query, {"project": desk.project}, CHUNK)
+        parts = (_arrays(pa, some, classes) for some in rows)
+        begun = False
+        while (group := list(islice(parts, at_a_time))) or not begun:
+            begun = True
+            together = zip(*(group or [_arrays(pa, [], classes)]), strict=True)
+            yield dict(zip(names, map(pa.concat_arrays, together), strict=True))
 
 
-def _values(row: AnyRow, classes: list[str]) -> tuple[Any, ...]:
-    """Return what is written of a row, in the order of `TYPES`."""
-    predicted, confidence, truth, kind, label, received, due, probabilities = row[10:]
-    proba = orjson.loads(probabilities) if probabilities and classes else {}
-    return (
-        *row[:7],
-        row[7] == 1,  # SQLite has no truth, only one
-        row[8] == 1,
-        row[9],
-        predicted,
-        confidence,
-        truth,
-        None if truth is None else truth == predicted,
-        kind,
-        label,
-        received / 1e6,
-        due / 1e6,
-        *map(proba.get, classes),
+def _arrays(pa: Any, rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> list[Any]:
+    """Return the columns of some rows, in the order of `TYPES` and then of the classes."""
+    compute = require_extra("pyarrow.compute", "desk", "An export")
+    cells = zip(*rows, strict=True) if rows else [()] * len(_SELECTED)
+    said = dict(zip(_SELECTED, cells, strict=True))
+    seen = orjson.loads(f"[{','.join([each or '{}' for each in said.pop('probabilities')])}]")
+    arrays = {}
+    for name, values in said.items():
+        kind = TYPES[name]
+        if kind == "bool":  # SQLite has no truth, only one
+            arrays[name] = pa.array(list(map(bool, values)), kind)
+        else:
+            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN is nothing
+    arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
+    for name in ("received", "due"):
+        arrays[name] = compute.divide(arrays[name], 1e6)
+    by_class = [pa.array([each.get(name) for each in seen], "float64") for name in classes]
+    return [*(arrays[name] for name in TYPES), *by_class]
+
+
+_SELECTED = [*(name for name in TYPES if name != "correct"), "probabilities"]
+
+
+def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return columns of which no spreadsheet runs a cell: formulas get an apostrophe first."""
+    return {
+        name: _harmless(values) if str(values.type) == "string" else values
+        for name, values in columns.items()
+    }
+
+
+def _harmless(values: Any) -> Any:
+    compute = require_extra("pyarrow.compute", "desk", "An export")
+    runs = compute.and_not(
+        compute.match_substring_regex(values, FORMULA),
+        compute.match_substring_regex(values, NUMBER),
     )
-
-
-def _json_lines(header: list[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    newline, dumps = orjson.OPT_APPEND_NEWLINE, orjson.dumps
-    return b"".join([dumps(dict(zip(header, row, strict=True)), None, newline) for row in rows])
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([_cell(v) for v in row] for row in rows)
-    return out.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    """Write a cell that no spreadsheet runs: what begins like a formula and is no number."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str) and value[:1] in "=+-@\t\r" and value and not _is_number(value):
-        return "'" + value
-    return value
-
-
-def _is_number(value: str) -> bool:
-    try:
-        return math.isfinite(float(value)) and value.strip() == value
-    except ValueError:
-        return False
-
-
-def _to_parquet(draft: Path, types: dict[str, str]) -> None:
-    """Turn a draft in JSON Lines into Parquet; DuckDB streams it."""
-    duckdb = require_extra("duckdb", "desk", "Writing Parquet")
-    turned = draft.with_name(draft.name + ".parquet")
-    try:
-        with duckdb.connect() as connection:
-            connection.execute("SET enable_progress_bar = false")
-            connection.read_json(
-                str(draft), columns=types, format="newline_delimited"
-            ).write_parquet(str(turned), compression="zstd")
-        turned.replace(draft)
-    finally:
-        turned.unlink(missing_ok=True)
+    return compute.if_else(runs, compute.binary_join_element_wise("'", values, ""), values)
