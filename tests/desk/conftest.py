@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
 from expertload.desk import Desk, Rules
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.people import passwords
 from expertload.desk.store import open_database
 from expertload.desk.store.tables import metadata

@@ -10,7 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from expertload.desk import Desk, Rules
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.people import revoke_token
 from expertload.desk.people.roles import ROLES
 from tests.desk.serving import Caller, serving

@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from tests.desk.serving import Caller, serving
 from tests.desk.world import dumps, policy_text, sent
 

@@ -15,7 +15,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.people import begin_session, make_link
 from expertload.desk.store.tables import answers, monitors, policies, readings, skips

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk import Desk
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.store import backup, open_database, restore
 from expertload.desk.store.tables import metadata, monitors, outbox

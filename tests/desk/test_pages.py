@@ -11,7 +11,7 @@ import re
 import pytest
 from fastapi.routing import APIRoute
 
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.pages.route import PageRoute
 from expertload.desk.people import (
     hash_password,

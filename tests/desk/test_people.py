@@ -195,7 +195,7 @@ def test_made_up_names_do_not_fill_the_memory():
 
 
 def test_a_proxy_is_believed_only_with_its_secret(world):
-    from expertload.desk.api import create_app
+    from expertload.desk.app import create_app
     from tests.desk.people import Visitor
     from tests.desk.serving import serving
 

@@ -16,7 +16,7 @@ pytest.importorskip("joserfc")
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.people import OpenIdConnect, add_user
 from tests.desk.people import Visitor
 from tests.desk.serving import serving

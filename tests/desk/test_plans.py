@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from expertload.desk import Desk, Rules
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.queue import extend, hand_back, skip, undo, upcoming
 from expertload.desk.trail import deliver, seal_events
 from expertload.desk.watch import state_of

@@ -7,9 +7,9 @@ import itertools
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.queue import extend, hand_back, next_reading, skip, undo, upcoming
-from expertload.desk.queue.agreement import Settled
+from expertload.desk.queue import Settled, extend, hand_back, next_reading, skip, undo, upcoming
 from expertload.desk.store.tables import answers, cases, decisions, readings
+from expertload.desk.watch import state_of
 from expertload.exceptions import DeskRefusedError
 
 
@@ -287,3 +287,19 @@ def test_open_cases_have_open_readings(world):
     waiting = select(cases.c.id).where(cases.c.state == "waiting")
     is_open = select(readings.c.case_id).where(readings.c.state.in_(("waiting", "leased")))
     assert set(world.rows(waiting)) == set(world.rows(is_open))
+
+
+def test_what_nobody_may_take_is_counted(twice):
+    def stuck():
+        return twice.desk.read(state_of)["backlog"]["stuck"]
+
+    delegate(twice, "a")
+    assert stuck() == 1, "there is no reader yet"
+    twice.user("ann")
+    assert stuck() == 0
+    twice.answer(twice.claim("ann"), "cat", "ann")
+    assert stuck() == 1, "she may not read it a second time"
+    twice.answer(twice.claim("bob"), "dog", "bob")
+    assert stuck() == 1, "there is no arbiter"
+    twice.user("eve", "arbiter")
+    assert stuck() == 0

@@ -9,7 +9,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
 from expertload.desk import Desk, Rules
-from expertload.desk.api import create_app
+from expertload.desk.app import create_app
 from expertload.desk.people import add_token
 from tests.desk.conftest import MEMORY
 from tests.desk.serving import serving

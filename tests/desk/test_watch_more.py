@@ -12,6 +12,7 @@ from expertload.desk.store.tables import cases, decisions, policies, readings
 from expertload.desk.watch import (
     activate,
     blind_labels,
+    blind_sample_size,
     capacity_of,
     load_shift,
     look_back,
@@ -107,6 +108,12 @@ def test_a_policy_is_certified_from_blind_labels(world):
     assert world.send_one("later", 0.999).status == "decided"
 
 
+def check_size(world):
+    """The page counts what a certificate would be made of."""
+    sample, size = world.desk.read(blind_labels), world.desk.read(blind_sample_size)
+    assert (size.n_labels, size.n_open, size.rate) == (len(sample.keys), sample.n_open, sample.rate)
+
+
 @pytest.mark.slow
 def test_the_sample_is_fair_whatever_the_policy_delegated(world):
     world.with_rules(quality_rate=0.4)
@@ -114,6 +121,7 @@ def test_the_sample_is_fair_whatever_the_policy_delegated(world):
     truth = stream(world, 150, np.random.default_rng(1))
     read_all(world, truth.__getitem__)
     sample = world.desk.read(blind_labels)
+    check_size(world)
     rows = world.rows(select(cases).order_by(cases.c.id))
     assert sample.rate == 0.4
     assert sample.keys == [row.key for row in rows if row.draw < 0.4]
@@ -137,8 +145,12 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
 
 def test_one_case_a_cluster(world):
     world.send(*(sent(f"case-{i}", cluster=f"patient-{i % 7}") for i in range(40)))
+    check_size(world)
     read_all(world, lambda key: "cat")
+    world.send(*(sent(f"open-{i}", cluster=f"new-{i % 2}") for i in range(4)), sent("alone"))
+    check_size(world)
     sample = world.desk.read(blind_labels)
+    assert sample.n_open == 3
     patients = [world.case(key).cluster for key in sample.keys]
     assert sorted(patients) == [f"patient-{i}" for i in range(7)]
 

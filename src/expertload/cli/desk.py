@@ -112,7 +112,8 @@ def serve(
     from expertload._validation import require_extra
 
     with open_desk(data, database, serving=True) as desk:
-        from expertload.desk import api
+        from expertload.desk.app import create_app
+        from expertload.desk.app import serve as serve_on
         from expertload.desk.people import FIRST, OpenIdConnect, TrustedProxy, first_link
 
         proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
@@ -123,7 +124,7 @@ def serve(
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
         if (secret := desk.write(first_link)) is not None:
             typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
-        api.serve(api.create_app(desk, proxy=proxy, provider=provider), host=host, port=port)
+        serve_on(create_app(desk, proxy=proxy, provider=provider), host=host, port=port)
 
 
 def add_token(

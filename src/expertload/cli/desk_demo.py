@@ -68,7 +68,7 @@ def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> 
     """Serve until Ctrl-C; the cast begins when the desk answers, and ends before it."""
     import uvicorn
 
-    from expertload.desk.api import create_app
+    from expertload.desk.app import create_app
 
     config = uvicorn.Config(
         create_app(desk), log_level="warning", server_header=False, timeout_graceful_shutdown=3

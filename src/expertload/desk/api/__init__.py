@@ -1,6 +1,5 @@
 """The JSON interface, under `/api`."""
 
-from expertload.desk.api.app import create_app
-from expertload.desk.api.serving import serve
+from expertload.desk.api.install import install_api
 
-__all__ = ["create_app", "serve"]
+__all__ = ["install_api"]

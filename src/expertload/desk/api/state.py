@@ -82,6 +82,7 @@ _METRICS = (
     ("backlog.leased", "gauge", "Readings that readers hold."),
     ("backlog.disputed", "gauge", "Cases in dispute."),
     ("backlog.oldest_seconds", "gauge", "Age of the oldest waiting reading."),
+    ("backlog.stuck", "gauge", "Readings due first that nobody may take."),
     ("load", "gauge", "Share of received cases that went to experts."),
     ("sampling_rate", "gauge", "Share of cases that are read blind."),
     ("monitor.evidence", "gauge", "Evidence against the promise."),

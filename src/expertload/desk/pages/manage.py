@@ -18,7 +18,7 @@ from expertload.desk.trail.export import Format, Which, export_bytes
 from expertload.desk.watch import (
     activate,
     add_policy,
-    blind_labels,
+    blind_sample_size,
     look_back,
     recertify,
     withdraw,
@@ -68,7 +68,7 @@ async def show_policies(request: Request, who: Manager, said: str = "", n: int =
     desk = desk_of(request)
     values: dict[str, Any] = {
         "policies": await desk.aread(history),
-        "sample": await desk.aread(blind_labels),
+        "sample": await desk.aread(blind_sample_size),
         "said": told,
     }
     return render(request, "policies.html.j2", who=who, **values)

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from sqlalchemy import select
 
 from expertload.desk.intake import draw, open_reading
-from expertload.desk.queue.agreement import Settled, next_reading
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.trail.outbox import announce
 from expertload.desk.watch.quality import settle_audit
 
-__all__ = ["decide", "live_decision", "locked_case", "settle"]
+__all__ = ["Settled", "decide", "live_decision", "locked_case", "next_reading", "settle"]
 
 SECOND = 1_000_000
+
+
+class Settled(NamedTuple):
+    """Nobody needs to look again."""
+
+    label: str
+
+
+def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> Settled | str:
+    """Return the label that is settled, or who must read next: "second" or "arbiter".
+
+    Parameters
+    ----------
+    opinions : sequence of str
+        In their order; the model's comes first where its decision is being checked.
+    wanted : int
+        How many opinions must agree.
+    arbitrated : bool
+        Whether the last opinion is an arbiter's, which ends the dispute.
+    """
+    if arbitrated:
+        return Settled(opinions[-1])
+    if len(set(opinions)) > 1:
+        return "arbiter"
+    if len(opinions) < wanted:
+        return "second"
+    return Settled(opinions[0])
 
 
 def settle(transaction: Transaction, reading: AnyRow) -> None:

@@ -17,17 +17,25 @@ from expertload.desk.watch.policies import (
     withdraw,
 )
 from expertload.desk.watch.quality import recount
-from expertload.desk.watch.recertify import BlindLabels, blind_labels, recertify
+from expertload.desk.watch.recertify import (
+    BlindLabels,
+    SampleSize,
+    blind_labels,
+    blind_sample_size,
+    recertify,
+)
 from expertload.desk.watch.state import count_of, state_of
 
 __all__ = [
     "BlindLabels",
     "Capacity",
     "LoadShift",
+    "SampleSize",
     "activate",
     "active_policy",
     "add_policy",
     "blind_labels",
+    "blind_sample_size",
     "capacity_of",
     "change_rules",
     "count_of",

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import Column, ColumnElement, Select, case, exists, func, select
 
 from expertload.desk.intake import draw
 from expertload.desk.store import AnyRow, Transaction
@@ -24,7 +26,7 @@ from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from expertload.operating_point import CertifiedPoint, certify
 
-__all__ = ["BlindLabels", "blind_labels", "recertify"]
+__all__ = ["BlindLabels", "SampleSize", "blind_labels", "blind_sample_size", "recertify"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,66 +52,88 @@ class BlindLabels:
     n_open: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampleSize:
+    """How many blind labels there are; as in `BlindLabels`, counted and not read."""
+
+    n_labels: int
+    n_open: int
+    rate: float
+
+
 def blind_labels(
     transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
 ) -> BlindLabels:
     """Return the fair sample of a period, one case per cluster."""
-    rows = _period(transaction, since, until, model)
-    rate = min((row.rate for row in rows), default=0.0)
-    sample = _one_a_cluster(transaction, [row for row in rows if row.draw < rate])
-    settled = [row for row in sample if _label(row) is not None]
+    fair = _fair(transaction, since, until, model)
+    wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
+    rows = transaction.connection.execute(fair.select(*wanted).order_by(cases.c.id)).all()
+    sample = _one_a_cluster(transaction, rows)
+    settled = [row for row in sample if row.label is not None]
     return BlindLabels(
         keys=[row.key for row in settled],
-        labels=[str(_label(row)) for row in settled],
+        labels=[str(row.label) for row in settled],
         probabilities=[json.loads(row.probabilities) for row in settled],
-        rate=rate,
+        rate=fair.rate,
         n_open=len(sample) - len(settled),
     )
 
 
-def _period(
-    transaction: Transaction, since: int, until: int | None, model: str | None
-) -> list[AnyRow]:
-    """Return the cases of a period with their live decision, without those of an alarm."""
+def blind_sample_size(transaction: Transaction) -> SampleSize:
+    """Return how large the fair sample of all time is."""
+    fair = _fair(transaction, 0, None, None)
+    alone = fair.select().where(cases.c.cluster.is_(None)).subquery()
+    n, n_labels = transaction.connection.execute(
+        select(func.count(), func.count(alone.c.label)).select_from(alone)
+    ).one()
+    in_clusters = fair.select(cases.c.id, cases.c.key, cases.c.cluster).where(
+        cases.c.cluster.is_not(None)
+    )
+    chosen = _one_a_cluster(transaction, transaction.connection.execute(in_clusters).all())
+    n_labels += sum(row.label is not None for row in chosen)
+    return SampleSize(n_labels=n_labels, n_open=n + len(chosen) - n_labels, rate=fair.rate)
+
+
+class _Fair(NamedTuple):
+    """The cases of a period that had one chance of a label, whatever the policy said of them."""
+
+    conditions: tuple[ColumnElement[bool], ...]
+    rate: float
+
+    def select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
+        """Return the query for them, with what experts settled on, or nothing, as their label."""
+        live, later = decisions.alias("live"), decisions.alias("later")
+        is_live = ~exists().where(later.c.supersedes == live.c.id)
+        label = case((cases.c.audit == "right", cases.c.predicted), else_=live.c.label)
+        return (
+            select(*columns, case((_SETTLED, label)).label("label"))
+            .select_from(cases.outerjoin(live, (live.c.case_id == cases.c.id) & is_live))
+            .where(*self.conditions, cases.c.draw < self.rate)
+        )
+
+
+_SETTLED = (cases.c.audit == "right") | (cases.c.state == "closed")
+
+
+def _fair(transaction: Transaction, since: int, until: int | None, model: str | None) -> _Fair:
+    """Return the fair sample of a period, without what fed a monitor that raised the alarm."""
     alarmed = select(monitors.c.policy_id).where(monitors.c.alarmed.is_not(None))
-    newest = (
-        select(decisions.c.case_id, func.max(decisions.c.version).label("version"))
-        .group_by(decisions.c.case_id)
-        .subquery()
-    )
-    live = decisions.alias("live")
-    query = (
-        select(cases, live.c.label.label("decision"))
-        .select_from(
-            cases.outerjoin(newest, newest.c.case_id == cases.c.id).outerjoin(
-                live,
-                (live.c.case_id == cases.c.id) & (live.c.version == newest.c.version),
-            )
-        )
-        .where(
-            cases.c.project_id == transaction.project.id,
-            cases.c.received >= since,
-            cases.c.probabilities.is_not(None),
-            cases.c.state != "void",
-            cases.c.policy_id.is_(None) | cases.c.policy_id.not_in(alarmed),
-        )
-        .order_by(cases.c.id)
-    )
+    conditions = [
+        cases.c.project_id == transaction.project.id,
+        cases.c.received >= since,
+        cases.c.probabilities.is_not(None),
+        cases.c.state != "void",
+        cases.c.policy_id.is_(None) | cases.c.policy_id.not_in(alarmed),
+    ]
     if until is not None:
-        query = query.where(cases.c.received < until)
+        conditions.append(cases.c.received < until)
     if model is not None:
-        query = query.where(cases.c.model == model)
-    return list(transaction.connection.execute(query).all())
+        conditions.append(cases.c.model == model)
+    rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
+    return _Fair(tuple(conditions), rate.scalar() or 0.0)
 
 
-def _label(row: AnyRow) -> str | None:
-    """Return what experts settled on, None if they have not."""
-    if row.audit == "right":
-        return str(row.predicted)
-    return row.decision if row.state == "closed" else None
-
-
-def _one_a_cluster(transaction: Transaction, rows: list[AnyRow]) -> list[AnyRow]:
+def _one_a_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Keep one random case a cluster: cases of one patient are not independent."""
     project = transaction.project
 

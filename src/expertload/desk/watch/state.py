@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from expertload.desk.intake import read_policy
 from expertload.desk.store import Transaction
@@ -15,6 +15,8 @@ from expertload.desk.watch.drift import load_shift
 from expertload.desk.watch.policies import active_policy
 
 __all__ = ["count_of", "state_of"]
+
+MOST_LOOKED_AT = 500
 
 
 def count_of(transaction: Transaction) -> dict[str, int]:
@@ -48,6 +50,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
             "leased": counts.get("readings.leased", 0),
             "disputed": counts.get("cases.disputed", 0),
             "oldest_seconds": _oldest(transaction),
+            "stuck": _stuck(transaction),
         },
         "sampling_rate": transaction.project.sampling_rate,
         "strict": transaction.project.rules.strict,
@@ -70,6 +73,46 @@ def _oldest(transaction: Transaction) -> float:
         .limit(1)
     ).scalar()
     return 0.0 if created is None else max(0, transaction.now - created) / 1e6
+
+
+def _stuck(transaction: Transaction) -> int:
+    """Return how many of the readings that are due first nobody may take.
+
+    A second reading needs somebody who has not read the case, a dispute an arbiter. What nobody
+    may take stays, so it comes to the front; to look there is enough, and costs the same however
+    many wait.
+    """
+    found = transaction.connection.execute(
+        _STUCK,
+        {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT},
+    )
+    return int(found.scalar_one())
+
+
+_STUCK = text("""
+    WITH people AS (
+      SELECT m.user_id, m.role FROM memberships AS m
+      WHERE m.project_id = :project AND m.ended IS NULL
+      UNION
+      SELECT t.user_id, t.role FROM tokens AS t
+      WHERE t.project_id = :project AND t.revoked IS NULL
+        AND (t.expires IS NULL OR t.expires > :now)
+    )
+    SELECT count(*) FROM (
+      SELECT r.case_id, r.why, r.barred FROM readings AS r
+      WHERE r.project_id = :project AND r.state = 'waiting'
+      ORDER BY r.due, r.id LIMIT :most
+    ) AS first
+    WHERE NOT EXISTS (
+      SELECT 1 FROM people JOIN users ON users.id = people.user_id
+      WHERE users.disabled IS NULL
+        AND (people.role = 'arbiter' OR (people.role = 'reader' AND first.why <> 'arbiter'))
+        AND (first.barred IS NULL OR first.barred <> users.id)
+        AND NOT EXISTS (
+          SELECT 1 FROM readings AS theirs
+          WHERE theirs.case_id = first.case_id AND theirs.reader = users.id)
+    )
+""")
 
 
 def _policy(transaction: Transaction) -> dict[str, Any] | None:
