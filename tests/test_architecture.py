@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,14 @@ def concept(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path):
     """(module, inside a function or a TYPE_CHECKING block) of every import in a file."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     lazy = {
         id(node)
         for scope in ast.walk(tree)
@@ -145,7 +151,7 @@ def test_package_says_what_it_is():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_modules_open_with_a_docstring_and_print_nothing(path):
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert ast.get_docstring(tree), f"{path.name} has no docstring"
     if concept(path) != "cli":
         calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]

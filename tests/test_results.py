@@ -60,6 +60,7 @@ def test_every_block_is_known_and_ends(page):
     assert len(kinds) == len(BLOCK.findall(text)) == text.count("<!-- end of results -->")
 
 
+@pytest.mark.slow
 def test_a_changed_figure_is_noticed():
     text = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     block = BLOCK.search(text)["old"]
@@ -244,6 +245,7 @@ def gathered(tmp_path_factory):
     return runs / "tiny", into
 
 
+@pytest.mark.slow
 def test_gathered_comparisons_are_those_of_the_lab(gathered):
     runs, into = gathered
     found = {(one.first, one.second): one for one in read_comparisons(into / "comparisons.csv")}
@@ -259,6 +261,7 @@ def test_gathered_comparisons_are_those_of_the_lab(gathered):
     assert differences == pytest.approx(expected.by_seed.differences, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_other_experiments_stays(gathered, tmp_path):
     _, into = gathered
     copy = tmp_path / "csv"
@@ -366,6 +369,7 @@ def random_cases(n=300, classes=4, seed=0):
     return logits, torch.randint(0, classes, (n,), generator=generator)
 
 
+@pytest.mark.slow
 def test_the_push_of_cross_entropy_is_known():
     logits, labels = random_cases()
     confidence, guess = logits.softmax(1).max(1)
@@ -383,6 +387,7 @@ def test_right_cases_that_are_confident_are_pushed_down_unless_kernels_are_refle
     assert (_push(LOSSES["AUCOC, reflected"], logits, labels)[confident] > 0).all()
 
 
+@pytest.mark.slow
 def test_the_area_of_all_cases_is_the_exact_one():
     logits, labels = random_cases(n=32)
     found = [one for one in _areas([logits], labels) if one["estimator"] == "rank"]

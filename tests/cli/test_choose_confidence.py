@@ -69,6 +69,7 @@ def test_the_choice_is_told_and_the_others_are_certified(chosen):
     assert point.origin.score.to_dict() == choice["score"]
 
 
+@pytest.mark.slow
 def test_decide_applies_the_same_confidence(chosen, tmp_path):
     """Read again from another file, in another order of columns."""
     _, policy, _ = chosen

@@ -79,6 +79,7 @@ def test_a_draw_goes_to_the_maximum_probability():
     assert choice.score.name == "max_probability"
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     y_true, y_proba = two_kinds(200)
     first, same, other = (quick(y_true, y_proba, random_state=seed) for seed in (0, 0, 1))
@@ -86,12 +87,14 @@ def test_the_seed_decides():
     assert first.load_saved != other.load_saved
 
 
+@pytest.mark.slow
 def test_classes_may_have_names():
     y_true, y_proba = two_kinds()
     named = quick(np.array(["no", "yes"])[y_true], y_proba, scores=["correctness"])
     assert named.loads == quick(y_true, y_proba, scores=["correctness"]).loads
 
 
+@pytest.mark.slow
 def test_the_sentence_says_what_is_saved_and_how_surely():
     choice = quick(*two_kinds())
     said = 100 * choice.load_saved.estimate
@@ -101,6 +104,7 @@ def test_the_sentence_says_what_is_saved_and_how_surely():
     assert ("may be chance" in str(small)) == (small.load_saved.low <= 0)
 
 
+@pytest.mark.slow
 def test_folds_keep_clusters_together(monkeypatch):
     from expertload.evaluation import choosing
 

@@ -72,6 +72,7 @@ def test_correctness_alone_has_no_classes():
     assert evaluate_from_correctness([1, 0, 1], [0.2, 0.3, 0.4]).classes == ()
 
 
+@pytest.mark.slow
 def test_a_thousand_classes_are_quick_and_small():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(1000, 0.01), 5000)

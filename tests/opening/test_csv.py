@@ -90,6 +90,7 @@ def test_the_walk_is_the_same_in_any_pieces(tmp_path, rows, size):
     assert walk.n_records - 1 == whole.n_rows == len(by_python(content))
 
 
+@pytest.mark.slow
 def test_files_larger_than_a_piece(tmp_path):
     """Quoted line ends on both sides of every boundary, and more threads than one."""
     rng = np.random.default_rng(0)

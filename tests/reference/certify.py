@@ -10,10 +10,12 @@ import numpy as np
 
 def binomial_tail(n_errors: int, n_cases: int, rate: Fraction) -> float:
     """P(Binomial(n_cases, rate) <= n_errors), exactly, then rounded once."""
-    terms = (
-        math.comb(n_cases, k) * rate**k * (1 - rate) ** (n_cases - k) for k in range(n_errors + 1)
+    wrong, whole = rate.numerator, rate.denominator
+    ways = sum(
+        math.comb(n_cases, k) * wrong**k * (whole - wrong) ** (n_cases - k)
+        for k in range(n_errors + 1)
     )
-    return float(sum(terms, Fraction(0)))
+    return ways / whole**n_cases
 
 
 def accepted_and_wrong(correct, confidence, threshold):

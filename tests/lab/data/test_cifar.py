@@ -124,6 +124,7 @@ def test_a_missing_set_says_what_to_run(tmp_path, monkeypatch):
         load_dataset("cifar100")
 
 
+@pytest.mark.slow
 def test_the_real_cifar100(real_data):
     dataset = load_dataset("cifar100", data_dir=real_data)
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (45000, 5000, 10000)

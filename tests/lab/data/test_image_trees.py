@@ -69,6 +69,7 @@ def test_an_image_cut_short_is_a_sentence(tmp_path):
         load_dataset("tiny-imagenet", data_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_the_real_tiny_imagenet(real_data):
     dataset = load_dataset("tiny-imagenet", data_dir=real_data)
     assert (len(dataset.train), len(dataset.validation), len(dataset.test)) == (5400, 600, 2000)
