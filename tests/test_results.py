@@ -396,6 +396,7 @@ def test_the_area_of_all_cases_is_the_exact_one():
     assert found[0]["spread"] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_examined_runs(gathered):
     runs, into = gathered
     lessons, estimates = (
@@ -406,6 +407,7 @@ def test_examined_runs(gathered):
     assert {r["experiment"] for r in lessons + estimates} == {"tiny"}
 
 
+@pytest.mark.slow
 def test_figures_are_drawn(tmp_path):
     for path in draw_figures(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")

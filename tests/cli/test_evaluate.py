@@ -129,6 +129,7 @@ def shuffled(table, seed=0):
     return {name: values[order] for name, values in table.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["id", "case_id"])
 def test_cases_are_matched_by_their_identifier(run, tmp_path, column):
     """Sorted differently, files of the same cases are compared as if they were not."""
@@ -249,6 +250,7 @@ def test_screen_json_and_report_have_one_p_value(run, tmp_path):
         assert f"<td>{FORMATS['chance'](raw)}</td><td>{FORMATS['chance'](adjusted)}</td>" in page
 
 
+@pytest.mark.slow
 def test_the_report_has_the_models_by_name(run, file, tmp_path):
     run(
         "evaluate",

@@ -122,6 +122,7 @@ def test_uneven_probabilities_need_the_least(run, policy, tmp_path):
     assert said["evidence"] == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_the_picture_is_drawn(run, policy, tmp_path, kind):
     file = audits(tmp_path / "a.csv", stream(300, 0.8))

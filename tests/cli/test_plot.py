@@ -39,6 +39,7 @@ def file(tmp_path):
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STARTS)
 def test_each_kind_of_picture_twice_the_same(run, file, tmp_path, kind):
     said = run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95).stdout

@@ -49,6 +49,7 @@ def together(*works):
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_sixteen_at_once(place):
     with Desk.open(place, rules=RULES, secret=b"test") as desk:
         world = World(desk, Clock())

@@ -39,6 +39,7 @@ def test_policies_come_and_go_by_forms(served):
         assert "blind label" in refused.text
 
 
+@pytest.mark.slow
 def test_the_overview_says_what_is_known(served):
     with visit(served, "boss", "manager") as client:
         assert "No policy yet" in client.get("/manage").text
@@ -57,6 +58,7 @@ def test_the_overview_says_what_is_known(served):
             assert "attachment" in got.headers["content-disposition"]
 
 
+@pytest.mark.slow
 def test_the_overview_says_when_a_promise_is_refuted(served):
     served.with_rules(quality_rate=1.0)
     served.activate()

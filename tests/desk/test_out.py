@@ -61,6 +61,7 @@ def test_an_export_evaluates_to_the_desks_numbers(used, tmp_path, kind):
     assert again.aucoc.estimate == pytest.approx(evaluation.aucoc.estimate)
 
 
+@pytest.mark.slow
 def test_all_formats_say_the_same(used, tmp_path):
     read = {}
     for kind in ("jsonl", "csv", "parquet"):
@@ -120,6 +121,7 @@ def test_no_cell_of_a_csv_is_a_formula(world, tmp_path):
     assert all(not v or v[0] not in "=+@" for row in rows for v in row.values())
 
 
+@pytest.mark.slow
 def test_an_export_that_cannot_be_written_says_so(used, tmp_path):
     with pytest.raises(DeskRefusedError, match="cannot be written"):
         export(used.desk, tmp_path / "desk.xlsx")
@@ -248,6 +250,7 @@ def test_an_experts_decision_is_told_when_it_can_no_longer_be_taken_back(world, 
     assert states == ["cancelled", "sent"]
 
 
+@pytest.mark.slow
 def test_a_receiver_that_never_answers_is_given_up(world):
     world.desk.write(add_webhook, "http://127.0.0.1:9/")
     world.activate()

@@ -160,6 +160,7 @@ def test_broken_rows_of_the_plainest_frame_are_named(frame_of):
 PROBABLE = {"label": ["a", "b"], "p_a": [0.75, 0.25], "p_b": [0.25, 0.75]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "error", "words"),
     [

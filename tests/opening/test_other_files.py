@@ -143,6 +143,7 @@ def test_json_keeps_fractions_as_they_are_written(tmp_path, kind):
     assert [row[0] for row in scan_file(path).project("id").fetchall()] == NUMBERS
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     st.lists(
