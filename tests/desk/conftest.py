@@ -96,12 +96,20 @@ def cluster():
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+def empty_folder():
+    """A folder with the tables of a desk and nothing in them, to copy."""
+    with tempfile.TemporaryDirectory(prefix="desk-", dir=MEMORY) as folder:
+        open_database(Path(folder)).close()
+        yield Path(folder)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request):
     """Where a desk can be opened: a folder, or an address; empty in either case."""
     if request.param == "sqlite":
         with tempfile.TemporaryDirectory(prefix="desk-", dir=MEMORY) as folder:
-            yield Path(folder, "desk")
+            yield shutil.copytree(request.getfixturevalue("empty_folder"), Path(folder, "desk"))
         return
     cluster = request.getfixturevalue("cluster")
     names = ", ".join(table.name for table in metadata.sorted_tables)

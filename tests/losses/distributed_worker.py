@@ -1,4 +1,4 @@
-"""One process of a distributed job: ``rank sizes folder mode``; writes what it got to the folder.
+"""One process of a distributed job; writes what it got to the folder.
 
 Every process draws the same batch and keeps its own part, so that the test can compare.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +36,8 @@ def model():
     return layer
 
 
-def main(rank: int, sizes: list[int], folder: Path, mode: str) -> None:
+def main(rank: int, sizes: tuple[int, ...], folder: Path, mode: str) -> None:
+    torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder / 'rendezvous'}",
@@ -69,9 +69,4 @@ def main(rank: int, sizes: list[int], folder: Path, mode: str) -> None:
         weight_gradient=wrapped.module.weight.grad.numpy(),
     )
     dist.destroy_process_group()
-    sys.stdout.flush()
     os._exit(0)  # gloo's threads may outlive the interpreter's shutdown, and then abort it
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), [int(s) for s in sys.argv[2].split(",")], Path(sys.argv[3]), sys.argv[4])

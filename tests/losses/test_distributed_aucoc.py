@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from tests import forked
+from tests.losses import distributed_worker
 from tests.losses.distributed_worker import model, whole_batch
 
-import expertload
 from expertload.losses import aucoc_loss, aucoc_upper_bound_loss
-
-WORKER = Path(__file__).with_name("distributed_worker.py")
 
 pytestmark = [
     pytest.mark.processes,
@@ -27,30 +20,10 @@ pytestmark = [
 ]
 
 
-def start(sizes, folder, mode):
-    source = str(Path(expertload.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    return [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), ",".join(map(str, sizes)), str(folder), mode],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(len(sizes))
-    ]
-
-
-def finish(processes, seconds=180):
-    """Exit codes and errors of all; none outlives the test."""
-    deadline = time.monotonic() + seconds
-    try:
-        errors = [p.communicate(timeout=max(1, deadline - time.monotonic()))[1] for p in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    return [p.returncode for p in processes], errors
+def exit_codes(sizes, folder, mode):
+    return forked.finish(
+        [forked.start(distributed_worker.main, r, sizes, folder, mode) for r in range(len(sizes))]
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,8 +32,7 @@ def finish(processes, seconds=180):
     ids=["two equal", "two unequal, by rank", "three, one of them empty"],
 )
 def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes, mode):
-    codes, errors = finish(start(sizes, tmp_path, mode))
-    assert codes == [0] * len(sizes), "\n".join(errors)
+    assert exit_codes(sizes, tmp_path, mode) == [0] * len(sizes)
     parts = [np.load(tmp_path / f"{rank}.npz") for rank in range(len(sizes))]
 
     options = {"estimator": "rank"} if mode == "rank" else {}
@@ -81,9 +53,9 @@ def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes, mode):
 
 
 def test_a_dead_process_ends_the_job_with_an_error(tmp_path):
-    codes, errors = finish(start((10, 10), tmp_path, "die"))
+    codes = exit_codes((10, 10), tmp_path, "die")
     assert codes[1] == 3
-    assert codes[0] not in (0, None, -9), errors[0]  # it failed by itself and was not killed
+    assert codes[0] not in (0, None, -9)  # it failed by itself and was not killed
     assert not (tmp_path / "0.npz").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from tests import forked
 from tests.torch_metrics.test_metrics import batch
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -86,7 +86,8 @@ def both(rank, world, folder):
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_every_process_gets_the_answer_of_one(world, tmp_path):
-    mp.spawn(both, (world, str(tmp_path)), nprocs=world)
+    processes = [forked.start(both, rank, world, str(tmp_path)) for rank in range(world)]
+    assert forked.finish(processes) == [0] * world
     alone = new_metrics()
     for metric in alone:
         metric.update(*batch(N))
@@ -111,13 +112,6 @@ def lose_a_rank(rank, world, folder):
 
 
 def test_a_killed_process_is_an_error_not_a_hang(tmp_path):
-    context = mp.get_context("spawn")
-    processes = [
-        context.Process(target=lose_a_rank, args=(rank, 2, str(tmp_path))) for rank in range(2)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=100)
-    assert [process.exitcode for process in processes] == [0, 9]
+    processes = [forked.start(lose_a_rank, rank, 2, str(tmp_path)) for rank in range(2)]
+    assert forked.finish(processes) == [0, 9]
     assert (tmp_path / "error").read_text()

@@ -1,4 +1,4 @@
-"""One of two processes that share batches: ``rank folder``; writes what batch norm made of them.
+"""One of two processes that share batches; writes what batch norm made of them.
 
 Every process draws the same batches and keeps its own part, so that the test can compare.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
 from pathlib import Path
 
 import torch
@@ -84,6 +83,7 @@ def passes(layer, first, second, slopes):
 
 
 def main(rank: int, folder: Path) -> None:
+    torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder / 'rendezvous'}",
@@ -99,7 +99,3 @@ def main(rank: int, folder: Path) -> None:
     dist.barrier()
     dist.destroy_process_group()
     os._exit(0)  # gloo's threads may outlive the interpreter's shutdown, and then abort it
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))

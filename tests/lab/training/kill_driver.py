@@ -1,7 +1,6 @@
 """Train a run in processes that are killed over and over, until one gets to the end.
 
-Forking after the imports makes a death cost milliseconds, so there can be many. Run as
-``python kill_driver.py FOLDER CONFIG HOW``; prints how many processes were killed.
+Forking after the imports makes a death cost milliseconds, so there can be many.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import signal
 import stat
 import sys
 import time
+import warnings
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import lightning.fabric  # noqa: F401 - imported before forking, for speed
@@ -50,9 +51,10 @@ def die_at_write(number: int) -> None:
     expertload._files.os.fsync = fsync
 
 
-def main() -> None:
-    folder, config = sys.argv[1], RunConfig.model_validate_json(Path(sys.argv[2]).read_text())
-    how, rng = sys.argv[3], random.Random(0)
+def drive(folder: Path, config: RunConfig, how: str, told: Connection) -> None:
+    """Train to the end, and tell how many processes were killed."""
+    rng = random.Random(0)
+    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     load_dataset(config.data.name)  # imports what it needs before forking
     kills = 0
@@ -73,11 +75,9 @@ def main() -> None:
             os.kill(pid, signal.SIGKILL)  # harmless to one that has ended but is not yet awaited
         _, status = os.waitpid(pid, 0)
         if os.WIFEXITED(status):
-            sys.exit(f"a child failed: {status}") if status else print(kills)
+            if status:
+                sys.exit(f"a child failed: {status}")
+            told.send(kills)
             return
         kills += 1
     sys.exit("it never came to an end")
-
-
-if __name__ == "__main__":
-    main()

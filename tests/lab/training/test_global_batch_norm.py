@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from tests.lab.conftest import environment
+from tests import forked
+from tests.lab.training import batch_norm_worker
 from tests.lab.training.batch_norm_worker import CASES, SHARES, batches, layer_of, passes
 from torch import nn
 
@@ -17,29 +14,14 @@ from expertload.lab.training.global_batch_norm import synchronise_batch_norm
 
 pytestmark = pytest.mark.processes
 
-WORKER = Path(__file__).with_name("batch_norm_worker.py")
-
 
 @pytest.fixture(scope="module")
 def in_two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), str(rank), str(folder)],
-            env=environment(),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(len(SHARES))
-    ]
-    try:
-        errors = [process.communicate(timeout=120)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(len(SHARES))]
+    ranks = range(len(SHARES))
+    processes = [forked.start(batch_norm_worker.main, rank, folder) for rank in ranks]
+    assert forked.finish(processes) == [0, 0]
+    return [torch.load(folder / f"{rank}.pt") for rank in ranks]
 
 
 def assert_close(found, expected, tolerance, what):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import forked
 from tests.lab.conftest import environment, run_command, tiny
+from tests.lab.training import kill_driver
 
 from expertload.lab.runs.folder import RunFolder
 
 pytestmark = pytest.mark.processes
 
-DRIVER = Path(__file__).with_name("kill_driver.py")
 CONFIG = tiny(
     "ce+aucoc",
     weight=0.5,
@@ -58,18 +60,12 @@ def contents(path: Path) -> dict:
 
 
 def drive(folder: Path, config, how: str) -> int:
-    path = folder.with_suffix(".json")
-    path.write_text(config.model_dump_json())
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder), str(path), how],
-        env=environment(PYTHONWARNINGS="ignore"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.splitlines()[-1])
+    """Train in processes that are killed; how many were."""
+    here, there = multiprocessing.Pipe(duplex=False)
+    process = forked.start(kill_driver.drive, folder, config, how, there)
+    there.close()
+    assert forked.finish([process]) == [0]
+    return here.recv()
 
 
 @pytest.fixture(scope="module")
