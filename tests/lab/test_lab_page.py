@@ -9,9 +9,11 @@ from typing import get_args
 
 import pytest
 from pydantic import BaseModel
-from tests.lab.conftest import SRC, run_command
+from tests.lab.conftest import SRC
 from tests.lab.runs.test_own_data import write_images
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.lab.models import model_names
 from expertload.lab.runs.recipe import Recipe
 from expertload.lab.runs.recipe_files import load_recipe
@@ -47,7 +49,8 @@ def test_every_loss_of_the_recipe_can_be_built():
             build_loss(name, weight=candidate.weight, **candidate.options)
 
 
-def test_the_commands_of_the_page_from_the_trial_to_the_comparison(place):
+@pytest.mark.filterwarnings("ignore:TemperatureScaling")  # hardly trained
+def test_the_commands_of_the_page_from_the_trial_to_the_comparison(place, monkeypatch):
     """As they stand there, but for the size of the recipe; the trial is no part of the table."""
     text = (place / "scans.toml").read_text()
     for long, short in (("= 40", "= 2"), ("[20, 30]", "[1]"), ("= 64", "= 16")):
@@ -55,13 +58,15 @@ def test_the_commands_of_the_page_from_the_trial_to_the_comparison(place):
         text = text.replace(long, short)
     (place / "scans.toml").write_text(text.replace("rare = [2.0, 5.0]", "rare = [2.0]"))
 
+    monkeypatch.setenv("PYTHONPATH", f"{SRC}:{place}")  # for the runs of the sweep
+
     def lab(*words):
-        done = run_command("lab", *words, PYTHONPATH=f"{SRC}:{place}")
-        assert done.returncode == 0, done.stderr + done.stdout
+        done = CliRunner().invoke(app, ["lab", *words])
+        assert done.exit_code == 0, done.output
         return done.stdout
 
     lab("train", "scans.toml", "--loss", "my_lab:weighted", "--set", "training.batch_size=8")
-    lab("sweep", "scans.toml", "--losses", "ce, my_lab:weighted", "--seeds", 0)
+    lab("sweep", "scans.toml", "--losses", "ce, my_lab:weighted", "--seeds", "0")
     folders = [path.name for path in Path("runs/scans").glob("*-seed0-*")]
     assert sorted(name.split("-")[0] for name in folders) == ["ce", *["my_lab.weighted"] * 2]
     table = lab("table", "scans")

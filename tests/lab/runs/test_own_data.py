@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydantic import ValidationError
-from tests.lab.conftest import run_command, tiny
+from tests.lab.conftest import tiny
 from torch import nn
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.exceptions import DataDamagedError, ParameterError
 from expertload.lab.data import Augmentation
 from expertload.lab.results.ood import evaluate_outliers
@@ -50,16 +52,16 @@ def test_images_of_mixed_sizes_are_trained_on_at_the_size_that_is_named(tmp_path
     assert 0 <= found.results[others]["msp"]["auroc"] <= 1
 
 
-@pytest.mark.processes
+@pytest.mark.training
 def test_the_hint_of_the_message_is_a_setting_of_the_recipe(tmp_path):
     name = write_images(tmp_path / "images")
-    arguments = ["lab", "train", "digits", "--set", f"data.name={name}", "--out", tmp_path / "out"]
+    arguments = ["lab", "train", "digits", "--set", f"data.name={name}", "--out", f"{tmp_path}/out"]
     arguments += ["--set", "training.epochs=2", "--set", "training.milestones=[]"]
-    refused = run_command(*arguments)
-    assert refused.returncode == 1
+    refused = CliRunner().invoke(app, arguments)
+    assert refused.exit_code == 1
     assert "--set" in refused.stderr
-    done = run_command(*arguments, "--set", "data.image_size=8")
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, [*arguments, "--set", "data.image_size=8"])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
