@@ -24,6 +24,7 @@ extensions = [
     "api_pages",
     "command_pages",
     "mathml",
+    "narrow_tables",
     "offline",
     "plain_names",
 ]
@@ -35,6 +36,7 @@ default_role = "name"
 autodoc_typehints = "none"  # the docstrings say the types, in words
 autodoc_member_order = "bysource"
 autosummary_generate = False  # api_pages writes one page for each name
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 

@@ -11,6 +11,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from examples_using import examples_by_home
+
 import expertload
 
 # The command line has a page of its own; these serve our own code, or are listed by the package.
@@ -86,21 +88,24 @@ def module_page(module):
     return "\n".join(lines)
 
 
-def object_page(module, name, thing):
-    """Return the page of one class, function or constant."""
+def object_page(module, name, thing, examples):
+    """Return the page of one class, function or constant, with the pages that use it."""
     directive = {"Functions": "autofunction", "Constants": "autodata"}.get(kind(thing), "autoclass")
     options = "   :members:\n" if directive == "autoclass" else ""
     body = f".. currentmodule:: {module}\n\n.. {directive}:: {name}\n{options}"
-    return f"{underlined(name)}\n{body}"
+    links = "".join(f"- :doc:`/{page}`\n" for page in examples)
+    used = f"\n.. rubric:: Examples using this\n\n{links}" if links else ""
+    return f"{underlined(name)}\n{body}{used}"
 
 
-def pages():
-    """Return all pages by name."""
+def pages(examples):
+    """Return all pages by name; `examples` are the pages that use an object, by its full name."""
     found = {module: module_page(module) for module in modules()}
     for module in modules():
         for name, thing in members(module).items():
-            if homes()[id(thing)] == f"{module}.{name}":
-                found[f"{module}.{name}"] = object_page(module, name, thing)
+            full = f"{module}.{name}"
+            if homes()[id(thing)] == full:
+                found[full] = object_page(module, name, thing, examples.get(full, ()))
     return found
 
 
@@ -119,7 +124,8 @@ def write_changed(folder, wanted):
 def write(app, config):
     """Write the pages of the reference."""
     folder = Path(app.srcdir) / "reference" / "api"
-    write_changed(folder, {f"{name}.rst": text for name, text in pages().items()})
+    examples = examples_by_home(Path(app.srcdir), homes())
+    write_changed(folder, {f"{name}.rst": text for name, text in pages(examples).items()})
 
 
 def is_of_others(app, what, name, thing, skip, options):

@@ -23,7 +23,12 @@ from tools.evidence.files import AREAS, COST, read_records
 from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
 
-PAGES = ("README.md", "docs/lower_load.md", "docs/reproduction.md")
+PAGES = (
+    "README.md",
+    "docs/learn/lowering_the_load.md",
+    "docs/lower_load.md",
+    "docs/reproduction.md",
+)
 BLOCK = re.compile(
     r"(<!-- results: (?P<what>[^>]*?) -->\n)(?P<old>.*?)(<!-- end of results -->)", re.DOTALL
 )

@@ -99,5 +99,11 @@ def _duckdb() -> Any:
 
 
 def _quiet(connection: Any) -> Any:
-    connection.execute("SET enable_progress_bar = false")  # it goes to standard output
+    """Turn off the bar of progress, which goes to standard output.
+
+    In a notebook without ipywidgets it is off, and even turning it off is refused.
+    """
+    [(is_on,)] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if is_on:
+        connection.execute("SET enable_progress_bar = false")
     return connection

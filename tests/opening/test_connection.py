@@ -1,0 +1,46 @@
+"""DuckDB is kept quiet, wherever it runs."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from expertload._opening import connection
+from expertload._opening.connection import connect
+
+
+class InANotebook:
+    """Behaves as DuckDB does in a kernel without ipywidgets: no bar, and none to turn off."""
+
+    def __init__(self):
+        self.real = duckdb.connect()
+
+    def execute(self, query):
+        if query.startswith("SET"):
+            raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+        self.real.execute("SET enable_progress_bar = false")
+        return self.real.execute(query)
+
+
+def is_shown(opened):
+    return opened.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]
+
+
+def test_no_bar_is_drawn():
+    assert not is_shown(connect())
+
+
+@pytest.mark.parametrize("before", ["true", "false"])
+def test_a_bar_is_turned_off(before):
+    opened = duckdb.connect()
+    opened.execute(f"SET enable_progress_bar = {before}")
+    assert not is_shown(connection._quiet(opened))
+
+
+def test_a_new_connection_has_nothing_unfinished():
+    assert list(connect().sql("SELECT 1 AS one").fetchnumpy()["one"]) == [1]
+
+
+def test_a_notebook_without_widgets_can_open_files():
+    opened = InANotebook()
+    assert connection._quiet(opened) is opened
