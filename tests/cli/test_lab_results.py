@@ -64,6 +64,7 @@ def test_evaluate_says_what_is_wrong(runs):
     assert "has no config.json" in done.output
 
 
+@pytest.mark.slow
 def test_ood_prints_and_keeps_its_numbers(tmp_path, tmp_path_factory):
     trained = train_once(tmp_path_factory.getbasetemp())
     words = ("ood", trained, "--against", "digits-clean", "--max-images", 50)

@@ -18,6 +18,7 @@ from tests.desk.people import person, visit
 from tests.desk.world import policy_text, sent
 
 
+@pytest.mark.slow
 def test_policies_come_and_go_by_forms(served):
     with visit(served, "boss", "manager") as client:
         bad = client.post("/manage/policies", files={"policy": ("p.json", b"\xff\xfe")})

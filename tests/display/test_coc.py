@@ -246,6 +246,7 @@ def test_delegating_everything_stands_on_the_axis():
     np.testing.assert_allclose(pixels, display.ax_.transAxes.transform((1, 0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spending", "bonferroni"])
 def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(method):
     rng = np.random.default_rng(5)

@@ -35,6 +35,7 @@ def quick(y_true, y_proba, **options):
     return choose_confidence(y_true, y_proba, **options)
 
 
+@pytest.mark.slow
 def test_the_score_that_knows_classes_is_chosen_and_saves():
     y_true, y_proba = two_kinds()
     choice = quick(y_true, y_proba)

@@ -142,6 +142,7 @@ def outcome_of(path):
         return str(error)
 
 
+@pytest.mark.slow
 def test_broken_csv_is_always_a_sentence(tmp_path):
     """Random damage to a good file: a result or one of our errors, never another traceback."""
     dice = random.Random(0)

@@ -283,6 +283,7 @@ def test_compiled_gives_the_same():
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.slow
 def test_training_with_it_raises_the_area_on_unseen_cases():
     generator = torch.Generator().manual_seed(0)
     centres = torch.randn(4, 10, generator=generator)

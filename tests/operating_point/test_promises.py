@@ -416,6 +416,7 @@ def test_staying_above_against_counting(n):
     assert found == pytest.approx(sum(law.values()), abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 2000])
 def test_the_simultaneous_level_holds_and_is_not_wasted(n):
     rng, level = np.random.default_rng(0), simultaneous_level(n, 0.1)
@@ -459,6 +460,7 @@ def _upper_limit(errors, accepted, level):
     return betaincinv(errors + 1, np.maximum(accepted - errors, 1e-9), 1 - level)
 
 
+@pytest.mark.slow
 def test_a_certified_curve_is_read():
     correct, confidence = example(5000)
     curve = op.certified_curve_from_correctness(correct, confidence)
@@ -486,6 +488,7 @@ def test_the_curve_of_predictions_is_that_of_their_correctness():
     np.testing.assert_array_equal(curve.lower, same.lower)
 
 
+@pytest.mark.slow
 def test_bounds_near_those_of_the_review():
     """About 0.0014 for the errors and 0.0003 for the cases, at 2,000 cases and 0.05 in all."""
     assert 0.0008 < simultaneous_level(2000, 0.04) < 0.003

@@ -49,6 +49,7 @@ def test_the_slider_offers_about_every_fifth_of_a_percent_and_the_marks():
         assert np.isclose(stops.load, load, rtol=0, atol=1e-15).any()
 
 
+@pytest.mark.slow
 def test_every_stop_on_the_page_holds_the_librarys_numbers(models, tmp_path):
     evaluation = models["second"]
     page = payload(build_report(evaluation, path=tmp_path / "r.html"))["models"][0]
@@ -142,6 +143,7 @@ def test_the_least_number_of_cases_is_said(tmp_path):
     assert "it takes at least 59 cases" in text
 
 
+@pytest.mark.slow
 def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     y_true, proba, _ = predictions(1200)
     evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)
@@ -185,6 +187,7 @@ def model_with_a_dip(n=6000):
     return rng.random(n) < np.where(dips, 0.5, 0.99), confidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -45,6 +45,7 @@ def model(n=400, seed=0):
     return rng.random(n) < y_proba, y_proba
 
 
+@pytest.mark.slow
 def test_fast_and_general_roads_agree_within_chance():
     fast = sig.bootstrap_interval(*model(), n_resamples=4000, random_state=1)
     general = sig.bootstrap_interval(
