@@ -346,7 +346,7 @@ def test_cases_that_belong_together(run, table, tmp_path):
         assert "Warning" not in said.stderr
         text = " ".join(said.stdout.split())
         assert words in text
-        assert "take cases for independent, and are too narrow here" in text
+        assert "assume independent cases, and are too narrow here" in text
         assert load_operating_point(tmp_path / f"{promise}.json").clusters == promise
     once = {**table, "patient": np.array([f"p{i}" for i in range(2000)])}
     write(tmp_path / "once.csv", once)

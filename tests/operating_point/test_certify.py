@@ -441,7 +441,7 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
 def test_no_number_of_cases_suffices_where_half_are_wrong(n):
     point = op.certify_from_correctness(np.arange(n) % 2, np.full(n, 0.7), target_accuracy=0.95)
     assert point.sufficient_cases is None
-    assert "would suffice" not in point.guarantee
+    assert "would be enough" not in point.guarantee
 
 
 def test_one_threshold_is_judged_by_itself():
@@ -495,4 +495,4 @@ def test_no_advice_rests_on_a_lucky_handful():
     correct[-30:] = True
     point = op.certify_from_correctness(correct, np.arange(10_000), target_accuracy=0.95)
     assert point.reason == "accuracy_too_low"
-    assert "would suffice" not in point.guarantee
+    assert "would be enough" not in point.guarantee

@@ -169,7 +169,7 @@ def test_costs_are_counted():
 @pytest.mark.parametrize(
     ("costs", "most", "match"),
     [
-        ([0.5, 3.0], 0.1, "divide by the dearest"),
+        ([0.5, 3.0], 0.1, "divide all costs"),
         ([0.5, -0.1], 0.1, r"must be in \[0, 1\]"),
         ([0.5, 0.5], 5, r"\(0, 1\)"),
         ([0.5, 0.5], 0, r"\(0, 1\)"),
@@ -247,7 +247,7 @@ def test_an_error_budget_that_cannot_be_kept(tmp_path):
     )
     assert not point.is_certified
     assert point.sufficient_cases > 50
-    assert f"{point.sufficient_cases} would do" in point.guarantee
+    assert f"{point.sufficient_cases} would be enough" in point.guarantee
     n = point.sufficient_cases
     enough = op.certify_error_budget_from_correctness(
         [1] * n, range(n), max_errors=0, next_cases=1000

@@ -1,9 +1,9 @@
-"""Which confidence lowers the expert load, and by how much: asked honestly.
+"""Which confidence lowers the expert load, and by how much, measured without flattering it.
 
-A score that was chosen among several looks better on the cases that chose it than it is, and so
-does one that was fitted on them. Hence folds within folds: in each outer fold, a score is chosen
-and fitted on the other folds, by inner folds of these, and only then meets the cases left out. What
-the procedure saves on those is what it may be expected to save on new cases.
+A score looks better than it is on the cases that chose it or that it was fitted on. So there are
+folds within folds: for each outer fold, a score is chosen and fitted on the other folds, using
+inner folds of these, and then measured on the cases left out. What it saves there is what to expect
+on new cases.
 
 Nothing is certified here. A threshold must be certified on other cases than the ones that chose:
 `split_cases` cuts them in two.
@@ -49,19 +49,19 @@ class ConfidenceChoice:
     Attributes
     ----------
     score : ConfidenceScore
-        The chosen one, fitted on all cases where it learns something.
+        The chosen score. If it learns something, it was fitted on all cases.
     loads : dict
-        The expert load at the target accuracy by each score, none of them fitted on the cases it
-        ranks. The lowest one was chosen, so it flatters itself.
+        The expert load at the target accuracy for each score, none of them fitted on the cases it
+        ranks. The lowest one is optimistic, because it was chosen for being the lowest.
     load_saved : Interval
-        How much less is delegated than by the maximum probability, as a share of all cases, by
-        scores that were chosen and fitted without the cases they rank.
+        How much less is delegated than with the maximum probability, as a share of all cases.
+        Measured with scores that were chosen and fitted without the cases they rank.
     chosen_without : tuple of str
         Which score was chosen without each of the outer folds.
     target_accuracy : float
-        What the automatic decisions must reach.
+        The accuracy that automatic decisions must reach.
     n_cases : int
-        How many cases chose.
+        The number of cases used for the choice.
     """
 
     score: ConfidenceScore
@@ -106,21 +106,21 @@ def choose_confidence(
     Parameters
     ----------
     y_true, y_proba, labels
-        As in `expertload.coc_curve`; cases that the model was not trained on, and that nothing
-        will be certified on.
+        As in `expertload.coc_curve`. The model was not trained on these cases, and nothing will be
+        certified on them.
     target_accuracy : float, default=0.95
         The load is read where automatic decisions reach this accuracy.
     scores : sequence of str
-        Those to choose among, see `expertload.calibrators.ConfidenceScore`. The maximum probability
-        is always one of them, and wins a draw.
+        The scores to choose among, see `expertload.calibrators.ConfidenceScore`. The maximum
+        probability is always one of them, and wins a tie.
     clusters : array-like of shape (n_cases,), optional
-        What cases belong together, such as the patient of each: never parted by folds.
+        The cluster of each case, for example its patient. Folds never split a cluster.
     n_folds : int, default=5
         How many folds, outer and inner.
     n_resamples : int, default=1000
-        Of the bootstrap that makes the interval.
+        The number of bootstrap resamples for the interval.
     confidence_level : float, default=0.95
-        That of the interval.
+        The confidence level of the interval.
     random_state : int, default=0
         The seed of folds and resamples.
 
@@ -181,9 +181,9 @@ def split_cases(
     n_cases : int
         How many there are.
     share : float, default=0.3
-        Of cases (or clusters) that choose; 10,000 cases at most.
+        The share of cases (or clusters) used to choose; at most 10,000 cases.
     clusters : array-like of shape (n_cases,), optional
-        What cases belong together, and stays so.
+        The cluster of each case; clusters are not split.
     random_state : int, default=0
         The seed.
 

@@ -1,6 +1,6 @@
 """Class by class: which classes the model gets wrong, and what it takes them for.
 
-Cases are sorted by their true class. Nobody knows that of a new case, so this describes a model and
+Cases are sorted by their true class. That of a new case is unknown, so this describes a model and
 promises nothing.
 """
 
@@ -22,7 +22,7 @@ MOST_CONFUSIONS = 3
 
 
 class ClassAnswers(NamedTuple):
-    """The true class of each case, and the one it was given, as numbers of the names."""
+    """The true and the predicted class of each case, as numbers of the names."""
 
     names: tuple[str, ...]
     target: IntArray
@@ -37,7 +37,7 @@ class Confusion(NamedTuple):
     name : str
         The class that was predicted.
     share : float
-        In how much of the cases of the true class.
+        The share of the true class's cases that were predicted as this class.
     """
 
     name: str

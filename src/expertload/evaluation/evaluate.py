@@ -69,21 +69,21 @@ def evaluate_predictions(
     y_true, y_proba, sample_weight, confidence, labels
         As in `expertload.coc_curve`.
     groups : array-like of shape (n_cases,), optional
-        The site, age band, device, ... of each case; missing values are a group of their own.
+        The site, age band or device of each case. Missing values form a group of their own.
     target_accuracy : float or sequence of float, default=0.95
-        What the automatic decisions must reach. The first is the one that an operating point is
-        sought for. Several are certified at once, each at its share of the level.
+        The accuracy that automatic decisions must reach. The first is the target of the operating
+        point. Several are certified together, each at its share of the level.
     confidence_level : float, default=0.95
-        That of the intervals and of the guarantee.
+        The confidence level of the intervals and of the guarantee.
     method : str, default="spending"
         How thresholds are tested, one of `expertload.operating_point.METHODS`.
     certify_groups : bool, default=False
-        Whether to certify a threshold for each group as well, all of them at once at the level
-        given; see `expertload.operating_point.certify_groups`.
+        Whether to certify a threshold for each group as well. All of them hold together; see
+        `expertload.operating_point.certify_groups`.
     clusters : array-like of shape (n_cases,), optional
-        What cases belong together, such as the patient of each.
+        The cluster of each case, for example its patient.
     cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
-        What is promised of clusters; see `expertload.operating_point.certify`.
+        What is promised about clusters; see `expertload.operating_point.certify`.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def evaluate_from_correctness(
     Returns
     -------
     Evaluation
-        As from `evaluate_predictions`; without calibration where confidences leave [0, 1].
+        As from `evaluate_predictions`; without calibration if confidences are outside of [0, 1].
 
     Examples
     --------

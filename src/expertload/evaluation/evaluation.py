@@ -46,7 +46,7 @@ class Evaluation:
     n_cases : int
         How many cases there are.
     accuracy : Interval
-        Over all cases, were none delegated.
+        Over all cases, as if none were delegated.
     aucoc : Interval
         Area under the COC curve, exact convention.
     curve : COCCurve
@@ -54,7 +54,7 @@ class Evaluation:
     loads : dict from float to float
         The smallest load that reaches each target accuracy on these cases.
     calibration : Calibration or None
-        None where confidences are not probabilities.
+        None if confidences are not probabilities.
     reliability : ReliabilityCurve or None
         The points of the reliability diagram.
     histogram : ConfidenceHistogram
@@ -64,25 +64,25 @@ class Evaluation:
     target_accuracy : float
         The target that the operating point is for.
     certification : CertifiedPoint or None
-        What testing gave: the operating point itself, or why there is none to certify; None
-        where no test applies (weighted cases).
+        The result of the tests: the operating point, or why nothing is certified. None if no test
+        applies (weighted cases).
     guarantee : str
-        What may be said of the operating point, in one sentence.
+        What is promised about the operating point, in one sentence.
     conditions : str
-        When the guarantee holds; or why there is none, and what would suffice.
+        When the guarantee holds; or why there is none, and what would be enough.
     groups : tuple of GroupEvaluation
-        Worst first; empty where no groups were given.
+        Worst first; empty if no groups were given.
     group_certification : CertifiedGroups or None
-        A threshold for each group, certified for all of them at once; None unless it was asked for.
+        A threshold for each group, certified for all of them at once; None unless requested.
     target_certification : CertifiedTargets or None
-        A threshold for each target, certified for all of them at once; None where one was given.
+        A threshold for each target, certified for all of them at once; None if there is one target.
     is_weighted : bool
-        Whether cases count unequally; counts are then sums of weights.
+        Whether cases have weights; counts are then sums of weights.
     confidence_level : float
-        That of every interval here.
+        The confidence level of every interval here.
     identified_by : str or None
-        The column that says which case is which; None where there is none, and models are compared
-        as if their cases stood in the same order.
+        The column that identifies cases. None if there is none; models are then compared as if
+        their cases were in the same order.
     """
 
     n_cases: int
@@ -118,7 +118,7 @@ class Evaluation:
 
     @cached_property
     def classes(self) -> tuple[ClassEvaluation, ...]:
-        """The cases of each true class, surely bad ones first; empty where labels are not known."""
+        """The cases of each true class, clearly bad classes first; empty if labels are unknown."""
         if self.answers is None:
             return ()
         threshold = self.operating_point.threshold
@@ -140,7 +140,7 @@ class Evaluation:
         Returns
         -------
         Comparison
-            Of this AUCOC minus the other's, in pairs; see `aucoc_paired_test`.
+            This AUCOC minus the other's, as a paired test; see `aucoc_paired_test`.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """The same threshold in each site, age band or scanner: whom does it serve worse?
 
-All groups are read at one threshold, that of the evaluation, because that is what they will meet.
-The worst come first: those whose automatic decisions are least often right.
+All groups are read at the threshold of the evaluation, because it will be used for all of them. The
+worst come first: those whose automatic decisions are least often right.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class GroupEvaluation:
     Attributes
     ----------
     name : str
-        What the group is called.
+        The name of the group.
     n_cases : int
         How many cases it has.
     accuracy : Interval
-        Over all of its cases, were none delegated.
+        Over all of its cases, as if none were delegated.
     aucoc : float
         Area under its own COC curve.
     expert_load : float
         The share of its cases that the threshold delegates.
     accepted_accuracy : Interval or None
-        Among those it accepts; None if there are none.
+        Among its accepted cases; None if there are none.
     n_accepted : int
-        How many it accepts.
+        The number of its accepted cases.
     """
 
     name: str

@@ -31,8 +31,8 @@ class Calibration:
     brier_loss, log_loss : float or None
         Proper scores of the probabilities; None where only confidences are known.
     n_impossible : int
-        Cases whose true class was given a probability of zero. The log loss, which would be
-        infinite, counts the smallest number instead; see `expertload.metrics.log_loss`.
+        The number of cases whose true class has a probability of zero. The log loss would be
+        infinite and uses the smallest positive number instead; see `expertload.metrics.log_loss`.
     """
 
     expected_error: float

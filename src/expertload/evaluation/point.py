@@ -1,7 +1,7 @@
 """The operating point that an evaluation stands on, and what may be said of it.
 
-A certified point where there is one. Where nothing can be certified, the point that reaches the
-target on these cases is shown, and it is said plainly that it promises nothing.
+This is a certified point if there is one. Otherwise it is the point that reaches the target on
+these cases, and the text says plainly that nothing is promised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Settled", "settle_point"]
 
 NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
 TOO_NARROW = (
-    "The intervals of accuracy and AUCOC take cases for independent, and are too narrow here."
+    "The intervals of accuracy and AUCOC assume independent cases, and are too narrow here."
 )
 NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
 

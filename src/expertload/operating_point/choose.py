@@ -1,8 +1,8 @@
 """Points read off the curve: for a target accuracy, a load budget, costs, or a threshold.
 
-`choose` reads a point off the curve of the data it is given. It describes those data; it promises
-nothing about the next ones, on which the accuracy will usually be a little lower, because the
-threshold was picked where these data looked good.
+`choose` reads a point off the curve of the data it is given. It describes those data and promises
+nothing about new ones. There the accuracy is usually a little lower, because the threshold was
+picked where these data looked good.
 """
 
 from __future__ import annotations
@@ -48,20 +48,18 @@ def choose(
     y_true, y_proba, confidence, sample_weight, labels
         As in `expertload.coc_curve`.
     target_accuracy : float, optional
-        The point of smallest load whose accuracy reaches this; everything is delegated where
-        none does.
+        Choose the smallest load whose accuracy reaches this; if none does, everything is delegated.
     load_budget : float, optional
-        The point of best accuracy that delegates at most this share of the cases.
+        Choose the best accuracy that delegates at most this share of the cases.
     error_cost, review_cost : float, optional
-        The point of smallest mean cost; both must be given. Delegating everything is considered
-        too.
+        Choose the smallest mean cost; give both. Delegating everything is considered too.
     expert_accuracy : float, default=1.0
-        How often experts are right; matters for costs alone.
+        How often experts are right. Used for costs only.
 
     Returns
     -------
     OperatingPoint
-        Threshold, load, accuracy and counts. It describes these data and is no guarantee.
+        Threshold, load, accuracy and counts. It describes these data and guarantees nothing.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Where an operating point comes from: the data, the model, the day, and what cases are ranked by.
 
-A threshold outlives the session that found it. What it was read from travels with it, so that it
-is not applied to another kind of confidence and can be traced to its data years later.
+A threshold outlives the session that found it. Its origin travels with it, so that nobody applies
+it to another kind of confidence, and so that it can be traced to its data years later.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class Origin:
     Attributes
     ----------
     ranked_by : {"top_probability", "given_confidence", "score"}
-        What the threshold is a threshold of.
+        What the threshold is compared with.
     score : ConfidenceScore, optional
-        What is computed from the probabilities, where cases are ranked by a score.
+        How the confidence is computed from probabilities, if cases are ranked by a score.
     labels : tuple of str or int, optional
         The names of the classes in the order of the columns, or their numbers if they have no
-        names; None where only correctness was known.
+        names; None if only correctness was known.
     probability_columns : tuple of str or None, optional
-        The columns of a file that the probabilities were read from, in the order of the classes;
-        None for one of two classes that has no column, because the other's tells enough.
+        The columns of a file that held the probabilities, in the order of the classes. If one
+        column was enough for two classes, the other class has None.
     read_as : {"probabilities", "normalized", "logits"}, optional
-        What those columns were read as: as they are, divided by the sum of their row, or by the
-        softmax of their row.
+        How those columns were read: as they are, divided by the sum of their row, or through a
+        softmax.
     confidence_column : str, optional
-        The column of a file that the threshold is a threshold of.
+        The column of a file that held the confidence.
     confidence_quantiles : tuple of float, optional
-        101 quantiles of the confidences of the cases, from the smallest to the largest: what a
-        monitor compares new cases with.
+        101 quantiles of the confidences, from the smallest to the largest. A monitor compares new
+        cases with them.
     data_sha256 : str, optional
         Digest of the correctness, confidence and weight of the cases, in their order.
     model_name : str, optional

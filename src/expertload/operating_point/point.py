@@ -34,8 +34,8 @@ class Decisions(NamedTuple):
     accepted : ndarray of bool, shape (n_cases,)
         Whether the case is decided automatically; the others go to experts.
     labels : ndarray of shape (n_cases,)
-        The model's answer to every case, meant to be used where ``accepted``: class names where
-        the point knows them, else column numbers.
+        The model's answer to every case, to be used where ``accepted``: class names if the point
+        knows them, else column numbers.
     """
 
     accepted: BoolArray
@@ -57,7 +57,7 @@ class OperatingPoint:
     n_errors_spared : float
         Errors the model would have made on the delegated cases.
     origin : Origin
-        The data, the model and the day; what the threshold is a threshold of.
+        The data, the model, the day, and what the threshold is compared with.
     """
 
     threshold: float
@@ -130,16 +130,16 @@ class OperatingPoint:
         Parameters
         ----------
         y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
-            Predicted probabilities, in the same order of columns as when the point was made; the
-            columns of a frame that are named after the classes may come in any order.
+            Predicted probabilities. Columns must be in the same order as when the point was made;
+            only a frame whose columns are named after the classes may have another order.
         confidence : array-like of shape (n_cases,), optional
-            What to rank by; needed if, and only if, the point was made with one.
+            The confidence of each case. Required if the point was made with one, refused otherwise.
 
         Returns
         -------
         Decisions
-            ``accepted`` and ``labels``. All rows are decided at once: a fraction of a microsecond
-            a row in large batches, some tens of microseconds for a single row.
+            ``accepted`` and ``labels``. A large batch takes less than a microsecond per row, a
+            single row some tens of microseconds.
 
         Examples
         --------
@@ -155,7 +155,7 @@ class OperatingPoint:
         return Decisions(reaches(scores, self.threshold), answers)
 
     def accepts(self, confidence: ArrayLike) -> BoolArray:
-        """Return which confidences are accepted, where labels do not matter.
+        """Return which confidences are accepted, if labels do not matter.
 
         Examples
         --------
@@ -174,7 +174,7 @@ class OperatingPoint:
         path : str or path
             Where to write.
         model_name : str, optional
-            Written into the file, for those who find it later.
+            Written into the file.
 
         See Also
         --------
@@ -261,14 +261,14 @@ def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
     """Raise unless decisions rank cases by what the threshold is a threshold of."""
     if needed and not given:
         raise ParameterError(
-            f"This operating point is a threshold of a confidence of your own, so {caller} needs "
-            "the 'confidence' of the new cases. Got none. Hint: pass confidence=..., or use "
+            f"This operating point was made with your own confidence, so {caller} needs the "
+            "'confidence' of the new cases. Got none. Hint: pass confidence=..., or use "
             "accepts(confidence)."
         )
     if given and not needed:
         raise ParameterError(
-            f"This operating point is a threshold of the largest probability, so {caller} takes "
-            "no other 'confidence'. Hint: leave it out, or make the point with confidence=..."
+            f"This operating point was made with the largest probability, so {caller} takes no "
+            "other 'confidence'. Hint: leave it out, or make the point with confidence=..."
         )
 
 

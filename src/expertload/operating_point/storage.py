@@ -143,12 +143,12 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     Returns
     -------
     OperatingPoint, CertifiedPoint or CertifiedGroups
-        What was saved, with its ``origin``, and without the ladder of tests.
+        What was saved, with its ``origin`` but without the ladder of tests.
 
     Raises
     ------
     FileFormatError
-        Where the file is something else, cut short, changed since, or of a newer schema.
+        If the file is something else, cut short, changed after saving, or of a newer schema.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _load_groups(content: dict[str, Any], origin: Origin, version: int) -> Certi
 
 
 class SavedAdvice(NamedTuple):
-    """What would have sufficed, as a file says it."""
+    """What would have been enough, as the file says."""
 
     sufficient_cases: int | None
     target_within_reach: float | None
@@ -336,7 +336,7 @@ def _columns(columns: list[Any] | None, labels: list[Any]) -> tuple[str | None, 
     named = [column for column in columns if isinstance(column, str)]
     one_of_two = len(columns) == 2 and len(named) == 1 and None in columns
     if len(columns) != len(labels) or not (len(named) == len(columns) or one_of_two):
-        DOCUMENT.refuse("its 'probability_columns' do not name a column a class")
+        DOCUMENT.refuse("its 'probability_columns' must name one column per class")
     return tuple(columns)
 
 

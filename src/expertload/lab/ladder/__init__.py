@@ -1,4 +1,4 @@
-"""What lowers the load on one's own data, step by step, each measured against the one before."""
+"""Lowering the load on your own data step by step, each step measured against the one before."""
 
 from expertload._validation import needs_extra
 

@@ -29,18 +29,18 @@ Asked = tuple[dict[str, tuple[FloatArray, IntArray]], dict[str, Any]]
 
 
 class Answers(NamedTuple):
-    """What a model says of all cases, and what it costs.
+    """A model's probabilities for all cases, and what they cost.
 
     Attributes
     ----------
     validation, test : ndarray of float64, shape (n, classes)
         Probabilities.
     passes : int
-        Through a network, for each image.
+        Passes through a network for each image.
     seconds : float
-        That the networks in it were trained.
+        Training time of its networks.
     choice : str
-        What validation data chose for it, in a word or two; empty where there was no choice.
+        What validation data chose, in a word or two; empty if there was no choice.
     """
 
     validation: FloatArray
@@ -79,7 +79,7 @@ class Questions:
     data_dir : path, optional
         Where data files are.
     allow : collection of str
-        Import paths of networks of your own that may be imported from the folders.
+        Import paths of your own networks that the folders may import.
     """
 
     data_dir: str | Path | None = None

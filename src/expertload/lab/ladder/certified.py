@@ -38,11 +38,11 @@ class CertifiedLoad(NamedTuple):
     Attributes
     ----------
     point : CertifiedPoint
-        Of the first half.
+        The point certified on the first half.
     load : float
-        The share of the second half that is delegated: all of it where nothing was certified.
+        The share of the second half that is delegated: all of it if nothing was certified.
     accuracy : float
-        Of what is decided automatically there; NaN where nothing is.
+        The accuracy of the automatic decisions there; NaN if there are none.
     """
 
     point: CertifiedPoint
@@ -68,7 +68,7 @@ def certified_load(
     target_accuracy : float
     confidence_level : float, default=0.95
     seed : int, default=0
-        Of the division.
+        The seed of the division.
 
     Returns
     -------

@@ -40,14 +40,14 @@ def lower_load(
     """Lower the expert load on a data set step by step, and measure what each step gains.
 
     The steps are augmentation, averaged weights, test-time augmentation, the mean of several
-    networks, and AUCOC beside cross-entropy. A step is taken where validation images agree. Test
-    images choose nothing: all of them measure the steps, one half of them certifies the policy,
-    and the other half shows what the policy does. Stopped at any moment, the same call goes on.
+    networks, and AUCOC beside cross-entropy. A step is taken if validation images agree. Test
+    images choose nothing: all of them measure the steps, one half of them certifies the policy, and
+    the other half shows what the policy does. Stopped at any moment, the same call goes on.
 
     Parameters
     ----------
     data : str
-        A name of `expertload.lab.load_dataset`, ``"folder:PATH"`` and ``"npz:PATH"`` among them.
+        A name known to `expertload.lab.load_dataset`, ``"folder:PATH"`` or ``"npz:PATH"``.
     out : path, optional
         The folder for runs and results; ``runs/lower-load-DATA`` by default.
     network : str, optional
@@ -55,9 +55,9 @@ def lower_load(
         small images and ``"resnet8"`` for others.
     epochs : int, default=30
     networks : int, default=2
-        How many are trained and asked together.
+        How many networks are trained and averaged.
     target_accuracy : float or sequence of float, default=(0.95, 0.9)
-        At which the load is read; a policy is certified for the first.
+        The accuracies at which the load is read; a policy is certified for the first.
     aucoc : bool, default=True
         Whether to try AUCOC, which trains as many networks once more.
     first_seed : int, default=0
@@ -73,7 +73,7 @@ def lower_load(
     launcher : Launcher, optional
         What trains runs; processes on this machine by default.
     narrator : Narrator, optional
-        Told in a line what is done next; silent by default.
+        Receives a line about each next step; silent by default.
 
     Returns
     -------

@@ -19,7 +19,7 @@ __all__ = ["StepNumbers", "measure_step"]
 
 @dataclass(frozen=True, kw_only=True)
 class StepNumbers:
-    """What a step is worth and what it costs.
+    """What a step gains and what it costs.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class StepNumbers:
     is_taken : bool
     choice : str
     validation_aucoc : float
-        Of what the step proposes.
+        The validation AUCOC of what the step proposes.
     aucoc, accuracy, ece, nll, brier : float
         On all test cases.
     loads : dict from float to float
@@ -37,9 +37,9 @@ class StepNumbers:
     certified : float
         The share of models for which a threshold could be certified.
     seconds : float
-        Of training, for the networks of one model.
+        Training time of the networks of one model.
     passes : float
-        Through a network, for each image.
+        Passes through a network for each image.
     """
 
     step: str
@@ -66,9 +66,9 @@ def measure_step(step: Step, labels: IntArray, target_accuracies: Sequence[float
     ----------
     step : Step
     labels : ndarray of int64
-        Of the test cases.
+        The labels of the test cases.
     target_accuracies : sequence of float
-        At which to read the load; a threshold is certified for the first.
+        The accuracies at which to read the load; a threshold is certified for the first.
     """
     each = [_measure(model, labels, target_accuracies) for model in step.models]
     mean = {name: _mean([numbers[name] for numbers in each]) for name in each[0]}

@@ -52,7 +52,7 @@ class LadderRow:
 
     @property
     def title(self) -> str:
-        """What people read."""
+        """The title that people read."""
         return STEPS[self.numbers.step]
 
 
@@ -66,9 +66,9 @@ class LowerLoad:
     rows : tuple of LadderRow
     target_accuracies : tuple of float
     augmentation : str
-        In words.
+        The augmentation in words.
     notes : tuple of str
-        What is worth knowing of the data.
+        Remarks about the data.
     promise : str
         What the policy promises, or why there is none.
     certified : CertifiedLoad
@@ -76,7 +76,7 @@ class LowerLoad:
     model : Path
         The folder of the model at the top: a run like any other.
     policy : Path or None
-        None where nothing could be certified.
+        None if nothing could be certified.
     report, picture, table : Path
     """
 

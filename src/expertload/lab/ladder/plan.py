@@ -35,9 +35,9 @@ class Plan:
     ----------
     plain : Recipe
     augmented : Recipe or None
-        None where nothing is augmented.
+        None if nothing is augmented.
     augmentation : str
-        How, in words.
+        The augmentation in words.
     """
 
     plain: Recipe
@@ -65,7 +65,7 @@ def load_data(
 
 
 def look_at(data: Dataset) -> list[str]:
-    """Refuse data that no ladder can be climbed with; return what is worth knowing of others.
+    """Refuse data that do not suit a ladder; return remarks about data that do.
 
     Examples
     --------

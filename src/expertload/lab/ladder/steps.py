@@ -1,11 +1,11 @@
 """The steps of the ladder: what each adds, and whether validation data agree.
 
-A step changes the models of the step before it. It is taken where the mean AUCOC of its models on
-validation data is at least that of the models before; where it is not taken, the models stay as
-they were. The test cases have no say.
+A step changes the models of the step before it. It is taken if the mean validation AUCOC of its
+models is at least that of the models before; otherwise the models stay as they were. Test cases
+play no part.
 
 Until networks are averaged, a step has one model for each network, and its numbers are means over
-them: so what is gained by asking two networks together is told from the luck of one.
+them. So the gain of averaging two networks is kept apart from the luck of one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Network(NamedTuple):
     Attributes
     ----------
     plain : FinishedRun or None
-        Cross-entropy, images as they are. A network without one counts where networks are asked
-        together, and not before.
+        Cross-entropy, images as they are. A network without one counts only from the step that
+        averages networks.
     augmented : FinishedRun or None
         The same with augmentation; where weights were averaged, the raw ones count for the step
         of augmentation. None where there is nothing to augment.
@@ -71,7 +71,7 @@ class Step:
     choice : str
         What validation data chose, in words.
     runs : tuple of FinishedRun
-        Whose networks answer.
+        The runs whose networks are used.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """What people read."""
+        """The title that people read."""
         return STEPS[self.name]
 
 
@@ -114,7 +114,7 @@ def climb(
     questions : Questions
         How the networks are asked.
     always : collection of str
-        Names of steps that are taken whatever validation data say, to measure them.
+        Names of steps that are taken whatever validation data say, in order to measure them.
 
     Returns
     -------

@@ -40,7 +40,7 @@ class SeedComparison:
     ----------
     seeds : tuple of int
     differences : tuple of float
-        First minus second, a seed.
+        First minus second, one for each seed.
     mean : Comparison
         Their mean, with interval and p-value from Student's t.
     """
@@ -61,17 +61,17 @@ class RunComparison:
     number : str
         What is compared, ``"aucoc"`` for example.
     names : tuple of str
-        Of the two sides.
+        The names of the two sides.
     n_runs : tuple of int
-        Of the two sides.
+        The number of runs of each side.
     n_cases : int
     confidence_level : float
-        Of the intervals, and of the summary's verdicts.
+        The confidence level of the intervals and of the summary.
     values : tuple of float
         The number of each side.
     permutation : PermutationResult
-        The paper's test. For AUCOC it exchanges ranks, so that a model that is merely more
-        confident is not taken for another.
+        The paper's test. For AUCOC it exchanges ranks, so a model that is only more confident does
+        not count as different.
     closed_form : Comparison or None
         The paired test of AUCOC; None for other numbers.
     by_seed : SeedComparison or None
@@ -114,11 +114,11 @@ def compare_runs(
     first, second : path, FinishedRun, or sequence of these
         Folders of runs that are done, all of the same data.
     number : str, default="aucoc"
-        A name of `expertload.lab.results.measures`, ``"load@95"`` and ``"ece"`` among them.
+        A name from `expertload.lab.results.measures`, such as ``"load@95"`` or ``"ece"``.
     confidence_level : float, default=0.95
-        Of the intervals.
+        The confidence level of the intervals.
     n_rounds : int, default=1000
-        Of the permutation test.
+        Rounds of the permutation test.
     random_state : int, default=0
         Seed of the permutation test.
 

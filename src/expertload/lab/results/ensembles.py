@@ -1,8 +1,8 @@
-"""What a user could do instead of changing the loss: ask several networks, and take the mean.
+"""Ensembles: the mean of several networks, an alternative to changing the loss.
 
-Runs that are asked together answer with the mean of their probabilities. `make_ensemble` gives them
-a folder of their own, which is a run like any other: it is evaluated, compared, reported and
-certified, and stands in tables. `collect_ensembles` makes rows of the seeds of every loss at once.
+An ensemble answers with the mean of its runs' probabilities. `make_ensemble` gives it a folder of
+its own, which is a run like any other: it can be evaluated, compared, reported, certified and put
+in tables. `collect_ensembles` makes an ensemble of the seeds of every loss.
 """
 
 from __future__ import annotations
@@ -147,13 +147,13 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     Parameters
     ----------
     folder : path
-        Of runs, as a sweep leaves them. Where a loss was tried with several options, validation
-        data choose which make the ensemble; a loss with one run makes none.
+        A folder of runs, as a sweep leaves it. If a loss was tried with several options, validation
+        data choose which make the ensemble. A loss with one run makes none.
 
     Returns
     -------
     list of ResultRow
-        Of the splits ``test`` and ``test_calibrated``, with ``n_runs`` above one.
+        Rows of the splits ``test`` and ``test_calibrated``, with ``n_runs`` above one.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The numbers of a run: performance and calibration, before and after calibrating on validation.
 
 Several runs of the same data are also evaluated as one classifier that answers with the mean of
-their probabilities: an ensemble is what a user could do instead of choosing another loss.
+their probabilities: an ensemble is an alternative to choosing another loss.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class _Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEvaluation:
-    """What runs of one data set are worth, each alone and all together.
+    """The results of runs of one data set, each alone and all together.
 
     Attributes
     ----------
     data : str
     calibrator : str
-        Fitted to the validation split for what is called calibrated.
+        The calibrator, fitted to the validation split, that makes the calibrated results.
     runs : dict
         By folder name: ``validation``, ``test`` and ``test_calibrated``, each with all numbers.
     ensemble : dict or None
@@ -78,12 +78,12 @@ def evaluate_runs(
         Any of `expertload.calibrators` by name. ``"kcal"`` works on features, which are computed
         again from the selected weights; an ensemble has those of its members side by side.
     target_accuracies : sequence of float, optional
-        At which to read the expert load; by default those of the runs' own settings.
+        The accuracies at which to read the expert load; by default those of the runs' settings.
     data_dir : path, optional
         Where data files are; only ``"kcal"`` needs them.
     allow : collection of str
-        Import paths of networks of your own that may be imported from the folders; only
-        ``"kcal"`` builds networks.
+        Import paths of your own networks that the folders may import; only ``"kcal"`` builds
+        networks.
 
     Returns
     -------
@@ -141,9 +141,9 @@ def evaluate_logits(
     Parameters
     ----------
     validation, test : (logits, labels)
-        Of the selected weights.
+        Logits of the selected weights, with labels.
     target_accuracies : sequence of float
-        At which to read the expert load.
+        The accuracies at which to read the expert load.
     calibrator : str, default="temperature"
         Any of `expertload.calibrators` by name.
     features : (validation, test), optional

@@ -1,4 +1,4 @@
-"""The numbers of the tables: what each is called, how it is computed, which way is better.
+"""The numbers of the tables: their names, how they are computed, and which way is better.
 
 Names are those of the published results: ``aucoc``, ``accuracy``, ``load@90`` (the expert load at
 90 % accuracy), ``ece``, ``ks``, ``brier``, ``cwece``, ``nll``; and ``auroc``, ``aupr`` and
@@ -45,7 +45,7 @@ class Measure:
     decimals : int
         Digits after the point, as printed.
     percent : bool
-        Whether it is printed in per cent.
+        Whether it is printed in percent.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Measure:
     percent: bool = True
 
     def show(self, value: float) -> str:
-        """Write a value as tables do, without a sign for per cent."""
+        """Write a value as tables do, without the percent sign."""
         return f"{100 * value if self.percent else value:.{self.decimals}f}"
 
 
@@ -66,7 +66,7 @@ def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
 
 
 def of_places(metric: Callable[..., float], **options: Any) -> Metric:
-    """Return a metric that takes labels for column numbers, as the lab's are: a split may lack 0.
+    """Return a metric that reads labels as column numbers, even if a split lacks class 0.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def perturb(
     images : Tensor of shape (n, channels, height, width)
         As the network sees them, normalised.
     epsilon : float or Tensor that broadcasts to the images
-        How far; a tensor of shape (channels, 1, 1) where channels are scaled differently.
+        The size of the step; a tensor of shape (channels, 1, 1) if channels are scaled differently.
     temperature : float, default=1000
         What the logits are divided by; 1000 is ODIN's.
 

@@ -99,7 +99,7 @@ def evaluate_outliers(
     Parameters
     ----------
     folder : path
-        Of a run that is done; its selected weights are used.
+        The folder of a run that is done; its selected weights are used.
     against : sequence of str
         Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for example;
         ``"cifar100-c:all"`` (or ``"cifar100-c:all:3"`` for one severity) is the mean of the
@@ -107,11 +107,11 @@ def evaluate_outliers(
     epsilon : float, default=0.0014
         Step of ODIN's perturbation, as a share of the range from black to white.
     odin_temperature : float, default=1000
-        Of ``odin_perturbed``.
+        The temperature of ``odin_perturbed``.
     objective : {"nll", "ece"}, default="nll"
         What the temperature of ``odin`` is fitted by on the validation split; the paper used ECE.
     positive : {"outlier", "inlier"}, default="outlier"
-        Which side AUPR and FPR95 are to find, as in `expertload.metrics`.
+        The side that AUPR and FPR95 look for, as in `expertload.metrics`.
     resize : {"bilinear", "nearest"}, default="bilinear"
         How outliers of another size are resized for the run.
     max_images : int, optional
@@ -122,9 +122,9 @@ def evaluate_outliers(
         Where data files are.
     save : bool, default=False
         Add the results to ``outliers.json`` in the run's folder, where tables look for them.
-        Those under other settings stay beside them.
+        Results with other settings are kept.
     allow : collection of str
-        Import path of a network of your own that may be imported from the folder.
+        Import path of your own network that the folder may import.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def evaluate_outliers(
     if run.folder.is_ensemble:
         raise ParameterError(
             f"{caller} looks at the logits of one network, and {run.folder.path} is an ensemble, "
-            "which has probabilities alone. Hint: evaluate its members."
+            "which has only probabilities. Hint: evaluate its members."
         )
     logits, labels = run.validation
     scaling = TemperatureScaling(objective=objective)

@@ -1,6 +1,6 @@
-"""The figures that the paper printed, to be set beside ours.
+"""The figures that the paper printed, for comparison.
 
-They come with the package, in per cent, by experiment, loss and number. The paper's table for
+They come with the package, in percent, by experiment, loss and number. The paper's table for
 TissueMNIST has AUCOC and accuracy in each other's place; here they are the right way round.
 """
 
@@ -63,10 +63,10 @@ def find_published(data: str, model: str, *, batch_size: int | None = None) -> P
     Parameters
     ----------
     data, model : str
-        As in a recipe. Where the paper has no figures with this network, it is those of its main
-        table, and `source` says so.
+        As in a recipe. If the paper has no figures for this network, those of its main table are
+        used, and `source` says so.
     batch_size : int, optional
-        Where the paper has figures for this batch size in particular, it is those.
+        If the paper has figures for this batch size, they are used.
 
     Examples
     --------

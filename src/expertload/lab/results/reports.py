@@ -1,4 +1,4 @@
-"""Runs as the rest of the library knows models: an `Evaluation` each, for reports and policies.
+"""Reports and policies from runs: each run becomes an `Evaluation`.
 
 Both rest on the test split alone. Training never saw it, and checkpoint and calibration were chosen
 on validation data, so a threshold that is certified on it keeps its guarantee.
@@ -41,9 +41,9 @@ def evaluate_test_cases(
         Folders of runs that are done, of the same data. Several are also evaluated together: the
         last entry, ``"ensemble"``, answers with the mean of their probabilities.
     target_accuracies : sequence of float, optional
-        By default those of the runs' own settings. An operating point is certified for the first.
+        By default those of the runs' settings. An operating point is certified for the first.
     confidence_level : float, default=0.95
-        Of the intervals and of the guarantee.
+        The confidence level of the intervals and of the guarantee.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def write_report(
 def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
     """Save the certified operating point of the last model, and return its name.
 
-    Of several runs that is their ensemble. Raises where nothing could be certified.
+    For several runs, this is their ensemble. Raises if nothing could be certified.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Results as rows, one number each, with all that is needed to know where it came from.
+"""Results as rows: one number each, with everything that says where it came from.
 
-Tables are made from them, and rows of several machines can simply be put together. As CSV a line is
-a run and a column is a number, so that anyone can check the cell of a table in a spreadsheet.
+Tables are made from them, and rows of several machines can simply be put together. In CSV, a line
+is a run and a column is a number, so anyone can check a table in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ResultRow:
     ----------
     data, model, loss : str
     options : str
-        Weight and options of the loss, as JSON: what a candidate is told by.
+        Weight and options of the loss, as JSON. They identify a candidate.
     batch_size : int
     settings : str
         All other settings that are not at their default, as JSON.
@@ -57,13 +57,12 @@ class ResultRow:
         steps whose gradient was cut to the longest allowed.
     value : float
     versions : str
-        Of Python and the packages that computed it; empty if the run has no record of them.
+        The versions of Python and the packages that computed it; empty if the run has no record.
     n_runs : int, default=1
-        More than one is an ensemble, which answers with the mean of the probabilities of so many
-        runs; `seed` is then that of the first.
+        More than one is an ensemble of this many runs; `seed` is then that of the first.
     changed : str, default=""
-        What was set otherwise than in the recipe, as ``training.epochs=2``, with semicolons
-        between.
+        Settings that differ from the recipe, such as ``training.epochs=2``, separated by
+        semicolons.
     """
 
     data: str
@@ -82,7 +81,7 @@ class ResultRow:
 
     @property
     def experiment(self) -> Experiment:
-        """What its loss was trained under."""
+        """The experiment that it belongs to."""
         return Experiment(self.data, self.model, self.batch_size, self.settings)
 
 
@@ -99,12 +98,12 @@ def collect(folder: str | Path) -> list[ResultRow]:
     Parameters
     ----------
     folder : path
-        Of one run, or of many.
+        The folder of one run, or of many.
 
     Returns
     -------
     list of ResultRow
-        In the order of the folders' names; empty where no run is done.
+        In the order of the folders' names; empty if no run is done.
 
     Examples
     --------
@@ -192,7 +191,7 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
 
 
 def options_of(loss: LossConfig) -> str:
-    """Weight and options of a loss as JSON: what its candidates are told apart by."""
+    """Weight and options of a loss as JSON, which identify its candidates."""
     weight = {} if loss.weight is None else {"weight": loss.weight}
     return json.dumps({**weight, **loss.options}, sort_keys=True)
 
@@ -232,7 +231,8 @@ def _versions(folder: RunFolder) -> str:
 def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
     """Write rows as CSV, completely or not at all: a line for each run, a column for each number.
 
-    Columns are named ``SPLIT/METRIC``, as ``test/aucoc``; what a run does not have is left empty.
+    Columns are named ``SPLIT/METRIC``, such as ``test/aucoc``. What a run does not have is left
+    empty.
 
     Examples
     --------

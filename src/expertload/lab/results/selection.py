@@ -1,7 +1,7 @@
 """Which options of a loss stand for it: those with the best mean on validation data.
 
-The test split has no say in the choice, so its numbers stay honest. Sweeps, tables, comparisons
-and ensembles all choose here, so they agree.
+The test split plays no part in the choice, so its numbers stay unbiased. Sweeps, tables,
+comparisons and ensembles all choose here, so they agree.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def best_options(
     Parameters
     ----------
     scores : mapping
-        By options, as JSON, then by seed; a run that failed has no score.
+        Scores by options (as JSON), then by seed. A run that failed has no score.
     measure : str
-        What the scores are, ``"aucoc"`` for example: it says which way is better.
+        The name of the score, such as ``"aucoc"``; it says which way is better.
     seeds : iterable of int, optional
-        Over which to compare; options that lack one of them are left out, as a failure is no
-        score. By default the seeds that more than one of the options has; where that leaves none,
-        each is compared over its own.
+        The seeds to compare over. Options that lack one of them are left out, because a failed run
+        has no score. By default, the seeds that at least two of the options have; if there are
+        none, each is compared over its own.
 
     Returns
     -------
     str or None
-        Of equals, the first in the order of their text.
+        If several are equal, the first in alphabetical order.
 
     Examples
     --------
@@ -124,13 +124,13 @@ def _validation_scores(
 
 
 def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
-    """Return the folders of a loss's runs, with its best options where several were tried.
+    """Return the folders of a loss's runs, with its best options if several were tried.
 
     Parameters
     ----------
     folder : path
-        Of runs, as a sweep leaves them: all of one experiment. Runs whose settings were changed
-        on the command line are left out where there are others.
+        A folder of runs of one experiment, as a sweep leaves it. Runs whose settings were changed
+        on the command line are left out if there are others.
     loss : str
 
     Examples

@@ -35,7 +35,7 @@ CSV_COLUMNS = (
 
 
 class Mark(Enum):
-    """What a figure stands out by."""
+    """How a figure is highlighted."""
 
     NONE = ""
     BEST = "best"

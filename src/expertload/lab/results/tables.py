@@ -1,7 +1,7 @@
 """The paper's tables from runs: mean and spread over seeds, the published figure beside ours.
 
-A loss may have been tried with several options. Which of them stands in the table is decided by
-the validation AUCOC alone, averaged over seeds; the test split has no say in it.
+A loss may have been tried with several options. The mean validation AUCOC over seeds decides which
+of them the table shows; the test split plays no part.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def make_table(
     losses: Sequence[str] | None = None,
     outlier_number: Literal["auroc", "aupr", "fpr95"] = "auroc",
 ) -> str:
-    """Write the tables that rows of results amount to.
+    """Write tables from rows of results.
 
     The best of each column is bold and the second underlined, as they are printed: equal figures
     share their mark, and ensembles are ranked among themselves. A loss without runs has a dash.
-    Everything is in per cent.
+    Everything is in percent.
 
     Parameters
     ----------

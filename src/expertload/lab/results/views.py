@@ -60,13 +60,14 @@ def with_views(
     folders : path, FinishedRun, or sequence of these
         Runs that are done, of the same data.
     views : str, default="auto"
-        A name of `expertload.ensembling.make_views`, or ``"auto"`` for those that do best on
-        validation data, by what the run's checkpoint was selected by; ``"none"`` is among them.
+        A name from `expertload.ensembling.make_views`, or ``"auto"`` for the views that do best on
+        validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
+        none.
     batch_size : int, default=512
     data_dir : path, optional
         Where data files are.
     allow : collection of str
-        Import paths of networks of your own that may be imported from the folders.
+        Import paths of your own networks that the folders may import.
 
     Returns
     -------

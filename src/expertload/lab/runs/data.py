@@ -1,4 +1,4 @@
-"""The data of a run: what its settings say, loaded, with the augmentation that they ask for."""
+"""Loading the data of a run, with the augmentation that its settings ask for."""
 
 from __future__ import annotations
 

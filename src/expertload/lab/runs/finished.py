@@ -1,8 +1,8 @@
 """A run that is done, read back: its settings, its predictions and its network.
 
-Evaluation, tables and tests start from here. Reading predictions needs the run's folder alone;
-its network needs the data as well, for the normalisation and the images, and torch, which is
-imported only then.
+Evaluation, tables and tests start from here. Predictions are read from the run's folder alone. The
+network also needs the data, for the normalisation and the images, and torch, which is imported only
+then.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class FinishedRun:
 
     @property
     def label(self) -> str:
-        """Its loss with options, as people write it; of an ensemble, those of its members."""
+        """Its loss with options, in readable form; for an ensemble, those of its members."""
         configs = [member.config for member in self.members] or [self.config]
         return " and ".join(dict.fromkeys(describe_loss(config.loss) for config in configs))
 
     @cached_property
     def members(self) -> list[Member]:
-        """What an ensemble is made of; nothing of a single run."""
+        """The members of an ensemble; empty for a single run."""
         return self.folder.members()
 
     @property
@@ -105,7 +105,7 @@ class FinishedRun:
     def load_data_and_network(
         self, data_dir: str | Path | None = None, *, allow: Collection[str] = ()
     ) -> tuple[Dataset, nn.Module]:
-        """Load both; what may not be imported is said before any data are read."""
+        """Load both. Imports that are not allowed are refused before any data are read."""
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         data = self.load_data(data_dir)
         return data, self.load_network(data, allow=allow)
@@ -115,8 +115,8 @@ class FinishedRun:
     ) -> nn.Module:
         """Build the network with the selected weights, or those of a kind, ready to predict.
 
-        A network of your own is imported only where `allow` has its import path: the folder may
-        have been written by someone else. An ensemble has the selected weights of its members.
+        Your own network is imported only if `allow` holds its import path, because someone else may
+        have written the folder. An ensemble has the selected weights of its members.
         """
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         from expertload.lab.runs.network import build_trained_network  # torch takes seconds

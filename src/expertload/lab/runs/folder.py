@@ -43,7 +43,7 @@ PATIENCE = 5.0  # seconds that a process which was just killed may take to let g
 
 
 class Member(NamedTuple):
-    """A run of an ensemble: where it is, what it is, and the views that it is asked about."""
+    """A run of an ensemble: its folder, its identity, and the views of each image it is given."""
 
     path: Path
     config: RunConfig
@@ -107,11 +107,11 @@ class RunFolder:
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether it stands for several runs that answer together."""
+        """Whether it is an ensemble of several runs."""
         return (self.path / ENSEMBLE_FILE).exists()
 
     def members(self) -> list[Member]:
-        """The runs that an ensemble is made of; none of a single run."""
+        """The runs that an ensemble is made of; empty for a single run."""
         if not self.is_ensemble:
             return []
         content = self.read_json(ENSEMBLE_FILE)
@@ -156,7 +156,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out while this one trains; its death lets go of the folder."""
+        """Keep other processes out while this one trains, until it ends."""
         file_lock = require_extra("filelock", "lab", "Training")
         lock = file_lock.FileLock(self.path / ".lock")
         try:
@@ -251,7 +251,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is damaged: {error}.") from error
     if not isinstance(content, dict):
-        raise FileFormatError(f"{path} is damaged: it holds no object but {content!r:.40}.")
+        raise FileFormatError(
+            f"{path} is damaged: it must hold a JSON object, not {content!r:.40}."
+        )
     return content
 
 

@@ -53,10 +53,10 @@ def apply_network(
     Parameters
     ----------
     network : Module
-        Says on which device and in which precision images are wanted.
+        The network; images are moved to its device and precision.
     split : Split
     normalisation : Normalisation
-        That of the data which the network was trained on.
+        The normalisation of the training data.
     function : callable
         From images (n, channels, height, width) to a tensor with one row per image: the network
         itself, or something that looks into it.

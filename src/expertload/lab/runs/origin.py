@@ -1,11 +1,11 @@
 """Where a run comes from: its data and the code that it imports, and whether they have changed.
 
 A configuration names data and callables (``my_lab:network``), and both can change under their
-name. So a run records a checksum of each when training starts, and a folder whose checksums
-differ is not taken for the run that was asked for.
+name. So a run records a checksum of each when training starts. A folder with other checksums is
+refused.
 
-Importing a name runs code. What a recipe names is wanted by whoever starts the recipe; what is
-named in a folder that was found somewhere is imported only when it is allowed by name.
+Importing a name runs code. Whoever starts a recipe wants what it names. What a found folder names
+is imported only if it is allowed by name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def refuse_imports(
     Parameters
     ----------
     config : RunConfig
-        As it was found in the folder.
+        The configuration found in the folder.
     folder : path
     allow : collection of str
         Import paths that may be imported.
@@ -79,7 +79,7 @@ def refuse_imports(
 
 
 def sources_of(config: RunConfig) -> dict[str, str]:
-    """The SHA-256 of the file that each imported callable is defined in; none for compiled ones."""
+    """The SHA-256 of the file that defines each imported callable; compiled ones are left out."""
     found = {
         path: _source(path, "model" if path == config.model.name else "loss")
         for path in import_paths(config)
@@ -99,7 +99,7 @@ def _source(path: str, what: str) -> str | None:
 def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -> None:
     """Raise if a folder's run was trained on other data or with other code of the same names.
 
-    What the folder has no record of is not compared.
+    Only what the folder has a record of is compared.
 
     Examples
     --------

@@ -86,12 +86,11 @@ class LossConfig(_Section):
 class TrainingConfig(_Section):
     """How to train.
 
-    Over the first `warm_up` epochs the weight of a loss's second part rises from nothing.
-    `drop_last` leaves out the last batch of an epoch where it is smaller than the others.
-    `ema_epochs` keeps an exponential mean of the weights over about this many epochs, `swa_start`
-    the plain mean of the ends of epochs from that one on; raw and averaged weights are both
-    evaluated, and the better on validation data are kept. `sam_rho` is the step of sharpness-aware
-    minimisation.
+    Over the first `warm_up` epochs the weight of a loss's second part rises from 0. `drop_last`
+    leaves out the last batch of an epoch where it is smaller than the others. `ema_epochs` keeps an
+    exponential mean of the weights over about this many epochs, `swa_start` the plain mean of the
+    ends of epochs from that one on; raw and averaged weights are both evaluated, and the better on
+    validation data are kept. `sam_rho` is the step of sharpness-aware minimisation.
     """
 
     epochs: Count
@@ -145,13 +144,13 @@ class TrainingConfig(_Section):
 
 
 class EvaluationConfig(_Section):
-    """At which accuracies the expert load is read; the paper has 90/95 and 65/75 %."""
+    """The accuracies at which the expert load is read; the paper's are 90/95 or 65/75 %."""
 
     target_accuracies: tuple[Fraction, ...] = (0.90, 0.95)
 
 
 class RunConfig(_Section):
-    """All that decides the result of one run."""
+    """Everything that decides the result of one run."""
 
     data: DataConfig
     model: ModelConfig

@@ -1,4 +1,4 @@
-"""Recipes as files: found by name, read on top of what they extend, changed by single settings."""
+"""Recipe files: found by name, merged with the recipe they extend, changed by single settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
         may begin with ``extends = "other"``: what it does not say is then taken from that recipe,
         a file beside it or one of the library's.
     settings : sequence of str
-        What to change in it, each in the words of TOML: ``"training.epochs=2"``.
+        Settings to change, each written as in TOML: ``"training.epochs=2"``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Changing single settings of a recipe or a run, in the words of TOML."""
+"""Changing single settings of a recipe or a run, written as in TOML."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _parse(setting: str) -> dict[str, Any]:
 
 
 def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay nested settings over others; an empty table takes the place of what was there.
+    """Merge nested settings into others; an empty table replaces what was there.
 
     Examples
     --------

@@ -28,9 +28,9 @@ class Choice:
     ----------
     chosen : LossConfig
     metric : str
-        What candidates were compared by, on validation data.
+        The validation metric by which candidates were compared.
     scores : tuple of (LossConfig, dict)
-        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty where
+        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty if
         there was nothing to choose.
     """
 
@@ -42,14 +42,14 @@ class Choice:
 def choose_options(
     recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
 ) -> Choice | None:
-    """Take the candidate with the best mean validation score; None where every one failed.
+    """Take the candidate with the best mean validation score; None if every one failed.
 
     Parameters
     ----------
     recipe : Recipe
     loss : str
     seeds : sequence of int
-        Whose runs are compared; a candidate that failed with any of them is not taken.
+        The seeds whose runs are compared. A candidate that failed with any of them is not taken.
     folder_of : callable
         Maps a candidate and a seed to the folder of their run.
 

@@ -41,7 +41,7 @@ class Launcher(Protocol):
         """Start the run whose configuration is in a folder."""
 
     def log_of(self, folder: Path) -> Path:
-        """Where what the run said is found."""
+        """Where the run's log is."""
 
 
 # ------------------------------------------------------------------ this machine
@@ -97,9 +97,10 @@ class ProcessLauncher:
     Parameters
     ----------
     jobs : int
-        How many processes there will be at a time.
+        How many processes run at a time.
     **options
-        Of `expertload.lab.sweeps.worker.Worker`: those of `expertload.lab.train`, and `allow`.
+        Options of `expertload.lab.sweeps.worker.Worker`: those of `expertload.lab.train`, and
+        `allow`.
     """
 
     poll_seconds = 0.3
@@ -206,7 +207,7 @@ class ClusterLauncher:
     cluster : str
         ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without one.
     parameters : dict
-        Of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600}``.
+        Parameters of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600}``.
     **options
         Of `expertload.lab.train`. On Slurm a job has as many machines and tasks as its run
         has `nodes` and `devices`, and with ``accelerator="gpu"`` a GPU for each task, unless

@@ -69,8 +69,8 @@ class Sweep:
     tuning_seeds : sequence of int, optional
         The first of `seeds` by default.
     dataset : Dataset, optional
-        The recipe's data, loaded. Runs from before that were trained on other data, or with other
-        code of the user's, are then refused.
+        The recipe's data. If given, earlier runs that were trained on other data or with other code
+        of yours are refused.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Sweep:
         return not folder.is_done
 
     def tuning_runs(self, loss: str) -> list[RunConfig]:
-        """The runs that the choice between candidates rests on; none where there is one."""
+        """The runs by which candidates are compared; none if there is only one candidate."""
         candidates = self._candidates[loss]
         if len(candidates) == 1:
             return []
@@ -167,17 +167,17 @@ class Sweep:
         return self._runs[key]
 
     def imports(self) -> list[str]:
-        """What the recipe names to import, for these losses: no run may import anything else."""
+        """The import paths that the recipe names for these losses; runs may import no others."""
         every = [self._run(c, 0) for candidates in self._candidates.values() for c in candidates]
         return list(dict.fromkeys(path for run in every for path in import_paths(run)))
 
     # -------------------------------------------------------------- doing it
 
     def run(self, launcher: Launcher, *, jobs: int, observer: Observer) -> SweepReport:
-        """Train all there is to train, at most `jobs` runs at a time.
+        """Train everything that is left, at most `jobs` runs at a time.
 
-        A run that fails does not stop the others. Interrupted, it stops its workers; what they
-        have saved is where the next call goes on.
+        A run that fails does not stop the others. On an interrupt, the workers are stopped; the
+        next call goes on from what they have saved.
         """
         try:
             while True:

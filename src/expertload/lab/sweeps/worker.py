@@ -29,9 +29,9 @@ class Worker:
     Parameters
     ----------
     allow : sequence of str
-        What the recipe named to import: the folder may name nothing else.
+        The import paths that the recipe named; the folder may name no others.
     **options
-        Of `expertload.lab.train`: `data_dir`, `accelerator`, `devices`, `nodes`.
+        Options of `expertload.lab.train`: `data_dir`, `accelerator`, `devices`, `nodes`.
     """
 
     def __init__(self, *, allow: Sequence[str] = (), **options: Any) -> None:

@@ -38,10 +38,10 @@ class WeightAverage:
     Parameters
     ----------
     network : Module
-        Whose parameters are averaged. Buffers are those of the network, but for the statistics of
-        batch normalisation.
+        The network whose parameters are averaged. Buffers are the network's own, except for the
+        statistics of batch normalisation.
     decay : float or None
-        Of the exponential mean; None for the plain mean.
+        The decay of the exponential mean; None for the plain mean.
     """
 
     def __init__(self, network: nn.Module, decay: float | None) -> None:
@@ -77,7 +77,7 @@ class WeightAverage:
         batches : iterable of Tensor
             Images as in training.
         forward : callable
-            What to do with them: the network in whatever wraps it.
+            The forward pass of the network, with whatever wraps it.
         """
         own = _copy(self.network.state_dict())
         averaged = {name for name, _ in self._parameters()}

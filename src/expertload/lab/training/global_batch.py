@@ -26,16 +26,16 @@ class GlobalBatchLoss(nn.Module):
     Parameters
     ----------
     loss : Module
-        Takes logits and target of a batch and returns a scalar. It has nothing to learn: the
-        optimiser has the weights of the network alone.
+        Takes the logits and targets of a batch and returns a scalar. It must not have trainable
+        parameters: the optimiser has only those of the network.
     """
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         if any(parameter.requires_grad for parameter in loss.parameters()):
             raise ParameterError(
-                f"The loss {type(loss).__name__} has parameters to learn, and training is of the "
-                "network's alone. Hint: make them buffers, or options to try in the recipe."
+                f"The loss {type(loss).__name__} has trainable parameters, but only the network "
+                "is trained. Hint: make them buffers, or options to try in the recipe."
             )
         self.loss = loss
 

@@ -69,21 +69,21 @@ def train(
     Parameters
     ----------
     config : RunConfig
-        All that decides the result.
+        Everything that decides the result.
     folder : path
-        The run's folder: new, or one of the same configuration, which is then resumed. Of a run
-        that is done the results are read, and nothing is trained. A folder whose data, or whose
-        imported network or loss, have changed since is refused.
+        The run's folder: new, or one of the same configuration, which is then resumed. If the run
+        is done, its results are returned and nothing is trained. A folder is refused if its data,
+        or its imported network or loss, have changed.
     data_dir : path, optional
         The folder with the data files; the cache by default.
     accelerator, devices, nodes
-        Where to run, as Lightning Fabric has them. The batch size is that of all processes
-        together, and so is the loss. Under ``torchrun`` or Slurm their counts are taken over.
+        Where to run, as in Lightning Fabric. Batch size and loss are those of all processes
+        together. Under ``torchrun`` or Slurm, their counts are used.
     reporter : Reporter, optional
-        Told of every step and epoch; silent by default.
+        Receives every step and epoch; silent by default.
     changed : sequence of str
-        Settings that the recipe has otherwise, as ``"training.epochs=2"``, for the record: tables
-        of such runs say so.
+        Settings that differ from the recipe, such as ``"training.epochs=2"``. They are recorded,
+        and tables of such runs say so.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def _set_learning_rate(
 
 
 def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
-    """Let the second part of a loss come in gradually; on its own, a loss has no weight."""
+    """Raise the weight of a loss's second part gradually; a single loss has no weight."""
     if isinstance(loss, CombinedLoss) and config.training.warm_up:
         full = 1.0 if config.loss.weight is None else config.loss.weight
         loss.weight = full * min(1.0, epoch / config.training.warm_up)

@@ -1,6 +1,6 @@
-"""What training is put together from: processes, network and optimiser on them, and batches.
+"""The parts of training: processes, the network and optimiser on them, and batches.
 
-And what is said about them: batches that are too small, and the machine, for the record.
+Also errors about batches that are too small, and a description of the machine.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
 
 @contextmanager
 def explaining_lone_images(n_images: int) -> Iterator[None]:
-    """Say what to do where batch normalisation refuses a single image.
+    """Explain what to do if batch normalisation refuses a single image.
 
-    It takes one gladly while its feature map has several pixels, so only the network can tell.
+    It accepts one while its feature map has several pixels, so only the network can tell.
     """
     try:
         yield
@@ -145,7 +145,7 @@ def explaining_lone_images(n_images: int) -> Iterator[None]:
             raise
         raise ParameterError(
             "A batch came down to a single image, and the batch normalisation of this network "
-            "needs more than one value a channel. Hint: training.drop_last=true leaves out a last "
+            "needs more than one value per channel. Hint: training.drop_last=true leaves out a last "
             "batch that is smaller than the others; or choose another training.batch_size."
         ) from error
 

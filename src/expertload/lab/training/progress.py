@@ -51,7 +51,7 @@ class Reporter(Protocol):
         """The run was done before, and nothing is trained."""
 
     def close(self) -> None:
-        """Nothing more will come, whether or not the run is done."""
+        """Called last, whether or not the run is done."""
 
 
 class SilentReporter:
@@ -162,7 +162,7 @@ class FileReporter(SilentReporter):
     ----------
     folder : Path
     every : float, default=1.0
-        Seconds between two notes, at least.
+        The least number of seconds between two notes.
     """
 
     def __init__(self, folder: Path, *, every: float = 1.0) -> None:
@@ -196,7 +196,7 @@ class FileReporter(SilentReporter):
 
 
 def read_progress(folder: Path) -> float | None:
-    """Return how many epochs a run has trained, in parts of an epoch; None where it says nothing.
+    """Return how many epochs a run has trained, with fractions; None if it is unknown.
 
     Examples
     --------
@@ -259,8 +259,8 @@ class TensorBoardReporter:
     Parameters
     ----------
     folder : Path
-        Made when training starts. A run that goes on adds a file of its own, and TensorBoard
-        leaves out what an earlier one has of epochs that are trained again.
+        Created when training starts. A resumed run adds another file, and TensorBoard ignores the
+        earlier records of epochs that are trained again.
     """
 
     def __init__(self, folder: Path) -> None:

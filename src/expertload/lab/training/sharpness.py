@@ -32,7 +32,7 @@ class Sharpness:
     ----------
     network, loss : Module
     rho : float
-        How far.
+        The length of the step.
     device : torch.device
     """
 

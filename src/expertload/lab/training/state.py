@@ -39,9 +39,9 @@ class TrainingState:
     optimiser : Optimizer
     fabric : Fabric
     select_by : str
-        What the best epoch is best by, on validation data.
+        The validation metric by which the best epoch is chosen.
     average : WeightAverage, optional
-        Whose weights are evaluated beside the network's own.
+        The average whose weights are evaluated beside the network's own.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class TrainingState:
         ]
 
     def best_epoch(self, kind: Weights) -> int:
-        """The epoch whose weights of a kind are best, the first of equals; its place in history."""
+        """The place in the history of the best epoch of a kind of weights; of equals, the first."""
         return int(np.argmax([self._score(record, kind) for record in self.history]))
 
     def best_kind(self) -> Weights:

@@ -1,7 +1,8 @@
 """Thresholds one can defend, and how each promise is tested.
 
 `spending` is the default procedure with its proof, `starts` the former one; `methods` lists all of
-them. `verdict` turns their tests into a `CertifiedPoint`, `advice` says what would have sufficed.
+them. `verdict` turns their tests into a `CertifiedPoint`, `advice` says what would have been
+enough.
 """
 
 from expertload.operating_point.certification.budget import (

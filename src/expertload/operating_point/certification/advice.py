@@ -1,9 +1,9 @@
-"""What would have sufficed, where nothing could be certified; computed only when it is read.
+"""What would have been enough if nothing could be certified. Computed only when it is read.
 
-Both answers are indications, read from the same data as the failure: how many cases would do if
-the observed accuracy were the true one, and which lower target these data would have certified.
-Both are found by running the tests again, so that what is said is what they would do. Very long
-ladders are thinned for that.
+Both answers are rough, because they come from the same data as the failure. One says how many cases
+would be enough if the observed accuracy is the true one, the other which lower target these data
+would have certified. Both are found by running the tests again. Very long ladders are thinned for
+that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FoundAdvice:
 
     @cached_property
     def sufficient_cases(self) -> int | None:
-        """About how many cases would be enough, None if not even very many are."""
+        """About how many cases would be enough; None if even very many are not."""
         n_cases, fewest = self._calibration.n_cases, self._fewest
         short, enough = n_cases, max(n_cases + 1, fewest)
         while not self._suffices(enough):

@@ -1,12 +1,12 @@
 """Graded cases: a gambler bets against the claim that the accuracy misses the target.
 
-A grade leaves a loss x from 0 to 1 to be desired, and the target allows a mean loss of r. Stake a
-share l of the capital on each accepted case: it is multiplied by 1 - l (x - r), which is never
-negative for l < 1 / (1 - r). If the mean loss is r or more, the capital does not grow on average,
-so it exceeds 1 / p with probability p at most (Markov): one over it is a p-value. Several shares
-are staked side by side, and their mean is what counts: where losses vary little a large share
-grows fast, where they are all or nothing a small one is safe. The capital does not depend on the
-order of the cases.
+A graded case has a loss x from 0 to 1, one minus its grade. The target allows a mean loss of r.
+Stake a share l of the capital on each accepted case: it is multiplied by 1 - l (x - r), which is
+never negative for l < 1 / (1 - r). If the mean loss is r or more, the capital does not grow on
+average, so it exceeds 1 / p with probability p at most (Markov): one over it is a p-value. Several
+shares are staked side by side, and the mean of their capitals counts. A large share grows fast if
+losses vary little; a small one is safe if they are all or nothing. The capital does not depend on
+the order of the cases.
 
 Beside the Hoeffding-Bentkus bound that was used before, the share of draws that pass a test of 400
 cases with 30 % less loss than a target of 0.95 allows (level 0.05):
@@ -20,7 +20,7 @@ beta distributed, some near 0                 0.00               0.57
 all or nothing, but for a hundredth           0.14               0.06
 ============================================  =================  =======
 
-Only grades that are hardly grades lose by it.
+Betting is weaker only for grades that are nearly all 0 or 1.
 """
 
 from __future__ import annotations

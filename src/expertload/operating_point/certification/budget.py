@@ -2,12 +2,12 @@
 
 Why this holds
 --------------
-Calibration cases and the next ones are drawn alike, so that it is chance alone which of them are
-the next ones. Line up the errors of all of them from the most confident down. The threshold lies
-just above the (c + 1)-th calibration error. More than B of the next cases are accepted and wrong
-only if, of the first B + 1 + c errors in the line, at least B + 1 are of next cases. How many of
-them are is hypergeometric: B + 1 + c draws from all cases, of which N are next ones. So c is the
-largest number for which that has a probability of at most one minus the confidence level.
+Calibration cases and the next ones are drawn alike, so which of them are the next ones is pure
+chance. Line up the errors of all of them from the most confident down. The threshold lies just
+above the (c + 1)-th calibration error. More than B of the next cases are accepted and wrong only
+if, of the first B + 1 + c errors in the line, at least B + 1 are of next cases. How many of them
+are is hypergeometric: B + 1 + c draws from all cases, of which N are next ones. So c is the largest
+number for which that has a probability of at most one minus the confidence level.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ErrorBudget(OperatingPoint):
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words; or that nothing is, and what would suffice."""
+        """The promise in words; or that there is none, and what would be enough."""
         budget = f"at most {self.max_errors} automatic error(s) among the next {self.next_cases}"
         if self.is_certified:
             return (
@@ -70,11 +70,11 @@ class ErrorBudget(OperatingPoint):
                 f"those of confidence >= {digits(self.threshold)} are decided automatically. "
                 f"{CONDITIONS}"
             )
-        why = "every calibration case below the first error is needed, and none lies above it"
+        why = "the most confident calibration cases already hold too many errors"
         if self.sufficient_cases is not None:
             why = (
                 f"{self.n_cases:.0f} calibration cases are too few; "
-                f"{self.sufficient_cases} would do"
+                f"{self.sufficient_cases} would be enough"
             )
         return f"{budget.capitalize()} cases cannot be promised: {why}."
 
@@ -105,7 +105,8 @@ def certify_error_budget(
     next_cases : int
         The number of next cases, delegated ones included.
     confidence_level : float, default=0.95
-        The probability, over draws of the calibration and the next cases, that this is kept.
+        The probability, over draws of the calibration cases and the next ones, that the limit
+        holds.
 
     Returns
     -------
@@ -210,7 +211,7 @@ def _above(table: Tally, n_errors: int) -> float:
 
 
 def allowed_calibration_errors(n_cases: int, next_cases: int, max_errors: int, level: float) -> int:
-    """Return the most calibration errors that may be accepted, -1 if not even none may."""
+    """Return the most calibration errors that may be accepted, -1 if even zero is too many."""
     if max_errors >= next_cases:
         return n_cases
     fewest, most = -1, n_cases + 1  # `fewest` may be accepted, `most` may not

@@ -47,7 +47,7 @@ CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
 
 
 class Advice(Protocol):
-    """What would have sufficed, where nothing could be certified."""
+    """What would have been enough if nothing could be certified."""
 
     @property
     def sufficient_cases(self) -> int | None:
@@ -60,7 +60,7 @@ class Advice(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedPoint(OperatingPoint):
-    """An operating point whose accuracy is guaranteed, or the plain word that none is.
+    """An operating point with a guarantee, or with the reason why there is none.
 
     Has everything of `OperatingPoint`. If nothing could be certified, ``threshold`` is infinite:
     everything is delegated.
@@ -68,7 +68,7 @@ class CertifiedPoint(OperatingPoint):
     Attributes
     ----------
     target_accuracy, confidence_level : float
-        What is promised, and how surely.
+        The promised accuracy, and the confidence of the promise.
     method : str
         How the thresholds were tested, one of `expertload.operating_point.METHODS`.
     risk : {"selective", "joint", "cost"}
@@ -78,7 +78,7 @@ class CertifiedPoint(OperatingPoint):
         Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
         "not_enough_evidence" or "accuracy_too_low"; None where something was.
     clusters : {"all_cases", "one_case_each"} or None
-        What the promise is about where cases come in clusters; None where they are independent.
+        What the promise is about if cases come in clusters; None if they are independent.
     passed : CertifiedThresholds
         All thresholds that were certified. They hold together: any of them may be used, see `at`.
         A saved file keeps some of them.
@@ -105,7 +105,7 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def sufficient_cases(self) -> int | None:
-        """About how many cases would suffice if the observed accuracy is the true one.
+        """About how many cases would be enough if the observed accuracy is the true one.
 
         None if something was certified, or if not even very many cases are enough. Computed
         when it is read.
@@ -114,10 +114,9 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def target_within_reach(self) -> float | None:
-        """A lower target that these data would have certified; having looked, test it on others.
+        """A lower target that these data would have certified; test it on other cases.
 
-        None where something was certified, or where no lower target would be. Computed when it is
-        read.
+        None if something was certified, or if no lower target would be. Computed when it is read.
         """
         return None if self.advice is None else self.advice.target_within_reach
 
@@ -132,8 +131,8 @@ class CertifiedPoint(OperatingPoint):
     ) -> CertifiedPoint:
         """Move to another threshold that carries the same guarantee.
 
-        All thresholds that passed hold together, so that one may choose among them after seeing
-        the data, for free. Give one of the three.
+        All thresholds that passed hold together, so you may choose among them after seeing the
+        data. Give one of the three parameters.
 
         Parameters
         ----------
@@ -234,7 +233,7 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words; or that nothing is, why, and what would suffice."""
+        """The promise in words; or why there is none, and what would be enough."""
         if self.is_certified:
             return (
                 f"With {self.confidence_level:.6g} confidence, {self._promise}. {self.conditions}"
@@ -278,7 +277,7 @@ class CertifiedPoint(OperatingPoint):
                 f"among the most confident cases are too many errors to be sure{first}, and the "
                 "sequence of tests ended there, although a looser threshold would pass alone. "
                 "Hint: recalibrate the model if it is over-confident, or use method='bonferroni', "
-                "which tests thresholds apart."
+                "which tests each threshold separately."
             )
         if self.reason == "accuracy_too_low":
             return f"the accuracy is too low{first}."
@@ -300,7 +299,7 @@ class CertifiedPoint(OperatingPoint):
         needed = quantity(self.sufficient_cases)
         if self.reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
             return f"At the accuracy observed, it takes at least {needed} cases."
-        return f"About {needed} cases would suffice at the accuracy observed."
+        return f"About {needed} cases would be enough at the accuracy observed."
 
     @property
     def _lower_target(self) -> str:
@@ -309,8 +308,8 @@ class CertifiedPoint(OperatingPoint):
         if self.target_within_reach is None:
             return "No lower target that was tried is within reach of these data."
         return (
-            f"A target of {self.target_within_reach:.6g} is within reach of these data (having "
-            "looked, certify it on fresh ones)."
+            f"A target of {self.target_within_reach:.6g} is within reach of these data; "
+            "certify it on fresh cases."
         )
 
     def __str__(self) -> str:

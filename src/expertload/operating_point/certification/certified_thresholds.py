@@ -1,8 +1,8 @@
-"""All thresholds that passed: they hold together, so that any of them may be used.
+"""All thresholds that passed. They hold together: any of them may be used.
 
-They may have gaps, where a run of tests failed and a later one began. Thresholds between two steps
-of one stretch are certified too if the ladder stood for all thresholds there are; if thresholds
-were given, or tested apart, only those themselves are.
+There may be gaps, where one run of tests failed and a later one began. A threshold between two
+steps of one stretch is certified too if every threshold was tested. If thresholds were given, or
+tested separately, only those are certified.
 """
 
 from __future__ import annotations

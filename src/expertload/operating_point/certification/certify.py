@@ -99,47 +99,47 @@ def certify(
         As in `expertload.coc_curve`: calibration cases, drawn as the new ones will be, on which
         the model was neither fitted nor tuned.
     target_accuracy : float or sequence of float
-        The accuracy to promise, between 0 and 1, fixed before the data are seen. Of several, each
-        is tested at its share of the level, and all of their promises hold at once.
+        The accuracy to promise, between 0 and 1, fixed before the data are seen. If there are
+        several, each is tested at its share of the level, and all promises hold together.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
     method : {"spending", "fixed_sequence", "bonferroni", "sgr"}, default="spending"
-        "spending" tests from strict to loose, and spends its level along one walk; the most
-        powerful. Graded cases are tested by "fixed_sequence".
-        "fixed_sequence" tests thresholds from strict to loose until one fails, from several starts.
-        "bonferroni" tests some thresholds apart and shares the level among them; it can step
-        over a top region that is over-confident.
-        "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds;
-        its proof needs accuracy to rise with confidence. For comparison.
+        - "spending" tests from strict to loose in one pass; the most powerful. Graded cases are
+          tested by "fixed_sequence" instead.
+        - "fixed_sequence" tests from strict to loose until one fails, from several starts.
+        - "bonferroni" tests a few thresholds separately, each at a share of the level. It still
+          works if the most confident cases have too many errors.
+        - "sgr" (Geifman and El-Yaniv 2017) bisects the ranks and shares the level among its rounds.
+          Its proof needs accuracy to rise with confidence; offered for comparison.
     risk : {"selective", "joint"}, default="selective"
-        "selective": accuracy among the accepted cases is at least the target.
-        "joint": the share of *all* cases that are accepted and wrong is at most one minus the
-        target: with perfect experts, the accuracy of the team reaches it.
+        - "selective": accuracy among the accepted cases is at least the target.
+        - "joint": the share of *all* cases that are accepted and wrong is at most one minus the
+          target: with perfect experts, the accuracy of the team reaches it.
     thresholds : array-like, optional
-        Thresholds to test, fixed without looking at the calibration labels. By default all there
-        are, which loses nothing.
+        Thresholds to test, fixed without looking at the calibration labels. By default every
+        threshold is tested, which costs no power.
     ladder_scores : array-like, optional
         Confidences of other, unlabelled cases; their values become the thresholds.
     clusters : array-like of shape (n_cases,), optional
-        What cases belong together, such as the patient of each: integers or strings. Without it
-        cases must be independent.
+        The cluster of each case, for example its patient: integers or strings. Without it, cases
+        must be independent.
     cluster_promise : {"all_cases", "one_case_each"}, default="all_cases"
-        What is promised of clusters: the accuracy over all their accepted cases, or that of a case
-        drawn at random from each, which is the easier to show where the cases of a cluster are
-        much alike.
+        What is promised about clusters. "all_cases": the accuracy over all their accepted cases.
+        "one_case_each": the accuracy of one case drawn at random from each cluster; easier to show
+        if the cases of a cluster are much alike.
     random_state : int, default=0
-        Which clusters set the thresholds, or which case of each is drawn.
+        The seed that decides which clusters set the thresholds, or which case of each is drawn.
     sample_weight : None
-        Refused in words: the tests count cases.
+        Not supported: the tests count cases, and weights raise an error.
     model_name : str, optional
-        Kept with the point, for those who find it later.
+        Saved with the point.
 
     Returns
     -------
     CertifiedPoint or CertifiedTargets
-        An `OperatingPoint` with its ``guarantee`` in words and the ``ladder`` of tests. Where
-        nothing can be certified everything is delegated, and it says why and what would suffice.
-        For a sequence of targets, a mapping from each to its point.
+        An `OperatingPoint` with its ``guarantee`` in words and the ``ladder`` of tests. If nothing
+        can be certified, everything is delegated; the point says why, and what would be enough. For
+        a sequence of targets, a mapping from each to its point.
 
     Notes
     -----
@@ -232,7 +232,7 @@ def certify_from_correctness(
     >>> print(point.guarantee)
     Nothing is certified at a target of 0.95: 50 case(s) are too few, even if all were right.
     At the accuracy observed, it takes at least 59 cases. A target of 0.941 is within reach of
-    these data (having looked, certify it on fresh ones).
+    these data; certify it on fresh cases.
     """
     caller = "certify_from_correctness"
     check_unweighted(sample_weight, caller)

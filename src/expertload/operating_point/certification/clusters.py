@@ -1,7 +1,7 @@
 """Cases that come in clusters: several images of a patient, several records of a visit.
 
-The errors of one patient's cases resemble each other, so that they count for less than as many
-independent cases; the tests for independent cases then break their promise. Two promises are kept.
+The errors of one patient's cases resemble each other, so they count for less than the same number
+of independent cases, and tests for independent cases break their promise. Two promises are kept.
 
 *All cases* (``cluster_promise="all_cases"``): the accuracy over all accepted cases of new clusters.
 Let D be the sum over the accepted cases of one cluster of (wrong - r), with r the error rate that
@@ -79,7 +79,7 @@ class ClusteredCases(NamedTuple):
 
 
 class Clustering(NamedTuple):
-    """Cases in clusters, what is to be promised of them, and the seed of what is drawn."""
+    """Cases in clusters, what is promised about them, and the random seed."""
 
     clustered: ClusteredCases
     what: ClusterPromise

@@ -1,8 +1,8 @@
 """Some errors cost more than others: a promise about the mean cost of automatic decisions.
 
 The cost of a case is 0 if it is delegated or right, else its own, from 0 to 1. The mean over all
-cases only grows as the threshold is lowered, so that thresholds are tested in one sequence from
-the top, at the whole level, by betting (`betting`). Where the costs are all 1 this is joint risk.
+cases only grows as the threshold is lowered, so thresholds are tested in one sequence from the top,
+at the whole level, by betting (`betting`). If all costs are 1, this is joint risk.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ def certify_mean_cost(
     y_true, y_proba, confidence, sample_weight, labels, model_name
         As in `certify`.
     error_costs : array-like of shape (n_cases,)
-        What a wrong automatic decision of each case costs, from 0 to 1: the dearest error is 1.
+        The cost of a wrong automatic decision for each case, from 0 to 1: the most expensive error
+        is 1.
     max_mean_cost : float
-        The mean over all cases, delegated and right ones counted as 0, is to be at most this.
+        The limit on the mean cost over all cases; delegated and right cases cost 0.
     confidence_level : float, default=0.95
         The probability, over draws of the calibration cases, that the promise is kept.
 
     Returns
     -------
     CertifiedPoint
-        With ``risk="cost"``; its ``n_errors`` are the costs accepted.
+        With ``risk="cost"``; its ``n_errors`` is the total cost of accepted errors.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def certify_mean_cost_from_correctness(
     Returns
     -------
     CertifiedPoint
-        With ``risk="cost"``; its ``n_errors`` are the costs accepted.
+        With ``risk="cost"``; its ``n_errors`` is the total cost of accepted errors.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def _priced(
                 caller,
                 "must be in [0, 1]",
                 f"values from {costs.min():g} to {costs.max():g}",
-                "divide by the dearest error, and max_mean_cost too",
+                "divide all costs, and max_mean_cost, by the largest cost",
             )
         )
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)

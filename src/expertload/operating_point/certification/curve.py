@@ -49,7 +49,7 @@ class CertifiedCurve:
     expert_load, accuracy, thresholds : ndarray of shape (n_points,)
         As in `expertload.COCCurve`.
     lower : ndarray of shape (n_points,)
-        The accuracy of new cases accepted is at least this, at all thresholds at once.
+        A lower bound on the accuracy of new accepted cases, at all thresholds at once.
     confidence_level : float
         The probability that the promise holds.
     """
@@ -61,7 +61,7 @@ class CertifiedCurve:
     confidence_level: float
 
     def load_at_accuracy(self, target_accuracy: float) -> float:
-        """Return the smallest load whose bound reaches a target, 1 where none does.
+        """Return the smallest load whose bound reaches a target, 1 if none does.
 
         The target may be chosen after the curve was seen.
         """
@@ -70,7 +70,7 @@ class CertifiedCurve:
         return float(self.expert_load[reached.argmax()]) if reached.any() else 1.0
 
     def threshold_at_accuracy(self, target_accuracy: float) -> float:
-        """Return the loosest threshold whose bound reaches a target, infinity where none does."""
+        """Return the loosest threshold whose bound reaches a target, infinity if none does."""
         target = check_fraction(target_accuracy, "target_accuracy", "threshold_at_accuracy")
         reached = self.lower >= target - COMPARISON_SLACK
         return float(self.thresholds[reached.argmax()]) if reached.any() else np.inf

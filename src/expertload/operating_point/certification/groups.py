@@ -48,7 +48,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
     points : dict from str or int to CertifiedPoint
         The point of each group, in sorted order.
     target_accuracy, confidence_level : float
-        What is promised, and how surely for all groups at once.
+        The promised accuracy, and the confidence that it holds for all groups at once.
     origin : Origin
         The data, the model and the day.
     """
@@ -80,7 +80,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words, and where nothing is."""
+        """The promise in words, and the groups without one."""
         sure, missing = self.certified, [group for group in self if not self[group].is_certified]
         parts = []
         if sure:
@@ -108,7 +108,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         y_proba, confidence
             As in `OperatingPoint.decide`.
         groups : array-like of shape (n_cases,)
-            The group of each case; cases of a group never seen are delegated.
+            The group of each case. Cases of unknown groups are delegated.
 
         Examples
         --------
@@ -137,7 +137,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         return self.points[group].threshold if group in self.points else np.inf
 
     def with_origin(self, origin: Origin) -> CertifiedGroups:
-        """Return the same points, known to come from elsewhere."""
+        """Return the same points with another origin."""
         points = {group: replace(point, origin=origin) for group, point in self.items()}
         return replace(self, points=points, origin=origin)
 
@@ -172,16 +172,16 @@ def certify_groups(
     y_true, y_proba, target_accuracy, method, risk, confidence, sample_weight, labels, model_name
         As in `certify`.
     groups : array-like of shape (n_cases,)
-        The group of each case, integers or strings, known when a case is decided: its site, or
-        its *predicted* class (``y_proba.argmax(axis=1)``); the true class is not.
+        The group of each case, integers or strings. It must be known when a case is decided: its
+        site, or its *predicted* class (``y_proba.argmax(axis=1)``), but not its true class.
     confidence_level : float, default=0.95
         The probability that the promises to all groups are kept at once.
 
     Returns
     -------
     CertifiedGroups
-        A mapping from groups to their points. A group with too few cases says so, and is
-        delegated.
+        A mapping from groups to their points. A group with too few cases is delegated, and its
+        point says so.
 
     Examples
     --------

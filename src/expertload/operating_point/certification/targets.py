@@ -15,8 +15,8 @@ __all__ = ["CertifiedTargets"]
 class CertifiedTargets(Mapping[float, CertifiedPoint]):
     """A mapping from target accuracies to their certified points, and one promise over all.
 
-    Each point is tested at its share of the level, so that any of them may be used, whatever the
-    data have shown. A point is saved by itself.
+    Each point is tested at its share of the level, so you may choose among them after seeing the
+    data. Save the chosen point.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
 
     @property
     def guarantee(self) -> str:
-        """What is promised of each target, in words."""
+        """The promise for each target, in words."""
         level = f"With {self.confidence_level:.6g} confidence, all of these hold at once."
         return "\n".join([level, *(point.guarantee for point in self.values())])
 
     def with_origin(self, origin: Origin) -> CertifiedTargets:
-        """Return the same points, said to come from there."""
+        """Return the same points with another origin."""
         points = {target: replace(point, origin=origin) for target, point in self.items()}
         return replace(self, points=points, origin=origin)
 
