@@ -66,7 +66,7 @@ def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatA
     weight = as_floats(sample_weight, "sample_weight", caller).astype(np.float64, copy=False)
     if len(weight) != n:
         raise ShapeError(
-            message("sample_weight", caller, f"must have one value a case ({n})", len(weight))
+            message("sample_weight", caller, f"must have one value per case ({n})", len(weight))
         )
     if (weight < 0).any():
         raise WeightError(

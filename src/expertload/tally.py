@@ -216,7 +216,7 @@ def cumulative_from_top(values: FloatArray) -> FloatArray:
     Parameters
     ----------
     values : ndarray of shape (n_rows,)
-        One value a row, confidences ascending.
+        One value per row, confidences ascending.
 
     Returns
     -------

@@ -88,8 +88,8 @@ def test_people_have_roles(world):
         (" ann", ["reader"], "no space"),
         ("a\nb", ["reader"], "printable"),
         ("ann", [], "at least one role"),
-        ("ann", ["api"], "no role"),
-        ("ann", ["king"], "no role"),
+        ("ann", ["api"], "not a role"),
+        ("ann", ["king"], "not a role"),
         ("taken", ["reader"], "already"),
     ],
 )

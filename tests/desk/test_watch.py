@@ -206,10 +206,10 @@ def test_only_certified_policies_are_taken(world, tmp_path):
     from expertload.operating_point import certify_from_correctness, choose
 
     choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1).save(tmp_path / "p.json")
-    with pytest.raises(DeskRefusedError, match="certified policies alone"):
+    with pytest.raises(DeskRefusedError, match="needs a certified policy"):
         world.desk.write(add_policy, (tmp_path / "p.json").read_text())
     certify_from_correctness([0, 1], [1, 2], target_accuracy=0.9).save(tmp_path / "p.json")
-    with pytest.raises(DeskRefusedError, match="certified policies alone"):
+    with pytest.raises(DeskRefusedError, match="needs a certified policy"):
         world.desk.write(add_policy, (tmp_path / "p.json").read_text())
     edited = policy_text().replace("0.95", "0.5")
     with pytest.raises(DeskRefusedError, match="not a policy"):

@@ -147,7 +147,7 @@ def test_comparison_is_the_paired_test_and_needs_the_same_cases():
         first.compare(evaluate_predictions(y[::-1], b))
     with pytest.raises(ShapeError, match="weights that differ"):
         first.compare(evaluate_predictions(y, b, sample_weight=np.ones(len(y))))
-    with pytest.raises(ShapeError, match="one row a case"):
+    with pytest.raises(ShapeError, match="one row per case"):
         first.compare(evaluate_predictions(y[:9], b[:9]))
 
 

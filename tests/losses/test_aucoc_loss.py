@@ -447,7 +447,7 @@ def test_nan_raises_when_asked_to_and_passes_on_otherwise():
         (torch.zeros(4), torch.zeros(5).long(), ShapeError, r"shape \(4,\)"),
         (torch.zeros(4, 0), torch.zeros(4).long(), ShapeError, "at least one class"),
         (torch.zeros(4, 3), torch.zeros(5).long(), ShapeError, r"must have shape \(4,\)"),
-        (torch.zeros(4, 3), torch.zeros(4, 3).long(), ShapeError, "one class number a position"),
+        (torch.zeros(4, 3), torch.zeros(4, 3).long(), ShapeError, "one class number per position"),
         (torch.zeros(4, 3, 2), torch.zeros(4).long(), ShapeError, r"shape \(4, 2\)"),
         (torch.zeros(4, 3), torch.zeros(4), DataTypeError, "argmax"),
         (torch.zeros(4, 3), torch.zeros(4).bool(), DataTypeError, "class numbers"),

@@ -63,7 +63,7 @@ def test_a_confidence_of_ones_own_is_asked_for_again():
     plain = op.choose([1, 0], [0.9, 0.2], load_budget=0.5)
     with pytest.raises(ParameterError, match="leave it out"):
         plain.decide([0.5, 0.5], confidence=[4, 0])
-    with pytest.raises(ShapeError, match="one row a case"):
+    with pytest.raises(ShapeError, match="one row per case"):
         own.decide([0.5, 0.5], confidence=[4, 0, 1])
 
 
@@ -147,7 +147,7 @@ def test_joint_promises_to_groups():
         ([1.5, 2.5], DataTypeError, "only integers or only strings"),
         (["a", None], DataTypeError, "'unknown'"),
         ([["a"], ["b"]], ShapeError, "one name a case"),
-        (["a"], ShapeError, "one row a case"),
+        (["a"], ShapeError, "one row per case"),
     ],
 )
 def test_bad_groups(groups, error, match):

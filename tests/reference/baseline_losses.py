@@ -19,7 +19,7 @@ def top_labels(logits, target):
 
 
 def focal(logits, target, gamma=3.0):
-    """Lin et al. 2017, one value a case."""
+    """Lin et al. 2017, one value per case."""
     values = []
     for row, label in zip(logits, target, strict=True):
         p = softmax(row)[label]
@@ -28,7 +28,7 @@ def focal(logits, target, gamma=3.0):
 
 
 def adaptive_focal(logits, target, gamma_below=5.0, gamma_above=3.0, switch=0.2):
-    """Mukhoti et al. 2020, the schedule FLSD-53, one value a case."""
+    """Mukhoti et al. 2020, the schedule FLSD-53, one value per case."""
     values = []
     for row, label in zip(logits, target, strict=True):
         p = softmax(row)[label]

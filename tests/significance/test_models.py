@@ -102,6 +102,6 @@ def test_what_cannot_be_compared():
         sig.compare_models(y_true, [models["a"]])
     with pytest.raises(ParameterError, match="'pairs'"):
         sig.compare_models(y_true, models, pairs="some")
-    with pytest.raises(ShapeError, match="one row a case"):
+    with pytest.raises(ShapeError, match="one row per case"):
         sig.compare_models_from_correctness({"a": ([1, 0], [1, 2]), "b": ([1], [1])})
     assert sig.compare_models(y_true, {"a": models["a"]}) == {}

@@ -122,6 +122,6 @@ def _check_row_wise(rows: list[str], where: str) -> None:
     """Refuse one object of lists: pandas writes columns unless it is told otherwise."""
     if len(rows) == 1 and all(isinstance(v, list | dict) for v in json.loads(rows[0]).values()):
         raise FileFormatError(
-            f"{where} holds columns, and one row a case is wanted. Hint: write a list of objects; "
-            "pandas does with to_json(..., orient='records')."
+            f"{where} holds columns, and one row per case is wanted. Hint: write a list of "
+            "objects; pandas does with to_json(..., orient='records')."
         )

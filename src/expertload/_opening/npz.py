@@ -105,6 +105,6 @@ class NpzSource:
         if len(lengths) > 1:
             got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
             raise FileFormatError(
-                f"The arrays read from {self.where} must all have one row a case. Got rows {got}."
+                f"The arrays read from {self.where} must all have one row per case. Got rows {got}."
             )
         return columns

@@ -151,7 +151,7 @@ class DuckDBSource:
                 raise FileFormatError(
                     f"The lists in the column '{part.column}' of {self.where} must be of one "
                     f"length. Got {length} number(s) in row {row}, and {part.length} in the first "
-                    "list. Hint: give every case one number a class."
+                    "list. Hint: give every case one number per class."
                 )
 
     def _check_whole(self, numbers: Sequence[str]) -> None:

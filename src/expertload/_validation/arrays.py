@@ -102,7 +102,7 @@ def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ShapeError(
-            f"The arguments of {caller} must all have one row a case. Got rows {got}. "
+            f"The arguments of {caller} must all have one row per case. Got rows {got}. "
             "Hint: check that they come from the same split, in the same order."
         )
 

@@ -77,7 +77,7 @@ def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
             message(
                 "logits",
                 caller,
-                "must have one column a class, two at least",
+                "must have one column per class, at least two",
                 f"shape {values.shape}",
                 "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])",
             )

@@ -130,7 +130,7 @@ class CorrectnessModel(FittedOnLogits):
         Returns
         -------
         ndarray of shape (n_cases,)
-            One confidence a case.
+            One confidence per case.
         """
         caller = "CorrectnessModel.cross_fit"
         self._check_options()

@@ -60,7 +60,7 @@ class KCal(Calibrator):
     projection : None, "pca", "learned", matrix or callable, default=None
         ``None``; ``"pca"``; ``"learned"``, a linear map under which neighbours share labels,
         found by maximising what ``"loo"`` measures over at most 2000 of the cases; a matrix with
-        a row a feature, which multiplies features from the right; or a function from features to
+        a row per feature, which multiplies features from the right; or a function from features to
         features, which cannot be saved to a file.
     n_components : int, default=16
         Components that ``"pca"`` and ``"learned"`` keep, or fewer where there are fewer.
@@ -77,7 +77,7 @@ class KCal(Calibrator):
         The bandwidth in use.
     centre_, axes_ : ndarray of shape (n_features,) and (n_features, n_components)
         Features become ``(features - centre_) @ axes_`` (after a projection function).
-    support_, target_, weight_ : ndarray with one row a calibration case
+    support_, target_, weight_ : ndarray with one row per calibration case
         The calibration cases after that, their classes and weights.
 
     Examples
@@ -191,7 +191,7 @@ class KCal(Calibrator):
         return offset @ self.axes_
 
     def _class_weight(self) -> FloatArray:
-        """Return one row a calibration case: its weight in its class's column."""
+        """Return one row per calibration case: its weight in its class's column."""
         indicator = one_hot(self.target_, self.n_classes_) * self.weight_[:, None]
         if self.prior == "uniform":
             total = indicator.sum(axis=0)

@@ -24,7 +24,7 @@ def class_posterior(
 ) -> FloatArray:
     """Return each point's class probabilities.
 
-    `class_weight` has one row a support case, which is zero but for the case's own class.
+    `class_weight` has one row per support case, which is zero but for the case's own class.
     """
     weight = class_weight / class_weight.max()
     uniform = np.full(weight.shape[1], 1 / weight.shape[1])

@@ -39,7 +39,7 @@ class PlattScaling(Calibrator):
     Attributes
     ----------
     slope_, intercept_ : ndarray of shape (n_classes,)
-        One number a class: its probability is ``expit(slope * log_odds + intercept)`` before
+        One number per class: its probability is ``expit(slope * log_odds + intercept)`` before
         rows are divided by their sums. A class without cases gets a slope of zero and the low
         probability that Platt's targets leave it.
     converged_, n_iter_ : bool, int

@@ -65,7 +65,7 @@ def _read(name: str, value: Any, want: Learned, lengths: dict[str, int]) -> Any:
         return _read_scalar(name, value, want.kind)
     if want.kind == "arrays":
         if not isinstance(value, list) or len(value) != lengths["classes"]:
-            DOCUMENT.refuse(f"its {name!r} must be a list of one list a class")
+            DOCUMENT.refuse(f"its {name!r} must be a list of one list per class")
         return [_read_array(name, item, ("points",), {}) if item else np.empty(0) for item in value]
     array = _read_array(name, value, want.shape, lengths)
     if want.kind == "indices":

@@ -46,7 +46,7 @@ class VectorScaling(Calibrator):
     Attributes
     ----------
     scale_, shift_ : ndarray of shape (n_classes,)
-        One number a class.
+        One number per class.
     converged_, n_iter_ : bool, int
         Whether the minimum was found, and in how many Newton steps.
 

@@ -143,7 +143,7 @@ def add_token(
 
         if role not in get_args(people.Role):
             roles = ", ".join(get_args(people.Role))
-            raise ParameterError(f"'{role}' is no role. Hint: {roles}.")
+            raise ParameterError(f"'{role}' is not a role. Hint: {roles}.")
         typer.echo(desk.write(people.add_token, name, role))  # type: ignore[arg-type]
 
 

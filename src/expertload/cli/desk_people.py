@@ -49,7 +49,7 @@ def link_user(
 
 
 def disable_user(name: Name, data: Data = None, database: Address = None) -> None:
-    """Let somebody in no more; what they did stays."""
+    """Disable a person's access; what they did is kept."""
     from expertload.exceptions import ParameterError
 
     with open_desk(data, database) as desk:

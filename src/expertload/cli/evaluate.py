@@ -91,7 +91,7 @@ def evaluate(
     choice_share: Annotated[
         float, typer.Option(help="The share of cases that --choose-confidence may use.")
     ] = 0.3,
-    seed: Annotated[int, typer.Option(help="Of the split that --choose-confidence makes.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
     as_json: AsJson = False,

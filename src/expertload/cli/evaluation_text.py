@@ -94,7 +94,7 @@ def _numbers(found: Evaluation) -> Table:
             log_loss = f"log loss {found.calibration.log_loss:.4f}"
             grid.add_row("Brier score", f"{found.calibration.brier_loss:.4f}", log_loss)
         if found.calibration.n_impossible:
-            zeros = "true classes of probability 0; log loss counts the smallest number instead"
+            zeros = "true classes of probability 0; log loss uses the smallest positive number"
             grid.add_row("", str(found.calibration.n_impossible), zeros)
     return grid
 

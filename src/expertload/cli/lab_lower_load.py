@@ -27,13 +27,13 @@ WIDE = 150  # columns of a screen that has room for all numbers
 
 def lower_load(
     data: Annotated[
-        str, typer.Argument(help="A name of 'lab data list', folder:PATH or npz:PATH.")
+        str, typer.Argument(help="A name from 'lab data list', folder:PATH or npz:PATH.")
     ] = "digits",
     target_accuracy: Annotated[
         list[float] | None,
         typer.Option(
-            help="What automatic decisions must reach; the policy is certified for the first. May "
-            "be repeated.",
+            help="The accuracy that automatic decisions must reach; the policy is certified for "
+            "the first. May be repeated.",
             show_default="0.95 and 0.9",
         ),
     ] = None,
@@ -45,9 +45,7 @@ def lower_load(
         ),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Of each training.")] = 30,
-    networks: Annotated[
-        int, typer.Option(min=2, help="Networks to train and to ask together.")
-    ] = 2,
+    networks: Annotated[int, typer.Option(min=2, help="Networks to train and average.")] = 2,
     aucoc: Annotated[
         bool, typer.Option(help="Try AUCOC too, which trains the networks once more.")
     ] = True,
@@ -55,7 +53,9 @@ def lower_load(
     image_size: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Pixels a side to bring the images of a folder to.", show_default=False
+            min=1,
+            help="Resize the images of a folder to this many pixels per side.",
+            show_default=False,
         ),
     ] = None,
     settings: Settings = None,
@@ -125,7 +125,7 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     screen.print()
     screen.print(_table(found, wide=screen.width >= WIDE))
     say(
-        "\nIn per cent; changes against the step before, with 95 % intervals over test images. "
+        "\nIn percent; changes against the step before, with 95 % intervals over test images. "
         "Steps before the mean of the networks are means over single networks. Certified: the "
         "load of a threshold that one half of the test images certified, on the other half."
     )

@@ -20,14 +20,14 @@ __all__ = ["ood"]
 
 
 class Objective(StrEnum):
-    """What a temperature is fitted by."""
+    """What a temperature minimises."""
 
     NLL = "nll"
     ECE = "ece"
 
 
 class Positive(StrEnum):
-    """Which side is to be found."""
+    """The positive side."""
 
     OUTLIER = "outlier"
     INLIER = "inlier"
@@ -56,7 +56,7 @@ def ood(
         float, typer.Option(help="Temperature of ODIN with perturbation.")
     ] = 1000.0,
     objective: Annotated[
-        Objective, typer.Option(help="What to fit the temperature of ODIN without perturbation by.")
+        Objective, typer.Option(help="What the temperature of ODIN without perturbation minimises.")
     ] = Objective.NLL,
     positive: Annotated[
         Positive, typer.Option(help="The positive class of AUPR and FPR95.")
@@ -65,7 +65,8 @@ def ood(
         Resizing, typer.Option(help="How to resize outliers of another size.")
     ] = Resizing.BILINEAR,
     max_images: Annotated[
-        int | None, typer.Option(min=1, help="At most so many of each side.", show_default="all")
+        int | None,
+        typer.Option(min=1, help="At most this many images of each side.", show_default="all"),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda.")] = "cpu",
     data_dir: DataDir = None,

@@ -42,7 +42,7 @@ def train(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Of weights, order and augmentation.", show_default="0"),
+        typer.Option(min=0, help="The seed of weights, order and augmentation.", show_default="0"),
     ] = None,
     settings: Settings = None,
     out: Annotated[

@@ -85,13 +85,15 @@ def monitor(
     correct: Annotated[
         str | None, _column("Whether the decision was right; empty while a review is open.")
     ] = None,
-    decided: Annotated[str | None, _column("Instead: the label that was decided.")] = None,
-    label: Annotated[str | None, _column("With it: the expert's label; empty while open.")] = None,
+    decided: Annotated[str | None, _column("The decided label, instead of --correct.")] = None,
+    label: Annotated[
+        str | None, _column("The expert's label, with --decided; empty while a review is open.")
+    ] = None,
     inclusion_probability: Annotated[
         str | None, _column("The probability with which the case was audited.")
     ] = None,
     decided_at: Annotated[str | None, _column("When the case was decided.")] = None,
-    key: Annotated[str | None, _column("What the case is called.")] = None,
+    key: Annotated[str | None, _column("The identifier of the case.")] = None,
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -100,7 +102,7 @@ def monitor(
 ) -> None:
     """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
 
-    Ends with exit code 3 where it is refuted. Look as often as you like: the probability that a
+    Ends with exit code 3 if it is refuted. Look as often as you like: the probability that a
     kept promise is *ever* called refuted is at most one minus the policy's confidence level.
     """
     if out is not None:

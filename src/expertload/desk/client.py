@@ -1,7 +1,7 @@
 """The desk from Python: cases sent in batches, again where the network fails, never guessed.
 
-A case counts as decided only if the desk has said so. Without its word, after every retry, it is
-reported as delegated and not acknowledged: send it again, the key makes that safe.
+A case counts as decided only if the desk has said so. If it does not answer after every retry, the
+case is reported as delegated and not acknowledged. Send it again: the key makes that safe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SentOutcome:
     key : str
         The case.
     status : {"decided", "delegated", "refused"}
-        "decided" only by the desk's own word.
+        "decided" only if the desk said so.
     label : str or None
         The decision.
     policy : int or None
@@ -41,7 +41,7 @@ class SentOutcome:
     is_acknowledged : bool
         Whether the desk has the case. If not, send it again.
     error : str or None
-        Why it was refused, or why there is no word from the desk.
+        Why it was refused, or why the desk did not answer.
     """
 
     key: str
@@ -60,11 +60,11 @@ class DeskClient:
     address : str
         For instance ``"http://127.0.0.1:8765"``.
     token : str
-        One of the role "api".
+        A token with the role "api".
     timeout : float, default=30.0
         Seconds to wait for an answer.
     attempts : int, default=5
-        How often a request is sent before it is given up; waits grow between them.
+        How often a request is sent before giving up, with growing pauses.
     transport : httpx transport, optional
         For tests.
 

@@ -17,22 +17,22 @@ class Rules(BaseModel):
     Attributes
     ----------
     classes : tuple of str
-        What readers may answer; where empty, the classes of the active policy.
+        What readers may answer; if empty, the classes of the active policy.
     quality_rate : float
-        Share of cases that are read blind whatever the policy says of them: the sample that the
-        promise is watched with.
+        Share of cases that are read blind, whatever the policy says. This sample is used to watch
+        the promise.
     raised_rate : float
         The share after a first warning, until a policy is activated anew.
     second_share : float
-        Share of cases that a second reader sees although nothing is in dispute. Without it, only
-        disagreements would be looked at twice, which flatters.
+        Share of cases that a second reader sees although there is no dispute. Without it, only
+        disagreements would be read twice, which makes experts look better than they are.
     alarm_level : float
         Probability of ever withdrawing a policy that keeps its promise.
     strict : bool
         Decide automatically only while the promise is confirmed.
     lease_seconds, undo_seconds, skip_rest_seconds, due_seconds : int
-        How long a reader holds a case; how long an answer can be taken back; for how long a
-        skipped case is not offered to the same reader; when a case is due that did not say.
+        How long a reader holds a case; how long an answer can be taken back; how long a skipped
+        case is not offered to the same reader; when a case without a due time is due.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class ClassEvaluation(GroupEvaluation):
 def answers_by_class(
     predictions: Predictions, correct: BoolArray, names: tuple[object, ...]
 ) -> ClassAnswers:
-    """Return true and predicted classes, in few bytes a case."""
+    """Return true and predicted classes, in few bytes per case."""
     small = np.min_scalar_type(len(names))
     target = predictions.target.astype(small)
     predicted = target.copy()

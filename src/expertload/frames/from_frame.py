@@ -31,7 +31,7 @@ def tally_frame(
     Parameters
     ----------
     frame : a pandas, Polars (eager or lazy), PyArrow, DuckDB, Dask or Spark frame
-        One row a case. It is neither changed nor collected: its engine groups the rows, checks
+        One row per case. It is neither changed nor collected: its engine groups the rows, checks
         them in the same pass, and only the grouped table leaves it.
     confidence : str, optional
         The column to rank cases by, higher meaning keep automatic. ``"confidence"`` by default,

@@ -16,7 +16,7 @@ Where targets are probabilities t of classes (mixup, several readers), s = sum_j
 chance that an answer drawn from p is right, and [j = true] above becomes t_j p_j / s.
 
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
-What is kept for the backward pass is A, B, lse and two class numbers: five numbers a sample (six
+What is kept for the backward pass is A, B, lse and two class numbers: five numbers per sample (six
 with log odds), beside the logits, which the caller keeps anyway. The softmax is recomputed from
 them. Classes are the second axis and stay there, so that segmentation maps are neither transposed
 nor copied.
@@ -44,7 +44,7 @@ __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 
 
 class LogConfidences(NamedTuple):
-    """What a loss of confidence sees of the logits: arrays with one entry a position.
+    """What a loss of confidence sees of the logits: arrays with one entry per position.
 
     `correct` is whether the top class is the true one, or its probability where targets are soft.
 

@@ -1,6 +1,6 @@
 """The batch of all processes together.
 
-Each process contributes a few numbers a sample, so that gathering them is cheap beside the model.
+Each process contributes a few numbers per sample, so that gathering them is cheap beside the model.
 Processes may hold different numbers of samples, or none: shorter ones are filled up with zeros, and
 a row of weights, zero on the filling, says what counts.
 """

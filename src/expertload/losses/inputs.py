@@ -1,9 +1,9 @@
 """Reading logits and targets as ``F.cross_entropy`` does, and refusing what it would choke on.
 
-Logits are (N, C) or (N, C, d1, ...), targets hold one class number a position, and positions whose
+Logits are (N, C) or (N, C, d1, ...), targets hold one class number per position. Positions whose
 target is `ignore_index` do not count. Shapes and dtypes cost nothing to check and always are.
-Looking at values would make an accelerator wait, so the range of labels is checked on the CPU
-only, where it costs one short pass.
+Looking at values would make an accelerator wait, so the range of labels is checked on the CPU only,
+where it costs one short pass.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _check_logits_layout(
         )
     if target_shape != shape[:1] + shape[2:]:
         wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
-        hint = "one class number a position; classes are the second axis of logits"
+        hint = "one class number per position; classes are the second axis of logits"
         raise ShapeError(message("target", caller, wanted, f"shape {target_shape}", hint))
 
 

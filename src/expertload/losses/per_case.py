@@ -137,7 +137,7 @@ def _missing_cases_error(caller: str) -> ParameterError:
 def _check_case_numbers(dtype: str, caller: str) -> None:
     """Raise unless the numbers of cases are whole."""
     if "int" not in dtype:
-        hint = "one number a case, its place in the training data"
+        hint = "one number per case, its place in the training data"
         got = f"a {dtype} tensor"
         raise DataTypeError(message("cases", caller, "must hold whole numbers", got, hint))
 

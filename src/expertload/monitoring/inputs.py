@@ -104,7 +104,7 @@ def as_inclusion(value: ArrayLike | None, n: int, name: str, caller: str) -> Flo
         wanted = "must be probabilities in (0, 1]"
         raise ProbabilityError(message(name, caller, wanted, f"{number:g}", percent_hint(number)))
     if given.ndim > 1 or (given.ndim and len(given) != n):
-        raise ShapeError(message(name, caller, f"must have one value a case ({n})", given.shape))
+        raise ShapeError(message(name, caller, f"must have one value per case ({n})", given.shape))
     return np.broadcast_to(given, n)
 
 
@@ -125,7 +125,7 @@ def as_keys(value: Any, n: int, caller: str) -> list[Key] | None:
         return None
     keys = _listed(value, "key", caller)
     if len(keys) != n:
-        raise ShapeError(message("key", caller, f"must have one value a case ({n})", len(keys)))
+        raise ShapeError(message("key", caller, f"must have one value per case ({n})", len(keys)))
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, str | int):
             wanted = "must hold text or whole numbers"
@@ -140,7 +140,7 @@ def as_moments(value: Any, n: int, caller: str) -> Moments | None:
     moments = _listed(value, "decided_at", caller)
     if len(moments) != n:
         raise ShapeError(
-            message("decided_at", caller, f"must have one value a case ({n})", len(moments))
+            message("decided_at", caller, f"must have one value per case ({n})", len(moments))
         )
     numbers = [isinstance(m, Real) and not isinstance(m, bool) for m in moments]
     if all(numbers):

@@ -146,7 +146,7 @@ def _check_update_layout(
     kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
     for name, allowed in kinds.items():
         if name in shapes and shapes[name] != shapes["preds"][:1]:
-            rows = f"must have shape {shapes['preds'][:1]}, one value a row of preds"
+            rows = f"must have shape {shapes['preds'][:1]}, one value per row of preds"
             raise ShapeError(message(name, caller, rows, f"shape {shapes[name]}"))
         if name in shapes and not any(kind in dtypes[name] for kind in allowed):
             kind = "booleans" if allowed == ("bool",) else "whole numbers"
@@ -159,7 +159,7 @@ def _check_indices_of_rows(caller: str, *, has_indices: bool) -> None:
     """Raise if sample indices are given for dense predictions, which have several cases each."""
     if has_indices:
         raise ParameterError(
-            f"The 'indices' parameter of {caller} needs one prediction a sample: these are dense, "
-            "with a case at every position. Hint: mark repeated samples with valid=..., see "
+            f"The 'indices' parameter of {caller} needs one prediction per sample: these are "
+            "dense, with a case at every position. Hint: mark repeated samples with valid=..., see "
             "expertload.torch_metrics.not_padding."
         )

@@ -25,7 +25,7 @@ def test_a_loss_of_one_value_a_case_is_refused():
 
 
 def test_a_loss_with_something_to_learn_is_refused():
-    with pytest.raises(ParameterError, match="Bilinear has parameters to learn"):
+    with pytest.raises(ParameterError, match="Bilinear has trainable parameters"):
         GlobalBatchLoss(nn.Bilinear(2, 2, 2))
     assert GlobalBatchLoss(nn.Bilinear(2, 2, 2).requires_grad_(False))
 

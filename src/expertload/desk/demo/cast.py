@@ -20,15 +20,15 @@ class Cast:
     Parameters
     ----------
     address : str
-        Of the desk.
+        The address of the desk.
     cases : iterator
-        Of (case, true label).
+        Pairs of (case, true label).
     sender : str
         The sender's token.
     colleagues : sequence of str
         The readers' tokens.
     rate : float
-        Cases a second.
+        Cases per second.
     first : int
         Cases that are sent at once, so that there is something to see.
     seconds_a_reading : float

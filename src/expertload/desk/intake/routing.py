@@ -178,7 +178,7 @@ def read_policy(document: str) -> RoutingPolicy:
     if not certified or not isinstance(point, CertifiedPoint | CertifiedGroups):
         raise DeskRefusedError(
             "not_certified",
-            "A desk works with certified policies alone, and nothing is certified in this one.",
+            "A desk needs a certified policy, and nothing is certified in this one.",
             "expertload evaluate FILE --target-accuracy 0.95 --save-policy policy.json",
         )
     return RoutingPolicy(point)

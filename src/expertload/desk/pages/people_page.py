@@ -99,10 +99,10 @@ async def change(user: int, request: Request, who: Manager, roles: Roles = []) -
 
 @router.post("/{user}/disable")
 async def shut_out(user: int, request: Request, who: Manager) -> Response:
-    """Let somebody in no more."""
+    """Disable a person's access."""
     await _name(request, user)
     if user == who.user:
-        raise DeskRefusedError("conflict", "You cannot shut yourself out.")
+        raise DeskRefusedError("conflict", "You cannot disable your own account.")
     desk = desk_of(request).acting(who.user)
     await desk.awrite(disable_user, user)
     await desk.awrite(end_sessions, user)

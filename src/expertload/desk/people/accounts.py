@@ -70,7 +70,7 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
     """Give a user exactly these roles."""
     for role in roles:
         if role not in PERSONAL:
-            raise DeskRefusedError("bad_role", f"'{role}' is no role.", ", ".join(PERSONAL))
+            raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
     _user(transaction, user)
     event = transaction.event("user.roles_set")
     current = _current(transaction, user)
@@ -95,7 +95,7 @@ def set_password(transaction: Transaction, user: int, stretched: str) -> None:
 
 
 def disable_user(transaction: Transaction, user: int) -> None:
-    """Let a user in no more: sessions, links and tokens of theirs are refused from now on."""
+    """Disable a user: their sessions, links and tokens are refused from now on."""
     _user(transaction, user)
     event = transaction.event("user.disabled")
     transaction.update(users, user, event, disabled=transaction.now)

@@ -74,7 +74,7 @@ def peek_link(transaction: Transaction, secret: str) -> Principal:
     if row is None:
         raise DeskRefusedError(
             "not_found",
-            "This link was used before, or is over.",
+            "This link was already used, or has expired.",
             "ask a manager for a new one.",
         )
     return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))

@@ -27,7 +27,7 @@ def add_token(
 ) -> str:
     """Make a token for a user, who is added if new; return it, for the only time."""
     if role not in get_args(Role):
-        raise DeskRefusedError("bad_role", f"'{role}' is no role.", ", ".join(get_args(Role)))
+        raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(get_args(Role)))
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise DeskRefusedError("bad_name", "A name must have 1 to 100 printable characters.")
     token = PREFIX + secrets.token_urlsafe(32)

@@ -32,7 +32,7 @@ class Answered:
     outcome : {"counted", "late", "replayed"}
         Whether it counts, came after the lease was lost, or had been given before.
     standing : {"counted", "late"}
-        Of the answer that is stored.
+        Whether the stored answer counts or is late.
     undo_until : int or None
         Until when it can be taken back, in microseconds since 1970.
     """
@@ -132,7 +132,7 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
 def _check_label(transaction: Transaction, label: str) -> None:
     classes = classes_of(transaction)
     if classes and label not in classes:
-        raise DeskRefusedError("bad_label", f"'{label[:60]}' is none of the classes.")
+        raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.")
     if not 1 <= len(label) <= 200 or not label.isprintable():
         raise DeskRefusedError("bad_label", "A label must have 1 to 200 printable characters.")
 

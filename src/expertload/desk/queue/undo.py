@@ -74,7 +74,7 @@ def _check_in_time(transaction: Transaction, given: AnyRow) -> None:
     seconds = transaction.project.rules.undo_seconds
     if transaction.now > given.given + seconds * SECOND:
         raise DeskRefusedError(
-            "cannot_undo", f"An answer can be taken back for {seconds} seconds, which are over."
+            "cannot_undo", f"An answer can be taken back for {seconds} seconds. That time is over."
         )
 
 

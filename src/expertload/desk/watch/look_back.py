@@ -90,7 +90,7 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
         raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
     if case.state not in ("waiting", "disputed"):
         raise DeskRefusedError(
-            "conflict", f"The case is {case.state}, and only an open one ends so."
+            "conflict", f"The case is {case.state}, and only an open case can be voided."
         )
     event = transaction.event(f"case.voided: {reason[:200]}", case_id=case.id)
     transaction.move(cases, case, "void", event)

@@ -145,8 +145,8 @@ def explaining_lone_images(n_images: int) -> Iterator[None]:
             raise
         raise ParameterError(
             "A batch came down to a single image, and the batch normalisation of this network "
-            "needs more than one value per channel. Hint: training.drop_last=true leaves out a last "
-            "batch that is smaller than the others; or choose another training.batch_size."
+            "needs more than one value per channel. Hint: training.drop_last=true leaves out a "
+            "last batch that is smaller than the others; or choose another training.batch_size."
         ) from error
 
 
