@@ -108,7 +108,7 @@ def test_the_norm_is_blind_to_scale_and_shift():
 def test_bad_logits(function):
     with pytest.raises(ShapeError, match="2 dimension"):
         function([1.0, 2.0])
-    with pytest.raises(ShapeError, match="two at least.*column_stack"):
+    with pytest.raises(ShapeError, match="at least two.*column_stack"):
         function([[1.0], [2.0]])
     with pytest.raises(NonFiniteError):
         function([[1.0, np.nan]])
