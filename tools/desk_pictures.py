@@ -88,7 +88,7 @@ def served(desk: Desk) -> Iterator[str]:
     """Serve a desk on a free port."""
     import uvicorn
 
-    from expertload.desk.api import create_app
+    from expertload.desk.app import create_app
 
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(create_app(desk), log_level="warning"))
