@@ -158,7 +158,7 @@ def test_a_link_works_once(world):
     assert desk.read(find_session, link) is None, "a link is no session"
     secret = desk.write(use_link, link)
     assert desk.read(find_session, secret).user == ann
-    with pytest.raises(DeskRefusedError, match="used before"):
+    with pytest.raises(DeskRefusedError, match="already used"):
         desk.write(use_link, link)
 
 
