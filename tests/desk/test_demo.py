@@ -68,7 +68,7 @@ def test_people_are_added_from_the_command_line(tmp_path):
     with Desk.open(tmp_path / "desk") as desk:
         ada = desk.read(find_user, "Ada").id
         assert desk.read(roles_of, ada) == {"reader", "arbiter"}
-        with pytest.raises(Exception, match="used before"):
+        with pytest.raises(Exception, match="already used"):
             desk.read(peek_link, secret)
         newer = again.rpartition("/welcome/")[2].strip()
         assert desk.read(peek_link, newer).name == "Ada"
