@@ -243,6 +243,52 @@ def test_killed_at_any_moment(place):
 PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
 
 
+def hands(role: str, server: Server, token: str, name: str) -> subprocess.Popen:
+    """A sender or a reader in a process that can be killed."""
+    command = [sys.executable, "-m", "tests.desk.hands", role, str(server.port), token, name]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.processes
+def test_senders_and_readers_killed_at_any_moment_lose_nothing(place):
+    with Desk.open(place, rules=RULES, secret=b"test") as desk:
+        world = World(desk, Clock(time.time_ns() // 1000))
+        world.activate()
+        tokens = {name: world.token(name, role) for name, role in PEOPLE}
+    server = Server(place, free_port())
+    server.wait()
+    rng = random.Random(1)
+    told: dict[str, list[str]] = {"sender": [], "reader": []}
+    for turn in range(3):
+        working = [
+            ("sender", hands("sender", server, tokens["model"], f"case-{turn}")),
+            ("reader", hands("reader", server, tokens["ann"], f"ann-{turn}")),
+            ("reader", hands("reader", server, tokens["bob"], f"bob-{turn}")),
+        ]
+        for role, process in working:
+            told[role].append(process.stdout.readline().strip())  # it has begun
+        time.sleep(rng.uniform(0, 0.2))  # the moment is any
+        for role, process in working:
+            process.kill()
+            told[role] += process.stdout.read().split()
+            process.wait()
+            process.stdout.close()
+    time.sleep(RULES.lease_seconds)  # what the dead held comes back
+    last = hands("reader", server, tokens["ann"], "after")
+    told["reader"].append(last.stdout.readline().strip())
+    last.kill()
+    last.communicate()
+    server.end()
+    with Desk.open(place, serving=True) as desk:
+        check_all(desk)
+        world = World(desk, Clock())
+        assert set(told["sender"]) <= {row.key for row in world.rows(select(cases.c.key))}
+        counted = select(answers.c.submission).where(answers.c.standing == "counted")
+        given = [row.submission for row in world.rows(counted)]
+        assert set(told["reader"]) <= set(given)
+        assert len(given) == len(set(given))
+
+
 @pytest.mark.processes
 def test_two_servers_on_one_postgresql(cluster):
     from expertload.desk.store.tables import metadata

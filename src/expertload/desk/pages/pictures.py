@@ -140,4 +140,7 @@ def evidence_gauge(evidence: float, warn_at: float, alarm_at: float) -> Gauge:
     def place(value: float) -> float:
         return round(100 * float(np.clip(np.log(max(value, 1.0)) / np.log(alarm_at), 0, 1)), 1)
 
-    return Gauge(place(evidence), place(warn_at), f"{evidence:.3g} of {alarm_at:.3g}")
+    # Evidence multiplies: past the alarm its digits say nothing more.
+    much = 10 * alarm_at
+    said = f"More than {much:.3g}" if evidence > much else f"{evidence:.3g}"
+    return Gauge(place(evidence), place(warn_at), f"{said} of {alarm_at:.3g}")

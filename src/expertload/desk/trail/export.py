@@ -27,7 +27,7 @@ __all__ = ["Format", "Which", "export", "export_bytes"]
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]
 CHUNK = 2_000  # rows that are Python's objects at a time
-CELLS_TOGETHER = 400_000  # that are written at a time: a row group of Parquet
+CELLS_TOGETHER = 120_000  # that are written at a time: a row group of Parquet
 TYPES = {
     "key": "string",
     "state": "string",

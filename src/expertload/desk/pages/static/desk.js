@@ -99,7 +99,6 @@
     if (!root.classList.contains("keys-off") && matchMedia("(pointer: fine)").matches) box.focus();
   }
 
-
   function viewer() {
     const image = find("#image"), frame = find("#frame");
     if (!image) return;
@@ -113,7 +112,7 @@
       image.classList.toggle("free", zoom > 0);
       frame.classList.toggle("grab", zoom > 0);
       image.style.width = zoom ? image.naturalWidth * zoom + "px" : "";
-      size.textContent = zoom ? Math.round(100 * zoom) + " %" : "Fit";
+      size.textContent = Math.round(100 * (zoom || fit())) + " %";
       frame.scrollTo(x * frame.scrollWidth - halfX, y * frame.scrollHeight - halfY);
     };
     const paint = () => {
@@ -129,9 +128,11 @@
     };
     for (const button of all("[data-do]")) button.onclick = does[button.dataset.do];
     contrast.oninput = light.oninput = paint;
-    const drawn = () => image.classList.toggle("small", image.naturalWidth < 64);
-    image.addEventListener("load", drawn);
-    drawn();
+    image.onload = () => {
+      image.classList.toggle("small", image.naturalWidth < 64);
+      scale(0);
+    };
+    if (image.naturalWidth) image.onload();
     frame.addEventListener("wheel", (event) => {
       if (event.ctrlKey || zoom) stop(event, () => scale((zoom || fit()) * (event.deltaY < 0 ? 1.15 : 1 / 1.15)));
     }, { passive: false });
