@@ -102,15 +102,15 @@ _STUCK = text("""
       SELECT r.case_id, r.why, r.barred FROM readings AS r
       WHERE r.project_id = :project AND r.state = 'waiting'
       ORDER BY r.due, r.id LIMIT :most
-    ) AS first
+    ) AS head
     WHERE NOT EXISTS (
       SELECT 1 FROM people JOIN users ON users.id = people.user_id
       WHERE users.disabled IS NULL
-        AND (people.role = 'arbiter' OR (people.role = 'reader' AND first.why <> 'arbiter'))
-        AND (first.barred IS NULL OR first.barred <> users.id)
+        AND (people.role = 'arbiter' OR (people.role = 'reader' AND head.why <> 'arbiter'))
+        AND (head.barred IS NULL OR head.barred <> users.id)
         AND NOT EXISTS (
           SELECT 1 FROM readings AS theirs
-          WHERE theirs.case_id = first.case_id AND theirs.reader = users.id)
+          WHERE theirs.case_id = head.case_id AND theirs.reader = users.id)
     )
 """)
 
