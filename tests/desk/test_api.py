@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import httpx
 import pytest
 
+from expertload.desk import api
 from expertload.desk.app import create_app
 from tests.desk.serving import Caller, serving
 from tests.desk.world import dumps, policy_text, sent
@@ -157,3 +159,9 @@ def test_a_batch_has_an_end(call):
 def test_cases_come_in_two_forms_alone(call, kind):
     answer = call("POST", "/api/cases", "api", content=b"{}", headers={"Content-Type": kind})
     assert answer.status_code == 415
+
+
+def test_the_interface_does_not_know_the_pages():
+    files = list(Path(api.__file__).parent.glob("*.py"))
+    assert len(files) > 5
+    assert [file.name for file in files if "desk.pages" in file.read_text()] == []
