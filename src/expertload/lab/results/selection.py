@@ -20,6 +20,7 @@ from expertload.lab.results.rows import ResultRow, finished_runs, rows_of
 __all__ = ["best_options", "choose_candidates", "grouped", "runs_of_loss"]
 
 Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
 def best_options(
@@ -182,18 +183,16 @@ def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
     return []
 
 
-def grouped(
-    rows: Iterable[ResultRow], key: Callable[[ResultRow], Key]
-) -> dict[Key, list[ResultRow]]:
+def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Return the rows by key, in the order in which keys first occur.
 
     Examples
     --------
     >>> from expertload.lab.results.selection import grouped
-    >>> grouped([], lambda row: row.loss)
-    {}
+    >>> grouped(["ab", "cd", "ae"], lambda row: row[0])
+    {'a': ['ab', 'ae'], 'c': ['cd']}
     """
-    groups: dict[Key, list[ResultRow]] = {}
+    groups: dict[Key, list[Item]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
