@@ -150,14 +150,21 @@ def _json_lines(columns: Mapping[str, Any]) -> Any:
     pa = require_extra("pyarrow", "frames", "Deciding files")
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     parts: list[Any] = []
+    between = "{"
     for i, (name, values) in enumerate(columns.items()):
-        parts += [("{" if i == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "]
-        parts += [_json_values(values)]
+        between += (", " if i else "") + json.dumps(name, ensure_ascii=False) + ": "
+        written = _json_values(values)
+        if isinstance(written, str):
+            between += written
+        else:
+            parts += [between, written]
+            between = ""
     n_rows = max(map(len, columns.values()))
-    return compute.binary_join_element_wise(*parts, pa.repeat("}\n", n_rows), "")
+    return compute.binary_join_element_wise(*parts, pa.repeat(between + "}\n", n_rows), "")
 
 
 def _json_values(values: Any) -> Any:
+    """Return values as JSON writes them: an array, or one text where all are the same nothing."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     kind = str(values.type)
