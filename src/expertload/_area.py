@@ -41,10 +41,11 @@ def delegated_mass(remaining: FloatArray, total: float, convention: str) -> Floa
     `total` is the number of cases; only the ``thresholds`` convention depends on it.
     """
     if convention == "exact":
-        logarithm = xlogy(remaining, remaining)
+        mass: FloatArray = xlogy(remaining, remaining)
     else:
-        logarithm = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
-    return (1 - remaining) + logarithm
+        mass = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
+    mass += 1 - remaining
+    return mass
 
 
 def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> float:

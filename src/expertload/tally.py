@@ -176,8 +176,9 @@ class Tally(NamedTuple):
     @property
     def remaining(self) -> FloatArray:
         """The share of weight at or above each row, from 1 at the first row, then a final 0."""
-        accepted = self.accepted
-        shares: FloatArray = np.append(accepted, 0.0) / accepted[0]
+        shares = np.zeros(len(self.weight) + 1)
+        np.cumsum(self.weight[::-1], out=shares[-2::-1])
+        shares /= shares[0]
         return shares
 
     # ------------------------------------------------------------------ the curve
@@ -248,7 +249,7 @@ def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
         return Tally(distinct, _steps(end), _steps(right))
     keys, is_right = _sorted_together(correct, confidence)
     distinct, end = _run_ends(keys)
-    right = np.cumsum(is_right, dtype=np.int64)[end - 1]
+    right = np.cumsum(is_right, dtype=np.min_scalar_type(-len(keys)))[end - 1]
     return Tally(distinct.view(confidence.dtype), _steps(end), _steps(right))
 
 
@@ -284,10 +285,15 @@ def _add_up(cases: Cases) -> Tally:
 
 def _run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Distinct values of a sorted array, and where the run of each one ends."""
-    last = np.append(ascending[1:] != ascending[:-1], True)
-    end = np.flatnonzero(last) + 1
+    last = np.ones(len(ascending), dtype=np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=last[:-1])
+    end = np.flatnonzero(last)
+    end += 1
     return ascending[last], end
 
 
 def _steps(cumulative: AnyArray) -> FloatArray:
-    return np.diff(cumulative, prepend=0).astype(np.float64)
+    steps = np.empty(len(cumulative))
+    steps[:1] = cumulative[:1]
+    np.subtract(cumulative[1:], cumulative[:-1], out=steps[1:])
+    return steps

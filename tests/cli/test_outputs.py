@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -136,6 +137,22 @@ def test_a_closed_pipe_is_a_sentence(files):
 
 
 @pytest.mark.processes
+def test_a_closed_standard_output_is_a_sentence(files):
+    command = f"exec {sys.executable} -m expertload decide policy.json new.csv >&-"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=files,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Standard output is closed")
+    assert done.stderr.count("\n") == 1
+
+
 def test_decisions_are_utf8_in_any_locale(files):
     for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
         done = expertload("decide", "policy.json", "new.csv", folder=files, environment=environment)
@@ -165,3 +182,20 @@ def test_rows_to_experts_say_why(files):
     assert "1 of those to experts could not be decided" in done.stderr
     assert CliRunner().invoke(app, run).exit_code == 1
     assert CliRunner().invoke(app, [*run, "--invalid", "accept"]).exit_code == 2
+
+
+def test_bytes_that_are_no_text_in_names(files):
+    """As names of files hold them, and options in a locale of other letters."""
+    rows = np.arange(80)
+    proba = np.where(rows % 2, 0.9, 0.2)
+    name = os.fsdecode(b"m\xff.npz")
+    np.savez(files / name, y_true=rows % 2, y_proba=np.column_stack([1 - proba, proba]))
+    runner, title = CliRunner(), os.fsdecode(b"\xff title")
+    page = runner.invoke(app, ["evaluate", str(files / name), "--out", str(files / "r.html")])
+    assert page.exit_code == 0, page.output
+    for command, out in (("evaluate", "r.html"), ("plot", "p.png")):
+        done = runner.invoke(
+            app, [command, str(files / name), "--out", str(files / out), "--title", title]
+        )
+        assert done.exit_code == 0, done.output
+        assert (files / out).exists()

@@ -92,3 +92,14 @@ def test_correctness_and_confidence_will_do(run, tmp_path):
     (tmp_path / "c.csv").write_text(f"ok,score\n{rows}\n")
     run("c.csv", "--correct", "ok", "--confidence", "score", "--out", "coc.pdf")
     assert (tmp_path / "coc.pdf").stat().st_size > 5000
+
+
+def test_several_models_in_one_file(run, file, tmp_path):
+    header, *rows = file.read_text().splitlines()
+    both = [f"{name},{row}" for name in ("A", "B") for row in rows]
+    (tmp_path / "long.csv").write_text("\n".join([f"model,{header}", *both]) + "\n")
+    refused = run(tmp_path / "long.csv", "--out", "no.svg", code=1)
+    assert "--model-column model" in refused.stderr
+    run(tmp_path / "long.csv", "--out", "two.svg", "--model-column", "model")
+    run(file, file, "--name", "A", "--name", "B", "--out", "same.svg")
+    assert (tmp_path / "two.svg").read_bytes() == (tmp_path / "same.svg").read_bytes()

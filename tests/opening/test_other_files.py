@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
 import os
 import sys
+import zipfile
 
 import duckdb
 import numpy as np
@@ -103,6 +105,29 @@ def test_a_folder_of_parquet_in_the_order_of_names(tmp_path):
         open_source(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("second", ["p_b", "P_B"])
+def test_columns_of_one_name_are_refused(tmp_path, second):
+    arrays = [pa.array(each) for each in (["a", "b"], [0.9, 0.2], [0.1, 0.8], [0.0, 0.0])]
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_arrays(arrays, names=["label", "p_a", "p_b", second]), path)
+    for read in (open_source, scan_file):
+        with pytest.raises(FileFormatError, match=r"x\.parquet has more than one column 'p_b'"):
+            read(path)
+
+
+def test_fields_of_structs_may_have_the_same_names(tmp_path):
+    boxes = [{"x": 1, "l": [1]}], [{"x": 2, "l": [2]}]
+    pq.write_table(pa.table({"a": boxes[0], "b": boxes[1], "x": [3]}), tmp_path / "x.parquet")
+    assert open_source(tmp_path / "x.parquet").columns == ["a", "b", "x"]
+
+
+def test_a_damaged_file_of_a_folder_is_named(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_text("no Parquet")
+    with pytest.raises(FileFormatError, match=r"b\.parquet could not be read"):
+        open_source(tmp_path)
+
+
 def test_what_has_no_type_in_numpy_is_text(tmp_path):
     path = tmp_path / "x.parquet"
     duckdb.sql(
@@ -195,9 +220,11 @@ BROKEN_JSON = {
     "a number": ('[{"a": 1}, 3]', "Row 2 of x.json is no object"),
     "one key twice": ('[{"a": 1, "a": 2}]', "more than one key 'a'"),
     "two spellings": ('[{"a": 1}, {"A": 2}]', "differ in case"),
+    "lists": ('[{"label": "a", "probabilities": [0.9, 0.1]}]', "a key of its own"),
     "cut short": ('[{"a": 1}, {"a": ', "could not be read as json"),
     "more after it": ('[{"a": 1}] x', "could not be read as json"),
-    "no text": (b'[{"a": "\xff"}]', "could not be read as json"),
+    "no text": (b'[\n{"a": "\xff"}]', r"not in UTF-8 \(line 2\).*--encoding cp1252"),
+    "two bytes a letter": ('[{"a": 1}]'.encode("utf-16"), "--encoding utf-16"),
 }
 
 
@@ -227,6 +254,29 @@ def test_packed_files_that_are_damaged(tmp_path):
             assert "\n" not in str(caught.value)
 
 
+def test_packed_json_that_is_damaged(tmp_path):
+    lines = (json.dumps({"label": "ab"[i % 2], "p_a": i / 7, "p_b": 1 - i / 7}) for i in range(7))
+    content = "\n".join(lines).encode()
+    packed = gzip.compress(content)
+    whole = {"x.jsonl.gz": packed, "x.jsonl.zst": _zst(content)}
+    wrong_sum = packed[:-6] + bytes([packed[-6] ^ 255]) + packed[-5:]
+    (tmp_path / "sum.jsonl.gz").write_bytes(wrong_sum)
+    with pytest.raises(FileFormatError, match=r"sum\.jsonl\.gz is damaged.*CRC"):
+        open_source(tmp_path / "sum.jsonl.gz")
+    for name, content in whole.items():
+        (tmp_path / name).write_bytes(content)
+        assert read_predictions(tmp_path / name).n_cases == 7
+        (tmp_path / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(FileFormatError, match=f"{name} is damaged"):
+            open_source(tmp_path / name)
+
+
+def test_a_packed_file_whose_name_does_not_say_so(tmp_path):
+    (tmp_path / "x.csv").write_bytes(gzip.compress(ROWS.encode() * 9))
+    with pytest.raises(FileFormatError, match=r"looks packed.*\.gz"):
+        open_source(tmp_path / "x.csv")
+
+
 def _zst(content):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -245,6 +295,59 @@ def test_damaged_parquet_is_a_sentence(tmp_path):
         with pytest.raises(ExpertLoadError) as caught:
             read_predictions(path)
         assert "\n" not in str(caught.value)
+
+
+NPY = io.BytesIO()
+np.save(NPY, np.zeros(2))
+
+
+ARCHIVES = {
+    "two of one name": ([("y.npy", NPY.getvalue())] * 2, "two arrays of one name"),
+    "no array": ([("y.npy", b"hello")], "y.npy holds no array"),
+    "a name taken": ([("p_0.npy", NPY.getvalue()), ("P_0.npy", NPY.getvalue())], "column 'p_0'"),
+    "objects": ([("y.npy", NPY.getvalue().replace(b"'<f8'", b"'|O' "))], "pickle"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(("members", "says"), ARCHIVES.values(), ids=ARCHIVES)
+def test_an_archive_that_is_refused(tmp_path, members, says):
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    with pytest.raises(FileFormatError, match=says):
+        open_source(path)
+
+
+def test_a_matrix_and_an_array_may_not_share_a_name(tmp_path):
+    np.savez(tmp_path / "x.npz", y_true=[0, 1], y_proba=np.eye(2), p_0=[0.0, 1.0])
+    with pytest.raises(FileFormatError, match="more than one column 'p_0'"):
+        open_source(tmp_path / "x.npz")
+
+
+def test_other_members_of_an_archive_are_left_alone(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, label=np.array([b"a", b"b"]), p_a=[0.9, 0.2], p_b=[0.1, 0.8])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("label", "what is this?")
+        archive.writestr("readme.txt", "labels of the test set")
+    assert read_predictions(path).y_true.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("content", [b"hello, world", b"\x80\x04\x95pickled", b"PK\x03\x04cut"])
+def test_what_is_no_archive_gets_no_unsafe_advice(tmp_path, content):
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"could not be read as npz") as caught:
+        open_source(tmp_path / "x.npz")
+    assert "pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[0.9 + 0j, 0.2 + 1j], np.array([1, 2], "M8[D]")])
+def test_dates_and_complex_numbers_are_no_confidence(tmp_path, values):
+    np.savez(tmp_path / "x.npz", correct=[1, 0], confidence=values)
+    with pytest.raises(FileFormatError, match="'confidence' of x.npz must hold numbers"):
+        read_predictions(tmp_path / "x.npz")
 
 
 # ------------------------------------------------------------------------- strangers
@@ -312,6 +415,19 @@ def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(FileFormatError, match="Standard input is empty"):
         read_predictions("-")
+
+
+@pytest.mark.parametrize("path", ["-", "x.csv"])
+def test_a_disk_without_room_for_a_copy(tmp_path, monkeypatch, path):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(ROWS)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ROWS.encode())))
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(FileFormatError, match=r"copied.*No space left on device\. Hint.*TMPDIR"):
+        open_source(path, FileOptions(encoding="latin-1"))
 
 
 # ------------------------------------------------------------------------- the same everywhere

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from expertload._opening.source import NUMBERS, encoded_values, to_codes, to_numpy
+from expertload._opening.source import NUMBERS, CodedParts, Gathered, to_numpy
 
 TYPES = [pa.type_for_alias(name) for name in NUMBERS]
 
@@ -26,10 +26,47 @@ def test_missing_values_are_none():
     assert to_numpy(pa.array(["a", None])).tolist() == ["a", None]
 
 
-def test_codes_of_chunks_share_one_dictionary():
-    parts = [["b", "a", None], ["c", "b"], [], [None]]
-    chunks = [encoded_values(pa.array(part, pa.string())) for part in parts]
-    values, codes = to_codes(pa.chunked_array(chunks))
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us")], ids=str)
+def test_moments_that_python_cannot_spell(kind):
+    beyond = 2**31 - 2 if kind == pa.date32() else 2**62
+    found = to_numpy(pa.array([0, None, beyond], kind))
+    assert found.tolist() == [found[0], None, beyond]
+    assert str(found[0]).startswith("1970-01-01")
+
+
+def coded(parts, kind):
+    found = CodedParts(3)
+    for part in parts:
+        found.append(pa.array(part, kind))
+    return found.whole()
+
+
+def test_codes_of_parts_share_their_numbers():
+    values, codes = coded([["b", "a", None], ["c", "b"], [], [None]], pa.string())
     assert values[codes].tolist() == ["b", "a", None, "c", "b", None]
     assert len(values) == 4
     assert codes.dtype == np.uint8
+
+
+def test_codes_of_numbers_and_of_nothing():
+    values, codes = coded([[3, 1], [1, 2]], pa.int16())
+    assert values.dtype == np.int16
+    assert values[codes].tolist() == [3, 1, 1, 2]
+    assert len(coded([], pa.string()).codes) == 0
+
+
+def test_codes_of_many_values():
+    values, codes = coded([range(200), range(100, 300)], pa.int64())
+    assert values[codes].tolist() == [*range(200), *range(100, 300)]
+
+
+@pytest.mark.parametrize("promised", [None, 2, 5, 9])
+def test_values_are_gathered_whatever_length_was_promised(promised):
+    gathered = Gathered(promised)
+    assert gathered.whole().tolist() == []
+    for part in ([1, 2], [], [3], [4, 5]):
+        gathered.append(np.array(part, dtype=np.int32))
+    assert gathered.whole().tolist() == [1, 2, 3, 4, 5]
+    assert gathered.whole().dtype == np.int32
+    gathered.append(np.array([None], dtype=object))
+    assert gathered.whole().tolist() == [1, 2, 3, 4, 5, None]

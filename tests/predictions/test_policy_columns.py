@@ -310,3 +310,16 @@ def test_none_is_no_column_unless_one_is_called_so(tmp_path):
     assert found.weight is None
     path.write_text("confidence,correct,none\n0.9,1,x\n0.8,0,y\n")
     assert read_predictions(path, names=ColumnNames(group="none")).groups.tolist() == ["x", "y"]
+
+
+def test_a_confidence_that_would_not_be_used_is_refused(tmp_path):
+    policy = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    (tmp_path / "x.csv").write_text("p_a,p_b,sure\n0.6,0.4,0.99\n")
+    with pytest.raises(FileFormatError, match="decides by the probabilities.*column 'sure'"):
+        decide_file(
+            policy,
+            tmp_path / "x.csv",
+            out=tmp_path / "out.csv",
+            names=ColumnNames(confidence="sure"),
+        )
+    assert not (tmp_path / "out.csv").exists()

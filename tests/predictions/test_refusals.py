@@ -239,3 +239,17 @@ def test_decisions_are_whole_or_not_there(tmp_path, rows, kind):
     path.write_text(text, encoding="utf-8", errors="replace")
     done = assert_one_line(lambda: decide_file(policy, path, out=out))
     assert set(tmp_path.iterdir()) == ({path, out} if done else {path})
+
+
+def test_blanks_around_names_are_pointed_at(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("label, p_a, p_b\na, 0.9, 0.1\nb, 0.2, 0.8\n")
+    with pytest.raises(ExpertLoadError, match="The name ' p_a' has a blank around it"):
+        read_predictions(path)
+    with pytest.raises(ExpertLoadError, match="The name ' p_a' has a blank around it"):
+        read_predictions(path, names=ColumnNames(probabilities="p_a,p_b"))
+    evaluated = tmp_path / "y.csv"
+    evaluated.write_text("label,p_a,p_b\n" + "a,0.9,0.1\nb,0.2,0.8\n" * 40)
+    policy = read_predictions(evaluated).evaluate().operating_point
+    with pytest.raises(ExpertLoadError, match="lacks p_a.*The name ' p_a' has a blank around it"):
+        decide_file(policy, path, out=io.StringIO())

@@ -7,6 +7,8 @@ import io
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime, time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +89,42 @@ def test_kept_columns_keep_their_types_in_parquet(tmp_path, policy):
     types = {field.name: str(field.type) for field in schema}
     assert (types["id"], types["at"], types["x"]) == ("int64", "timestamp[us]", "double")
     assert (types["row"], types["accepted"], types["label"]) == ("int64", "bool", "string")
+
+
+def test_types_that_numpy_lacks_are_kept_from_parquet_to_parquet(tmp_path, policy):
+    when = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    kept = {
+        "price": pa.array([Decimal("1.50"), None]),
+        "zoned": pa.array([when, None], pa.timestamp("us", "UTC")),
+        "at": pa.array([time(1, 2), None]),
+        "nanoseconds": pa.array([1, None], pa.timestamp("ns")),
+        "marks": pa.array([[1, None], []], pa.list_(pa.int32())),
+        "boxes": pa.array([[{"x": 1.5, "name": "a"}], None]),
+        "raw": pa.array([b"\xff", None]),
+    }
+    numbers = {
+        f"p_{name}": [1.0, 0.0] if i == 0 else [0.0, 1.0 * (i == 1)]
+        for i, name in enumerate(CLASSES)
+    }
+    pq.write_table(pa.table({**kept, **numbers}), tmp_path / "new.parquet")
+    decide_file(policy, tmp_path / "new.parquet", out=tmp_path / "out.parquet", keep=tuple(kept))
+    found = pq.ParquetFile(tmp_path / "out.parquet").read()
+    for name, column in kept.items():
+        assert found[name].to_pylist() == column.to_pylist(), name
+        assert found[name].type.id == column.type.id, name
+    decide_file(policy, tmp_path / "new.parquet", out=tmp_path / "out.csv", keep=tuple(kept))
+    assert "1.50,2026-01-02 03:04:05" in (tmp_path / "out.csv").read_text()
+
+
+def test_an_archive_of_another_byte_order(tmp_path):
+    two = choose([0, 1], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    proba = np.array([[0.95, 0.05], [0.4, 0.6]])
+    np.savez(tmp_path / "x.npz", y_proba=proba.astype(">f8"), odd=np.array([1j, 2j]))
+    out = io.StringIO()
+    decide_file(two, tmp_path / "x.npz", out=out)
+    assert out.getvalue().splitlines()[1:] == ["1,true,0,0.95", "2,false,1,0.6"]
+    with pytest.raises(FileFormatError, match="could not be read as npz"):
+        decide_file(two, tmp_path / "x.npz", out=io.StringIO(), keep=("odd",))
 
 
 def test_a_column_can_be_kept_as_written_and_decided_by(tmp_path, policy):

@@ -6,7 +6,16 @@ asks for numbers, and rows are counted twice, by two programs.
 """
 
 from expertload._opening.options import FileOptions
-from expertload._opening.source import Batch, Coded, Progress, Source, Table, open_source, to_numpy
+from expertload._opening.source import (
+    Batch,
+    Coded,
+    Progress,
+    Source,
+    Table,
+    from_numpy,
+    open_source,
+    to_numpy,
+)
 from expertload._opening.tables import scan
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "Progress",
     "Source",
     "Table",
+    "from_numpy",
     "open_source",
     "scan",
     "to_numpy",

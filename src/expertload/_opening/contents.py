@@ -7,14 +7,15 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
-__all__ = ["COMPRESSIONS", "likely_encoding", "pieces_of", "transcoded"]
+__all__ = ["COMPRESSIONS", "check_text", "check_whole_text", "pieces_of", "transcoded"]
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 PIECE = 1 << 20
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -67,6 +68,54 @@ def transcoded(pieces: Iterator[bytes], encoding: str, where: str) -> Iterator[b
             f"{where} is not in the encoding {encoding}: {error}. Hint: pass another one "
             "(--encoding)."
         ) from error
+
+
+def check_whole_text(pieces: Iterator[bytes], where: str) -> None:
+    """Refuse a file that is damaged or not in UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    n_lines = 0
+    for piece in pieces:
+        try:
+            decoder.decode(piece)
+        except UnicodeDecodeError as error:
+            _refuse_encoding(piece, where, n_lines + piece.count(b"\n", 0, error.start) + 1)
+        if b"\0" in piece:
+            check_text(piece, where, n_lines)
+        n_lines += piece.count(b"\n")
+
+
+def check_text(block: bytes, where: str, n_lines: int = 0, *, is_whole: bool = True) -> None:
+    """Refuse bytes that are not UTF-8, and name the likely encoding."""
+    nul = block.find(b"\0")
+    if nul >= 0 and likely_encoding(block).startswith("utf"):
+        _refuse_encoding(block, where, n_lines + 1)
+    if nul >= 0:
+        line = n_lines + block.count(b"\n", 0, nul) + 1
+        raise FileFormatError(
+            f"{where} holds a NUL byte in line {line}, so it is no text. Hint: {_packed(block)}"
+            "get the file again."
+        )
+    if block.isascii():
+        return
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        if is_whole or error.end < len(block):
+            _refuse_encoding(block, where, n_lines + block.count(b"\n", 0, error.start) + 1)
+
+
+def _refuse_encoding(block: bytes, where: str, line: int) -> NoReturn:
+    encoding = likely_encoding(block)
+    raise FileFormatError(
+        f"{where} is not in UTF-8 (line {line}); it may be in {encoding}. Hint: {_packed(block)}"
+        f"pass --encoding {encoding}, or save it as UTF-8."
+    )
+
+
+def _packed(block: bytes) -> str:
+    """Say that a block looks like the beginning of a packed file."""
+    ends = (end for end, mark in PACKED_MARKS.items() if block.startswith(mark))
+    return next((f"it looks packed: then its name must end in {end}. If not, " for end in ends), "")
 
 
 def likely_encoding(block: bytes) -> str:

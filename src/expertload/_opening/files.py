@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -184,9 +185,10 @@ def _from_standard_input(options: FileOptions) -> OpenedFile:
     if stream is None or sys.stdin.isatty():
         raise FileFormatError("Nothing was piped into standard input. Hint: cat FILE | expertload")
     kind = options.format or "csv"
-    target = _own_folder() / f"standard-input.{kind}"
-    with target.open("wb") as copy:
-        shutil.copyfileobj(stream, copy, 1 << 20)
+    with _saying_copy_errors("standard input"):
+        target = _own_folder() / f"standard-input.{kind}"
+        with target.open("wb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)
     if target.stat().st_size == 0:
         raise FileFormatError("Standard input is empty.")
     found = OpenedFile(paths=(target,), where="standard input", kind=kind)
@@ -195,11 +197,24 @@ def _from_standard_input(options: FileOptions) -> OpenedFile:
 
 def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
     """Return a copy in UTF-8, which every reader knows."""
-    target = _own_folder() / f"utf-8.{file.kind}"
-    with target.open("wb") as copy:
-        for piece in transcoded(file.pieces(), str(options.encoding), file.where):
-            copy.write(piece)
+    with _saying_copy_errors(file.where):
+        target = _own_folder() / f"utf-8.{file.kind}"
+        with target.open("wb") as copy:
+            for piece in transcoded(file.pieces(), str(options.encoding), file.where):
+                copy.write(piece)
     return replace(file, paths=(target,), compression="none")
+
+
+@contextmanager
+def _saying_copy_errors(where: str) -> Iterator[None]:
+    """Turn what the system says, of a full disk for instance, into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise FileFormatError(
+            f"{where} could not be copied to a folder for such files: {error.strerror or error}. "
+            "Hint: name another folder in the environment variable TMPDIR."
+        ) from error
 
 
 def _own_folder() -> Path:

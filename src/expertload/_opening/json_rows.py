@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from expertload._opening.connection import quoted, saying_errors, text_of
+from expertload._opening.contents import check_whole_text
 from expertload._opening.files import OpenedFile
 from expertload.exceptions import FileFormatError
 
@@ -59,6 +61,8 @@ def _texts(row: str, names: Sequence[str]) -> str:
 def survey_json(connection: Any, files: Sequence[OpenedFile], paths: str) -> JsonRows:
     """Read the keys of all objects, and refuse what is no table."""
     kind, where = files[0].kind, files[0].where
+    for file in files:  # DuckDB takes what a packed file still gives where it is damaged
+        check_whole_text(file.pieces(), file.where)
     objects = (
         f"read_json_objects({paths}, format = '{_form(files[0])}', hive_partitioning = false, "
         f"compression = {text_of(files[0].compression)})"
@@ -102,8 +106,8 @@ def _names(found: list[tuple[list[str], str, int]], where: str) -> list[str]:
                 f"Row {row} of {where} is no object but {str(kind).lower()}. Hint: predictions in "
                 'JSON are objects, {"label": 1, "p_0": 0.1, "p_1": 0.9} for instance.'
             )
-        lowered = [key.lower() for key in keys]
-        repeated = next((key for key in lowered if lowered.count(key) > 1), None)
+        lowered = Counter(key.lower() for key in keys)
+        repeated = next((key for key, n in lowered.items() if n > 1), None)
         if repeated is not None:
             raise FileFormatError(f"Row {row} of {where} has more than one key '{repeated}'.")
     names = list(dict.fromkeys(key for keys, _, _ in found for key in keys))

@@ -13,9 +13,15 @@ from typing import Any
 
 from expertload._opening.connection import quoted, text_of
 
-__all__ = ["Part", "parts_of"]
+__all__ = ["Part", "is_known_to_parquet", "parts_of"]
 
 LISTS = ("list", "array")
+KNOWN_TO_PARQUET = {
+    *("boolean", "tinyint", "smallint", "integer", "bigint"),
+    *("utinyint", "usmallint", "uinteger", "ubigint", "float", "double", "decimal"),
+    *("varchar", "blob", "date", "time", "timestamp", "timestamp with time zone"),
+    *("timestamp_s", "timestamp_ms", "timestamp_ns"),
+}
 NUMBERS = ("tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal")
 
 
@@ -75,6 +81,13 @@ def _parts(column: str, kind: Any, length_of: Callable[[str], int | None]) -> It
 
 def _is_number(kind: Any) -> bool:
     return kind.id.removeprefix("u") in NUMBERS
+
+
+def is_known_to_parquet(kind: Any) -> bool:
+    """Whether a column of this type, of DuckDB's, can be copied to Parquet as it is."""
+    if kind.id in ("list", "array", "struct", "map"):
+        return all(name == "size" or is_known_to_parquet(child) for name, child in kind.children)
+    return kind.id in KNOWN_TO_PARQUET
 
 
 def _clash(parts: tuple[Part, ...], taken: Collection[str]) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import BinaryIO
 
 import numpy as np
 
 from expertload._opening.files import OpenedFile
 from expertload._opening.source import Batch, Coded, Table
-from expertload._typing import AnyArray
+from expertload._typing import AnyArray, BoolArray
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
@@ -60,32 +62,39 @@ class NpzSource:
         return {name: whole[name] for name in names}, codes
 
     def batches(
-        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+        self,
+        names: Sequence[str],
+        numbers: Sequence[str] = (),
+        *,
+        size: int,
+        typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
         """Return Arrow's arrays, this many rows at a time."""
         pa = require_extra("pyarrow", "frames", "Deciding files")
         columns = self.read([*names, *numbers])
         n = len(next(iter(columns.values())))
         for start in range(0, n, size):
-            part = {name: pa.array(a[start : start + size]) for name, a in columns.items()}
+            with self._saying_errors():
+                part = {name: pa.array(a[start : start + size]) for name, a in columns.items()}
             yield {name: part[name] for name in names}, {name: part[name] for name in numbers}
 
-    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
+    def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
         """Do nothing: arrays of numbers hold numbers."""
 
     def _load(self) -> Table:
+        # Opened here, because numpy does not close a file that turns out to be damaged.
+        with self._saying_errors(), self._path.open("rb") as file:
+            return self._unique(list(self._columns(_arrays(file))))
+
+    @contextmanager
+    def _saying_errors(self) -> Iterator[None]:
         try:
-            # Opened here, because numpy does not close a file that turns out to be damaged.
-            with self._path.open("rb") as file:
-                archive = np.load(file, allow_pickle=False)
-                if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ValueError("it holds one bare array")
-                with archive:
-                    arrays = {name: archive[name] for name in archive.files}
+            yield
+        except FileFormatError:
+            raise
         except DAMAGE as error:
             reason = str(error).splitlines()[0].strip(". ") if str(error) else "it is damaged"
             raise FileFormatError(f"{self.where} could not be read as npz: {reason}.") from error
-        return dict(self._columns(arrays))
 
     def _columns(self, arrays: Table) -> Iterator[tuple[str, AnyArray]]:
         for name, array in arrays.items():
@@ -99,6 +108,17 @@ class NpzSource:
                 self._numbered += names
                 yield from zip(names, array.T, strict=True)
 
+    def _unique(self, columns: list[tuple[str, AnyArray]]) -> Table:
+        """Refuse two columns of one name: an array of its own, and a place of a matrix."""
+        counts = Counter(name.lower() for name, _ in columns)
+        repeated = next((name for name, _ in columns if counts[name.lower()] > 1), None)
+        if repeated is not None:
+            raise FileFormatError(
+                f"{self.where} has more than one column '{repeated}'. Hint: the columns of a "
+                "matrix are numbered, p_0, p_1 and so on; give every array a name of its own."
+            )
+        return dict(columns)
+
     def _same_rows(self, columns: Table) -> Table:
         """Return what is read if it has one row per case; what else there is may have others."""
         lengths = {len(array) for array in columns.values()}
@@ -108,3 +128,30 @@ class NpzSource:
                 f"The arrays read from {self.where} must all have one row per case. Got rows {got}."
             )
         return columns
+
+
+def _arrays(file: BinaryIO) -> Table:
+    """Return all arrays of an archive by name."""
+    archive = np.load(file, allow_pickle=False) if _is_array_or_archive(file) else None
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError("it is no archive" if archive is None else "it holds one bare array")
+    with archive, zipfile.ZipFile(file) as members_of:
+        members = [name for name in members_of.namelist() if name.endswith(".npy")]
+        arrays = {name.removesuffix(".npy"): archive[name] for name in members}
+    if len(arrays) < len(members):
+        raise ValueError("it holds two arrays of one name")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{name}.npy holds no array")
+        if array.dtype.kind == "S":
+            arrays[name] = np.char.decode(array, "utf-8")
+        elif not array.dtype.isnative:
+            arrays[name] = array.astype(array.dtype.newbyteorder("="))
+    return arrays
+
+
+def _is_array_or_archive(file: BinaryIO) -> bool:
+    """Whether a file begins as numpy's do; of others, numpy speaks as of files to be trusted."""
+    start = file.read(6)
+    file.seek(0)
+    return start == b"\x93NUMPY" or start.startswith(b"PK")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expertload._opening.connection import literal_paths, quoted, saying_errors, text_of
+from expertload._opening.connection import (
+    connect,
+    literal_paths,
+    quoted,
+    saying_errors,
+    text_of,
+)
 from expertload._opening.files import OpenedFile
 from expertload._opening.json_rows import survey_json
 from expertload._opening.options import FileOptions
@@ -99,21 +106,47 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 
 
 def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
-    """Refuse files of different columns: DuckDB would take those of the first."""
+    """Refuse files of different columns, of which DuckDB would take those of the first."""
     paths = [path for file in files for path in file.paths]
-    schemas = []
-    for path in paths if len(paths) > 1 else ():
-        with saying_errors(files[0].where, "read as parquet", [path]):
+    unlimited = connect()  # the user's limits are for reading rows
+    first = None
+    for path in paths:
+        where = files[0].where if len(paths) == 1 else _below(path, paths)
+        with saying_errors(where, "read as parquet", [path]):
+            _check_names(unlimited, path, where)
             found = connection.sql(
                 f"SELECT * FROM read_parquet({literal_paths([path])}, hive_partitioning = false)"
             )
-            schemas.append(list(zip(found.columns, map(str, found.types), strict=True)))
-        if schemas[-1] != schemas[0]:
+            schema = list(zip(found.columns, map(str, found.types), strict=True))
+        first = first or schema
+        if schema != first:
             raise FileFormatError(
-                f"The columns of {_below(path, paths)} are not those of {_below(paths[0], paths)}. "
+                f"The columns of {where} are not those of {_below(paths[0], paths)}. "
                 "Hint: files that are read together must have the same columns, in the same order "
                 "and types."
             )
+
+
+def _check_names(connection: Any, path: Path, where: str) -> None:
+    """Refuse two columns of one name: DuckDB would call the second p_dog_1, say."""
+    query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({literal_paths([path])})"
+    (_, *tree) = connection.execute(query).fetchall()  # the root comes first
+    names = Counter(name.lower() for name in _top_level(tree))
+    repeated = next((name for name, n in names.items() if n > 1), None)
+    if repeated is not None:
+        raise FileFormatError(
+            f"{where} has more than one column '{repeated}', in upper or lower case. Hint: give "
+            "every column a name of its own."
+        )
+
+
+def _top_level(tree: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Return the names that are no part of another; each stands before its own parts."""
+    n_parts = 0
+    for name, n_children in tree:
+        if n_parts == 0:
+            yield name
+        n_parts += n_children - (n_parts > 0)
 
 
 def _below(path: Path, paths: Sequence[Path]) -> str:

@@ -10,18 +10,20 @@ import numpy as np
 
 from expertload._opening.files import OpenedFile, resolve_file
 from expertload._opening.options import FileOptions
-from expertload._typing import AnyArray, IntArray
+from expertload._typing import AnyArray, BoolArray, IntArray
+from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
 __all__ = [
     "Batch",
     "Coded",
+    "CodedParts",
+    "Gathered",
     "Progress",
     "Source",
     "Table",
-    "encoded_values",
+    "from_numpy",
     "open_source",
-    "to_codes",
     "to_numpy",
 ]
 
@@ -86,16 +88,23 @@ class Source(Protocol):
         ...
 
     def batches(
-        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+        self,
+        names: Sequence[str],
+        numbers: Sequence[str] = (),
+        *,
+        size: int,
+        typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
         """Return Arrow arrays, this many rows at a time: some columns unchanged, some as numbers.
 
-        Text in the columns of numbers is turned into numbers, and missing where it is none.
+        Text in the columns of numbers is turned into numbers, and missing where it is none. What
+        numpy has no type for (decimals, times with a zone, lists) is text, but for the columns in
+        `typed`, if Parquet has one.
         """
         ...
 
-    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
-        """Refuse what spells no number, where it was turned into `numbers` that are missing."""
+    def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
+        """Refuse what spells no number, in the rows where none was found."""
         ...
 
 
@@ -134,20 +143,59 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
     return DuckDBSource(file, options, progress)
 
 
-def encoded_values(values: Any) -> Any:
-    """Return Arrow's values as numbers of a dictionary."""
-    return values.dictionary_encode()
+class Gathered:
+    """Values that come in parts, in one array of the length that was promised.
+
+    To keep the parts and to join them at the end takes twice the memory, and the time to get it.
+    """
+
+    def __init__(self, n_promised: int | None) -> None:
+        self._n_promised, self._n = n_promised or 0, 0
+        self._array: AnyArray = np.empty(0)
+
+    def append(self, part: AnyArray) -> None:
+        """Take in what comes next; where a value is missing, all become objects."""
+        begin, end = self._n, self._n + len(part)
+        kind = part.dtype if begin == 0 else np.result_type(self._array, part)
+        if end > len(self._array) or kind != self._array.dtype:
+            longer = np.empty(max(end, self._n_promised, begin + begin // 2), kind)
+            longer[:begin] = self._array[:begin]
+            self._array = longer
+        self._array[begin:end] = part
+        self._n = end
+
+    def whole(self) -> AnyArray:
+        """Return what was taken in."""
+        return self._array[: self._n]
 
 
-def to_codes(encoded: Any) -> Coded:
-    """Return what `encoded_values` made of each chunk of a column, with one dictionary for all."""
-    encoded = encoded.unify_dictionaries().combine_chunks()
-    indices, distinct = encoded.indices, to_numpy(encoded.dictionary)
-    if indices.null_count:  # a missing value is one of its own
-        indices = indices.fill_null(len(distinct))
-        distinct = np.array([*distinct.tolist(), None], dtype=object)
-    codes = to_numpy(indices)
-    return Coded(distinct, codes.astype(np.min_scalar_type(len(distinct))))
+class CodedParts:
+    """A column of few distinct values that comes in parts; of each, only small codes are kept."""
+
+    def __init__(self, n_promised: int | None) -> None:
+        self._n_promised = n_promised
+        self._values: list[Any] = []  # the distinct values of each part, as Arrow's arrays
+        self._codes: list[IntArray] = []
+
+    def append(self, part: Any) -> None:
+        """Take in Arrow's values; a missing one is a value of its own."""
+        encoded = part.dictionary_encode(null_encoding="encode")
+        codes = to_numpy(encoded.indices)
+        self._values.append(encoded.dictionary)
+        self._codes.append(codes.astype(np.min_scalar_type(len(encoded.dictionary))))
+
+    def whole(self) -> Coded:
+        """Return the column, with one number for each value wherever it stands."""
+        pa = require_extra("pyarrow", "frames", "Reading files of predictions")
+        values = pa.chunked_array(self._values or [pa.array([], pa.string())]).combine_chunks()
+        encoded = values.dictionary_encode(null_encoding="encode")
+        numbers = to_numpy(encoded.indices)
+        numbers = numbers.astype(np.min_scalar_type(len(encoded.dictionary)))
+        codes, begin = Gathered(self._n_promised), 0
+        for part, own in zip(self._codes, self._values, strict=True):
+            codes.append(numbers[begin : begin + len(own)][part])
+            begin += len(own)
+        return Coded(to_numpy(encoded.dictionary), codes.whole())
 
 
 def to_numpy(values: Any) -> AnyArray:
@@ -159,11 +207,28 @@ def to_numpy(values: Any) -> AnyArray:
     kind = str(values.type)
     if values.null_count == 0 and kind in NUMBERS:
         return _numbers(values, NUMBERS[kind])
-    if values.null_count == 0 and kind.startswith(("date", "timestamp")):
-        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if kind.startswith(("date", "timestamp")):
+        moments = np.asarray(values.to_numpy(zero_copy_only=False))
+        return _with_none(moments) if values.null_count else moments
     is_boolean = values.null_count == 0 and kind == "bool"
     listed = np.empty(len(values), dtype=bool if is_boolean else object)
     listed[:] = values.to_pylist()
+    return listed
+
+
+def from_numpy(values: AnyArray) -> Any:
+    """Return numpy's numbers or truth values as Arrow's, for the same reason in another way."""
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    kind, letters = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
+    if values.dtype == np.bool_:
+        letters = np.packbits(letters, bitorder="little")
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(letters)])
+
+
+def _with_none(moments: AnyArray) -> AnyArray:
+    """Return moments as objects, None where one is missing; Python knows no year above 9999."""
+    listed = moments.astype(object)
+    listed[np.isnat(moments)] = None
     return listed
 
 

@@ -14,12 +14,12 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from expertload._opening.contents import likely_encoding
+from expertload._opening.contents import check_text
 from expertload._opening.files import OpenedFile
 from expertload._opening.options import FileOptions
 from expertload._typing import AnyArray
@@ -31,6 +31,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 2_000_000  # what DuckDB takes
 DELIMITERS = (",", ";", "\t")
 LINE_FEED, RETURN, QUOTE = 10, 13, 34
+LF, CR, CRLF = "a line feed", "a carriage return", "both a carriage return and a line feed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,11 @@ def survey_csv(file: OpenedFile, options: FileOptions) -> Survey:
     text = _first_record(file)
     delimiter = options.delimiter or ("\t" if file.kind == "tsv" else _delimiter_of(text))
     header = _names(text, delimiter, file.where)
+    if len(header) == 1 and options.delimiter is None and "|" in header[0]:
+        raise FileFormatError(
+            f"The header of {file.where} is one name, '{header[0]}'. Hint: if | stands between "
+            "values, say so with --delimiter '|'; if not, with --delimiter ','."
+        )
     walk = _Walk(where=file.where, delimiter=ord(delimiter), n_columns=len(header))
     for block in _blocks(file.pieces(), file.where):
         walk.pass_over(block)
@@ -79,9 +85,9 @@ def _first_record(file: OpenedFile) -> str:
         end = _end_of_record(content)
         if end is not None or len(content) > LONGEST_LINE:
             break
-    _check_text(read, file.where, is_whole=False)
+    check_text(read, file.where, is_whole=False)
     record = content[:end]
-    _check_text(record, file.where)
+    check_text(record, file.where)
     if not record:
         raise FileFormatError(
             f"The first line of {file.where} is empty. Hint: it must name the columns."
@@ -163,7 +169,7 @@ class _Walk:
     n_lines: int = 0  # as an editor counts them, for messages
     inside: bool = False  # a quoted value goes on in the next block
     opened: int = 0  # the line where it began
-    ends: set[str] = field(default_factory=set)  # the kinds of line ends, outside quotes
+    end: str = ""  # how lines end, outside quotes
 
     def __post_init__(self) -> None:
         # What may stand before a quote that opens, and after one that closes.
@@ -173,19 +179,13 @@ class _Walk:
     def pass_over(self, codes: AnyArray) -> None:
         """Take in some lines."""
         if codes.max() > 127 or codes.min() == 0:
-            _check_text(codes.tobytes(), self.where, self.n_lines)
+            check_text(codes.tobytes(), self.where, self.n_lines)
         feeds = np.flatnonzero(codes == LINE_FEED)
         is_plain = codes[0] != LINE_FEED and not (np.diff(feeds) == 1).any()
         if is_plain and not self.inside and not ((codes == QUOTE) | (codes == RETURN)).any():
             self._count_lines(codes, len(feeds))
         else:
             self._look_closely(codes)
-        if len(self.ends) > 1:
-            raise FileFormatError(
-                f"The lines of {self.where} end in different ways (line feeds and carriage "
-                f"returns), first near line {self.n_lines}. Hint: save it with line ends of one "
-                "kind, and put values that hold a line end in quotes."
-            )
 
     def finish(self) -> None:
         """Refuse what the end of the file shows to be cut short."""
@@ -197,7 +197,8 @@ class _Walk:
 
     def _count_lines(self, codes: AnyArray, n_feeds: int) -> None:
         """Count where there are no quotes and no empty lines: every line is a record."""
-        self.ends |= {"LF"} if n_feeds else set()
+        if n_feeds:
+            self._check_ends(np.array([LF]), np.array([self.n_lines + 1]))
         self.n_lines += n_feeds
         self.n_records += n_feeds + (codes[-1] != LINE_FEED)
         self.n_delimiters += int(np.count_nonzero(codes == self.delimiter))
@@ -209,7 +210,9 @@ class _Walk:
         between = np.flatnonzero(codes == self.delimiter)
         self.n_delimiters += int(((np.searchsorted(quotes, between) + self.inside) % 2 == 0).sum())
         outside = (np.searchsorted(quotes, ends) + self.inside) % 2 == 0
-        self._count_records(codes, ends[outside], width[outside])
+        kinds = np.where(width == 2, CRLF, np.where(codes[ends] == LINE_FEED, LF, CR))
+        self._check_ends(kinds[outside], self.n_lines + 1 + np.flatnonzero(outside))
+        self._count_records(ends[outside], width[outside])
         if len(quotes):
             self.opened = self.n_lines + 1 + int(np.searchsorted(ends, quotes[-1]))
         self.inside = bool((len(quotes) + self.inside) % 2)
@@ -217,7 +220,21 @@ class _Walk:
         is_cut = codes[-1] not in (LINE_FEED, RETURN)
         self.n_records += is_cut and not self.inside
 
-    def _count_records(self, codes: AnyArray, ends: AnyArray, width: AnyArray) -> None:
+    def _check_ends(self, kinds: AnyArray, lines: AnyArray) -> None:
+        """Refuse a line that ends in another way than the first."""
+        if len(kinds) == 0:
+            return
+        self.end = self.end or str(kinds[0])
+        other = kinds != self.end
+        if other.any():
+            first = int(np.argmax(other))
+            raise FileFormatError(
+                f"Line {lines[first]} of {self.where} ends with {kinds[first]}, and those before "
+                f"it with {self.end}. Hint: save it with line ends of one kind, and put values "
+                "that hold a line end in quotes."
+            )
+
+    def _count_records(self, ends: AnyArray, width: AnyArray) -> None:
         """Count the records that end here, but for those that are empty."""
         if len(ends) == 0:
             return
@@ -230,10 +247,6 @@ class _Walk:
                 'none. Hint: remove the empty lines, or write "" for a missing value.'
             )
         self.n_records += len(ends) - empty
-        self.ends |= {
-            "CRLF" if wide == 2 else "LF" if code == LINE_FEED else "CR"
-            for code, wide in np.unique(np.stack([codes[ends], width]), axis=1).T.tolist()
-        }
 
     def _check_quotes(self, codes: AnyArray, quotes: AnyArray, ends: AnyArray) -> None:
         """Refuse a quote that neither opens nor closes a value, nor stands for itself in one."""
@@ -289,30 +302,3 @@ def _line_ends(codes: AnyArray) -> tuple[AnyArray, AnyArray]:
     second = np.isin(feeds - 1, returns, assume_unique=True)
     ends = np.sort(np.concatenate([feeds[~second], returns]))
     return ends, 1 + np.isin(ends + 1, feeds[second], assume_unique=True)
-
-
-def _check_text(block: bytes, where: str, n_lines: int = 0, *, is_whole: bool = True) -> None:
-    """Refuse bytes that are not UTF-8, and name the likely encoding."""
-    nul = block.find(b"\0")
-    if nul >= 0 and likely_encoding(block).startswith("utf"):
-        _refuse_encoding(block, where, n_lines + 1)
-    if nul >= 0:
-        line = n_lines + block.count(b"\n", 0, nul) + 1
-        raise FileFormatError(
-            f"{where} holds a NUL byte in line {line}, so it is no CSV. Hint: get the file again."
-        )
-    if block.isascii():
-        return
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        if is_whole or error.end < len(block):
-            _refuse_encoding(block, where, n_lines + block.count(b"\n", 0, error.start) + 1)
-
-
-def _refuse_encoding(block: bytes, where: str, line: int) -> NoReturn:
-    encoding = likely_encoding(block)
-    raise FileFormatError(
-        f"{where} is not in UTF-8 (line {line}); it may be in {encoding}. Hint: pass --encoding "
-        f"{encoding}, or save it as UTF-8."
-    )

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from expertload._opening.connection import (
     check_query,
     connect,
@@ -16,18 +18,19 @@ from expertload._opening.connection import (
     saying_errors,
 )
 from expertload._opening.files import OpenedFile, resolve_files
-from expertload._opening.nested import Part, parts_of
+from expertload._opening.nested import Part, is_known_to_parquet, parts_of
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, reader_of
 from expertload._opening.source import (
     Batch,
     Coded,
+    CodedParts,
+    Gathered,
     Progress,
     Table,
-    encoded_values,
-    to_codes,
     to_numpy,
 )
+from expertload._typing import AnyArray, BoolArray
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
@@ -59,6 +62,7 @@ class DuckDBSource:
         if options.query is not None:
             self._put(check_query(options.query, self.where))
         self._parts: dict[str, Part] = {}
+        self._portable: frozenset[str] = frozenset()
         self.columns, self.types = self._described()
         self.numbered = frozenset(name for name, part in self._parts.items() if part.is_place)
         self.nested = frozenset(part.column for part in self._parts.values())
@@ -77,35 +81,42 @@ class DuckDBSource:
         """Return some columns whole, and those of few distinct values coded."""
         asked = tuple(dict.fromkeys((*names, *coded)))
         plain = [name for name in asked if name not in numbers]
-        chunks: dict[str, list[Any]] = {name: [] for name in names}
-        codes: dict[str, list[Any]] = {name: [] for name in coded}
+        chunks: dict[str, list[Any]] = {name: [] for name in names if name not in numbers}
+        codes = {name: CodedParts(self.n_rows) for name in coded}
+        gathered = {name: Gathered(self.n_rows) for name in names if name in numbers}
         for some, others in self.batches(plain, numbers, size=BATCH):
-            part = {**some, **others}
-            for name in names:
-                chunks[name].append(part[name])
+            for name, column in gathered.items():
+                with self._saying_errors():  # a damaged file may promise more rows than memory has
+                    column.append(to_numpy(others[name]))
+            for name in chunks:
+                chunks[name].append(some[name])
             for name in coded:  # as they come, so that text is not kept
-                codes[name].append(encoded_values(part[name]))
-        table = self._checked(chunks, numbers)
+                codes[name].append({**some, **others}[name])
+        found = {name: self._spelled(name, gathered.pop(name).whole()) for name in tuple(gathered)}
+        found |= {name: to_numpy(_joined(chunks.pop(name))) for name in tuple(chunks)}
         return (
-            {name: to_numpy(table.pop(name)) for name in names},
-            {name: to_codes(_joined(codes.pop(name), coded=True)) for name in coded},
+            {name: found[name] for name in names},
+            {name: codes.pop(name).whole() for name in coded},
         )
 
-    def _checked(self, chunks: dict[str, list[Any]], numbers: Sequence[str]) -> dict[str, Any]:
-        names = tuple(chunks)
-        table = {name: _joined(chunks.pop(name)) for name in names}
-        for name in (name for name in names if name in numbers):
-            if table[name].null_count:
-                self.check_spelled(name, table[name])
-        return table
+    def _spelled(self, name: str, values: AnyArray) -> AnyArray:
+        if values.dtype.kind == "O":
+            self.check_spelled(name, np.array([value is None for value in values]))
+        return values
 
     def batches(
-        self, names: Sequence[str], numbers: Sequence[str] = (), *, size: int
+        self,
+        names: Sequence[str],
+        numbers: Sequence[str] = (),
+        *,
+        size: int,
+        typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
         """Return Arrow's arrays; that no row was lost is known at the end."""
         self._check_whole(numbers)
         only_numbers = [name for name in numbers if name not in names]
-        plain = [self._expression(name, False) for name in names]
+        typed = [name for name in typed if name in self._portable]
+        plain = [quoted(n) if n in typed else self._expression(n, False) for n in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
         for batch in self._select(wanted, [*names, *numbers], size, numbers=only_numbers):
@@ -119,22 +130,22 @@ class DuckDBSource:
             )
         self._check_rows(n_rows)
 
-    def check_spelled(self, name: str, numbers: Any, first_row: int = 1) -> None:
+    def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
         """Refuse text that spells no number, as it is written; what is missing is another matter.
 
-        `numbers` are what was made of some rows of the column, from `first_row` on. A list of
-        another length than the first spells none, either.
+        `is_none` says of some rows of the column, from `first_row` on, where no number was found.
+        A list of another length than the first spells none, either.
         """
-        limit = f" LIMIT {len(numbers)} OFFSET {first_row - 1}"
+        limit = f" LIMIT {len(is_none)} OFFSET {first_row - 1}"
         if name in self._parts:
             self._check_lengths(self._parts[name], limit, first_row)
         if self.types[name] != "VARCHAR":
             return
         written = self._select([quoted(name)], [name], BATCH, limit)
         text = _joined([batch.column(0) for batch in written])
-        spelled = zip(to_numpy(text), numbers.is_null().to_numpy(zero_copy_only=False), strict=True)
-        for row, (written, is_none) in enumerate(spelled, first_row):
-            if is_none and written is not None:
+        spelled = zip(to_numpy(text), is_none.tolist(), strict=True)
+        for row, (written, is_nothing) in enumerate(spelled, first_row):
+            if is_nothing and written is not None:
                 raise FileFormatError(
                     f"The column '{name}' of {self.where} must hold numbers. Got "
                     f"{shortened(written)} in row {row}.{self._hint(written)}"
@@ -167,7 +178,12 @@ class DuckDBSource:
                 )
 
     def _hint(self, written: str) -> str:
-        """Say how commas before fractions are read, where that is what a value looks like."""
+        """Say how commas before fractions are read, or lists, where a value looks like that."""
+        if self._file.kind in ("json", "jsonl") and written.lstrip().startswith(("[", "{")):
+            return (
+                " Hint: in JSON, give every number a key of its own, "
+                '{"p_cat": 0.9, "p_dog": 0.1} for instance; lists are read from Parquet.'
+            )
         if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
             return " Hint: if commas stand before fractions, say so with --decimal ','."
         return ""
@@ -226,6 +242,7 @@ class DuckDBSource:
     def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
         """Return columns and types, those of several numbers per case as one column per number."""
         nested = parts_of(kinds, self._length)
+        self._portable = frozenset(name for name in kinds if is_known_to_parquet(kinds[name]))
         self._parts = {part.name: part for parts in nested.values() for part in parts}
         columns = [name for name in kinds if name not in nested]
         types = {name: str(kind) for name, kind in kinds.items()}
@@ -303,9 +320,6 @@ def shortened(written: str) -> str:
     return repr(written if len(written) <= 60 else written[:57] + "...")
 
 
-def _joined(parts: list[Any], *, coded: bool = False) -> Any:
+def _joined(parts: list[Any]) -> Any:
     pa = require_extra("pyarrow", "frames", "Reading files of predictions")
-    if parts:
-        return pa.chunked_array(parts)
-    nothing = pa.array([], pa.string())
-    return pa.chunked_array([encoded_values(nothing)]) if coded else nothing
+    return pa.chunked_array(parts) if parts else pa.array([], pa.string())

@@ -27,6 +27,8 @@ def main() -> None:
 
 
 def _run() -> None:
+    if sys.stdout is None:
+        sys.exit("Standard output is closed, and results go there. Hint: send it to /dev/null.")
     try:
         from expertload.cli.app import app
     except ModuleNotFoundError as error:

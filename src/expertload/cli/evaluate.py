@@ -19,14 +19,16 @@ from expertload.cli.predictions_options import (
     Confidence,
     Correct,
     Group,
+    Identifier,
     Label,
     Logits,
+    ModelColumn,
     Names,
     Normalize,
     Prediction,
     Weight,
 )
-from expertload.cli.screen import console
+from expertload.cli.screen import console, true_text
 
 if TYPE_CHECKING:
     from expertload.cli.choose_confidence import SplitChoice
@@ -114,26 +116,8 @@ def evaluate(
     prediction: Prediction = None,
     group: Group = None,
     weight: Weight = None,
-    identifier: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="The identifier of a case, to compare models on the same cases; 'none' ignores "
-            "the column 'id'.",
-            rich_help_panel=COLUMNS,
-            show_default="by name",
-        ),
-    ] = None,
-    model_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The model of each row, if a file holds the rows of several models.",
-            rich_help_panel=COLUMNS,
-            show_default=False,
-        ),
-    ] = None,
+    identifier: Identifier = None,
+    model_column: ModelColumn = None,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -171,7 +155,7 @@ def evaluate(
     if save_policy is not None:
         check_output(save_policy, others=[*files, *filter(None, [out])])
 
-    from expertload.predictions import ColumnNames, FileOptions, Identity
+    from expertload.predictions import ColumnNames, FileOptions, Identity, match_cases
 
     options = FileOptions(
         query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
@@ -188,7 +172,8 @@ def evaluate(
         weight=weight,
     )
     identity = Identity(identifier=identifier, model=model_column, cluster=cluster)
-    tables = read_models(files, name, names, probabilities or [], identity, options)
+    read = read_models(files, name, names, probabilities or [], identity, options)
+    tables = match_cases(read)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
     targets, choice = target_accuracy or [0.95], None
@@ -218,7 +203,7 @@ def evaluate(
         console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
     try:  # files first: whoever reads the screen may leave early, as `head` does
         if out is not None:
-            _write_report(models, out, title)
+            _write_report(models, out, true_text(title))
         if save_policy is not None:
             _save_policy(models, save_policy)
     finally:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from expertload.cli.screen import true_text
+
 __all__ = ["name_models"]
 
 
@@ -23,11 +25,11 @@ def name_models(files: list[Path], given: list[str] | None) -> list[str]:
     if given:
         if len(given) != len(files):
             raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
-        return given
-    stems = [file.name.partition(".")[0] or file.name for file in files]
+        return [true_text(name) for name in given]
+    stems = [true_text(file.name.partition(".")[0] or file.name) for file in files]
     if len(set(stems)) == len(files):
         return stems
-    paths = [str(file) for file in files]
+    paths = [true_text(str(file)) for file in files]
     if len(set(paths)) == len(files):
         return paths
     return [f"{path} ({i})" for path, i in zip(paths, count(1))]

@@ -47,7 +47,7 @@ def read_models(
     identity: Identity,
     options: FileOptions,
 ) -> dict[str, PredictionsTable]:
-    r"""Return the predictions of each model by its name, for the same cases in the same order.
+    r"""Return the predictions of each model by its name.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def read_models(
     >>> {name: table.columns.probabilities for name, table in found.items()}
     {'a_1': ('a_1',), 'b_1': ('b_1',)}
     """
-    from expertload.predictions import match_cases, read_predictions
+    from expertload.predictions import read_predictions
 
     def read(file: Path, pattern: str | None) -> PredictionsTable:
         own = replace(names, probabilities=pattern)
@@ -75,17 +75,13 @@ def read_models(
 
     if len(probabilities) > 1:
         tables = [_by_row(read(files[0], pattern)) for pattern in probabilities]
-        return match_cases(dict(zip(_named(called, probabilities), tables, strict=True)))
+        return dict(zip(_named(called, probabilities), tables, strict=True))
     pattern = next(iter(probabilities), None)
     if identity.model not in (None, "none"):
         parts = read(files[0], pattern).by_model()
-        return match_cases(dict(zip(_named(called, list(parts)), parts.values(), strict=True)))
-    return match_cases(
-        {
-            name: read(file, pattern)
-            for file, name in zip(files, name_models(files, called), strict=True)
-        }
-    )
+        return dict(zip(_named(called, list(parts)), parts.values(), strict=True))
+    named = zip(files, name_models(files, called), strict=True)
+    return {name: read(file, pattern) for file, name in named}
 
 
 def _named(called: list[str] | None, found: Sequence[str]) -> Sequence[str]:

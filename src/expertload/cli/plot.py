@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.model_names import name_models
+from expertload.cli.models import check_models, read_models
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.predictions_options import (
     Classes,
     Confidence,
     Correct,
+    Identifier,
     Label,
     Logits,
+    ModelColumn,
     Names,
     Normalize,
     Prediction,
     Probabilities,
     Weight,
 )
-from expertload.cli.screen import console
+from expertload.cli.screen import console, true_text
 
 if TYPE_CHECKING:
     from expertload.display import COCComparisonDisplay
@@ -66,6 +68,8 @@ def plot(
     correct: Correct = None,
     prediction: Prediction = None,
     weight: Weight = None,
+    identifier: Identifier = None,
+    model_column: ModelColumn = None,
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -76,17 +80,17 @@ def plot(
 
     Columns are found by name, as for `expertload evaluate`.
     """
-    called = name_models(files, name)
+    patterns = [probabilities] if probabilities else []
+    check_models(files, patterns, model_column)
     check_picture(out, others=files)
 
-    from expertload.predictions import ColumnNames, FileOptions, read_predictions
+    from expertload.predictions import ColumnNames, FileOptions, Identity
 
     options = FileOptions(
         query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
     )
     names = ColumnNames(
         label=label,
-        probabilities=probabilities,
         logits=logits,
         classes=classes,
         normalize=normalize,
@@ -96,12 +100,14 @@ def plot(
         group="none",
         weight=weight,
     )
+    identity = Identity(identifier=identifier, model=model_column)
+    tables = read_models(files, name, names, patterns, identity, options)
     found = {
-        each: read_predictions(file, names=names, options=options).evaluate(
+        each: table.evaluate(
             target_accuracy=0.95 if target_accuracy is None else target_accuracy,
             confidence_level=confidence_level,
         )
-        for file, each in zip(files, called, strict=True)
+        for each, table in tables.items()
     }
     drawn = _draw(found, title, mark=target_accuracy is not None)
     save_picture(drawn.figure_, out)
@@ -138,5 +144,5 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
                 )
             )
     if title is not None:
-        drawn.ax_.set_title(title, loc="left", parse_math=False)
+        drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
     return drawn

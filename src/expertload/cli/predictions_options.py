@@ -11,8 +11,10 @@ __all__ = [
     "Confidence",
     "Correct",
     "Group",
+    "Identifier",
     "Label",
     "Logits",
+    "ModelColumn",
     "Names",
     "Normalize",
     "Prediction",
@@ -114,5 +116,25 @@ Weight = Annotated[
         help="The weight of a case; 'none' ignores the column 'sample_weight'.",
         rich_help_panel=COLUMNS,
         show_default="sample_weight",
+    ),
+]
+Identifier = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="The identifier of a case, to compare models on the same cases; 'none' ignores the "
+        "column 'id'.",
+        rich_help_panel=COLUMNS,
+        show_default="by name",
+    ),
+]
+ModelColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The model of each row, if a file holds the rows of several models.",
+        rich_help_panel=COLUMNS,
+        show_default=False,
     ),
 ]

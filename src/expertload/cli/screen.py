@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["complain", "console", "neutral", "one_line"]
+__all__ = ["complain", "console", "neutral", "one_line", "true_text"]
 
 # Characters that command a terminal or reorder a line, and what is shown for each.
 SIGNS = {
@@ -51,6 +51,18 @@ def one_line(text: object) -> str:
     return str(text).translate(SIGNS)
 
 
+def true_text(text: str) -> str:
+    r"""Return what a user typed, with ? for bytes that are no text in the user's encoding.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import true_text
+    >>> true_text("model \udcff")
+    'model ?'
+    """
+    return text.encode(errors="replace").decode()
+
+
 class _Screen(Console):
     """A console that neutralises all text, and can write whatever the encoding of the output."""
 
@@ -62,12 +74,7 @@ class _Screen(Console):
             yield Segment(text if control else self._writable(neutral(text)), style, control)
 
     def _writable(self, text: str) -> str:
-        encoding = self.encoding
-        return text if encoding.startswith("utf") else _within(text, encoding)
-
-
-def _within(text: str, encoding: str) -> str:
-    return text.encode(encoding, "replace").decode(encoding)
+        return text.encode(self.encoding, "replace").decode(self.encoding)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -26,6 +26,7 @@ __all__ = [
     "find_role",
     "find_same",
     "pick",
+    "said_of_blanks",
     "said_of_file",
     "shortened",
 ]
@@ -215,7 +216,7 @@ def find_columns(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
         "class) with probabilities (p_*, prob_* or proba_*) or logits (logit_*), or confidence "
         f"with correct or with a label and a prediction (y_pred). It has the "
-        f"columns {listed(available, most=20)}. {HINT}"
+        f"columns {listed(available, most=20)}. {HINT}{said_of_blanks(available)}"
     )
 
 
@@ -296,7 +297,14 @@ def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatErr
     """Word the error for a column that is not there, and name those that are."""
     return FileFormatError(
         f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
+        f"{said_of_blanks(available)}"
     )
+
+
+def said_of_blanks(available: Sequence[str]) -> str:
+    """Return a sentence on a name with blanks around it, which is easily overlooked."""
+    blank = next((name for name in available if name != name.strip()), None)
+    return "" if blank is None else f" The name {blank!r} has a blank around it: remove that."
 
 
 def find_same(available: Sequence[str], name: str) -> str | None:

@@ -23,6 +23,7 @@ from expertload.columns.finding import (
     find_probabilities,
     find_role,
     find_same,
+    said_of_blanks,
     said_of_file,
 )
 from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
@@ -56,6 +57,12 @@ def policy_columns(
 ) -> Columns:
     """Find what a policy needs of a file; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
+    if not given and names.confidence is not None:
+        raise FileFormatError(
+            f"The policy decides by the probabilities of {where}, and --confidence names the "
+            f"column '{names.confidence}'. Hint: leave it out, or make a policy of that column: "
+            "expertload evaluate --confidence."
+        )
     picked = _probabilities(available, known, names, where)
     confidence = _confidence(available, known, names.confidence, where) if given else None
     if (confidence is None) if given else not picked.columns:
@@ -124,7 +131,7 @@ def _probabilities(
     raise FileFormatError(
         f"The policy decides by the column(s) {listed(list(saved.values()))}, and {where} lacks "
         f"{listed(lacking)}. Hint: say which columns hold the same probabilities "
-        "(--probabilities)."
+        f"(--probabilities).{said_of_blanks(available)}"
     )
 
 

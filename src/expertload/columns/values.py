@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ __all__ = [
 NOT_ONE = "if a column is no probability, say which are (--probabilities)"
 # What rounding to two digits can do to the sum of a row: a half of the last digit a class.
 ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
+BLOCK = 1 << 16  # rows at a time, so that what is computed of them stays in the processor's cache
 
 
 # ------------------------------------------------------------------ one column
@@ -50,12 +52,12 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
         _check_finite(numbers, column, where, first_row)
         return numbers
     _check_present(values, column, where, first_row)
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        row, bad = next(
-            ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
-        )
+    if values.dtype.kind in "OU":  # numpy would make numbers of dates and complex numbers, too
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            return values.astype(np.float64)
+    row, bad = next(
+        ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
+    )
     raise FileFormatError(
         f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row "
         f"{first_row + row}."
@@ -155,10 +157,11 @@ def probabilities_from(
         if len(given) == 1:  # log-odds: the other class's logit is zero
             given = both_logits(given[0], lone)
         return softmax(np.column_stack(given))
-    proba: FloatArray = np.column_stack(given)
+    # Column by column in memory: what is asked of rows is then asked of columns as wholes.
+    proba: FloatArray = np.stack(given).T
     _check_range(columns, proba, where, first_row)
     if len(given) == 1:
-        return np.column_stack(both_classes(given[0], lone))
+        return np.stack(both_classes(given[0], lone)).T
     return _with_sums(columns, proba, where, first_row)
 
 
@@ -186,11 +189,10 @@ def softmax(logits: FloatArray) -> FloatArray:
 
 
 def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int) -> None:
-    outside = np.argwhere((proba < 0) | (proba > 1))
-    if not len(outside):
+    low, high = proba.min(initial=0), proba.max(initial=1)
+    if low >= 0 and high <= 1:
         return
-    row, column = (int(place) for place in outside[0])
-    low, high = proba.min(), proba.max()
+    row, column = (int(place) for place in np.argwhere((proba < 0) | (proba > 1))[0])
     percentages = "for percentages, divide by 100; " if low >= 0 and high <= 100 else ""
     raise ProbabilityError(
         f"The column '{columns.probabilities[column]}' of {where} must hold probabilities in "
@@ -203,8 +205,12 @@ def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int
 def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
     """Return the rows whose probabilities do not sum to one, as nearly as was asked for."""
     tolerance, rounded = _tolerances(proba)
-    miss = np.abs(proba.sum(axis=1, dtype=np.float64) - 1)
-    return np.asarray(~(miss <= (rounded if columns.is_normalized else tolerance)))
+    forgiven = rounded if columns.is_normalized else tolerance
+    missed = np.empty(len(proba), dtype=np.bool_)
+    for start in range(0, len(proba), BLOCK):
+        rows = slice(start, start + BLOCK)
+        missed[rows] = ~(np.abs(proba[rows].sum(axis=1, dtype=np.float64) - 1) <= forgiven)
+    return missed
 
 
 def _tolerances(proba: FloatArray) -> tuple[float, float]:
@@ -217,10 +223,12 @@ def _tolerances(proba: FloatArray) -> tuple[float, float]:
 
 def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
     """Return probabilities if rows sum to one, or divided by their sums if that was asked for."""
-    total = proba.sum(axis=1, dtype=np.float64)
     missed = sums_missed(columns, proba)
+    if not (missed.any() or columns.is_normalized):
+        return proba
+    total = np.ascontiguousarray(proba).sum(axis=1, dtype=np.float64)  # to the last bit, each row
     if not missed.any():
-        return proba / total[:, None] if columns.is_normalized else proba
+        return np.asarray(proba / total[:, None])
     first = int(missed.argmax())
     _, rounded = _tolerances(proba)
     hint = (

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from expertload._cases import check_named_predictions
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
@@ -330,6 +329,8 @@ def _nested(
 
 
 def _places(confidence: FloatArray) -> FloatArray:
+    from scipy.stats import rankdata  # half a second, and few need it
+
     places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
     return places
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from expertload._opening import Batch, FileOptions, Progress, Source, Table, open_source, to_numpy
+from expertload._opening import (
+    Batch,
+    FileOptions,
+    Progress,
+    Source,
+    Table,
+    from_numpy,
+    open_source,
+    to_numpy,
+)
 from expertload._typing import AnyArray
-from expertload._validation import check_option, require_extra
+from expertload._validation import check_option, check_width, require_extra
 from expertload.columns import (
     ColumnNames,
     Columns,
@@ -25,7 +34,7 @@ from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
 from expertload.operating_point.point import confidence_of
 from expertload.predictions.reasons import group_reasons, sound_rows
-from expertload.predictions.writing import open_writer
+from expertload.predictions.writing import is_parquet, open_writer
 
 __all__ = ["DecisionCounts", "decide_file"]
 
@@ -127,7 +136,9 @@ def decide_file(
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     parts = []
     with open_writer(out) as write:
-        for part in _decided(source, policy, columns, kept, delegate=invalid == "delegate"):
+        for part in _decided(
+            source, policy, columns, kept, delegate=invalid == "delegate", typed=is_parquet(out)
+        ):
             write(part.columns)
             parts.append(part.counts)
         if not parts:
@@ -150,60 +161,96 @@ class _Part(NamedTuple):
 
 
 def _decided(
-    source: Source, policy: Policy, columns: Columns, kept: tuple[str, ...], *, delegate: bool
+    source: Source,
+    policy: Policy,
+    columns: Columns,
+    kept: tuple[str, ...],
+    *,
+    delegate: bool,
+    typed: bool,
 ) -> Iterator[_Part]:
-    """Decide a file some rows at a time."""
+    """Decide a file some rows at a time; what is kept is text or, if `typed`, what it was."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     groups = tuple(name for name in columns.all if name not in columns.numbers)
+    numbered = _by_number(policy, columns)
+    as_it_was = [name for name in kept if typed and name not in groups]
     row = 1
-    for written, numbers in source.batches((*kept, *groups), columns.numbers, size=CHUNK):
+    for written, numbers in source.batches(
+        (*kept, *groups), columns.numbers, size=CHUNK, typed=as_it_was
+    ):
         n = len(next(iter(numbers.values())))
         if n == 0:
             continue
         chunk = {name: to_numpy(written[name]) for name in groups}
-        why = _reasons(policy, columns, chunk, n)
+        why = _reasons(policy, columns, chunk)
         if delegate:
             unsound, sound = sound_rows(columns, numbers)
             chunk |= sound
-            answers = _answers_where(policy, columns, chunk, source.where, row, unsound)
+            answers = _answers_where(numbered, columns, chunk, source.where, row, unsound)
             n_invalid = int(np.count_nonzero(unsound))
-            why = np.where(unsound == "", why, unsound)
+            why = unsound if why is None else np.where(unsound == "", why, unsound)
         else:
             _check_spelled(source, numbers, row)
             chunk |= {name: to_numpy(values) for name, values in numbers.items()}
-            answers = _in_arrow(*_decide(policy, columns, chunk, source.where, row))
+            answers = _decide(numbered, columns, chunk, source.where, row)
             n_invalid = 0
-        head = {"row": pa.array(np.arange(row, row + n)), **{name: written[name] for name in kept}}
-        if delegate or isinstance(policy, CertifiedGroups):
+        head = {
+            "row": from_numpy(np.arange(row, row + n)),
+            **{name: written[name] for name in kept},
+        }
+        n_without = 0
+        if why is not None:
             answers["why"] = pa.array(why, pa.string(), mask=why == "")
-        n_without = int(np.count_nonzero(why)) - n_invalid
+            n_without = int(np.count_nonzero(why)) - n_invalid
         yield _Part({**head, **answers}, (n, answers["accepted"].true_count, n_invalid, n_without))
         row += n
 
 
-def _reasons(policy: Policy, columns: Columns, chunk: Table, n: int) -> AnyArray:
+class _Numbered(NamedTuple):
+    """A policy that answers with the number of a class, and what each number is called.
+
+    To put names on numbers is Arrow's work: numpy's names would have to be made Arrow's, one by
+    one.
+    """
+
+    policy: Policy
+    names: Any  # Arrow's, or None where numbers are all that is known
+
+    def called(self, numbers: AnyArray) -> Any:
+        """Return the answers in Arrow."""
+        places = from_numpy(numbers)
+        return places if self.names is None else self.names.take(places)
+
+
+def _by_number(policy: Policy, columns: Columns) -> _Numbered:
+    pa = require_extra("pyarrow", "frames", "Deciding files")
+    labels = policy.origin.labels
+    if labels is not None:
+        plain = replace(policy.origin, labels=None)
+        if isinstance(policy, CertifiedGroups):
+            return _Numbered(policy.with_origin(plain), pa.array(np.asarray(labels).tolist()))
+        return _Numbered(replace(policy, origin=plain), pa.array(np.asarray(labels).tolist()))
+    if columns.confidence is not None and len(columns.classes) > 1:
+        return _Numbered(policy, pa.array(columns.classes))  # what the policy does not know
+    return _Numbered(policy, None)
+
+
+def _reasons(policy: Policy, columns: Columns, chunk: Table) -> AnyArray | None:
     """Return why the group of each row has no threshold, empty where it has one."""
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
         return group_reasons(policy, chunk[columns.group])
-    return np.full(n, "", dtype=object)
+    return None
 
 
 def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
     """Refuse what spells no number, in the words of the file."""
     for name, values in numbers.items():
         if values.null_count:
-            source.check_spelled(name, values, first_row)
-
-
-def _in_arrow(accepted: AnyArray, labels: AnyArray | None, confidence: AnyArray) -> Batch:
-    pa = require_extra("pyarrow", "frames", "Deciding files")
-    named = {} if labels is None else {"label": pa.array(labels)}
-    confidence = confidence.astype(np.float64, copy=False)
-    return {"accepted": pa.array(accepted), **named, "confidence": pa.array(confidence)}
+            source.check_spelled(name, to_numpy(values.is_null()), first_row)
 
 
 def _answers_where(
-    policy: Policy, columns: Columns, chunk: Table, where: str, first_row: int, why: AnyArray
+    policy: _Numbered, columns: Columns, chunk: Table, where: str, first_row: int, why: AnyArray
 ) -> Batch:
     """Decide the rows that can be decided; the others go to experts."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
@@ -211,11 +258,11 @@ def _answers_where(
     # One sound case more, so that there is one, and the columns have the same types everywhere.
     example = {name: _example(columns, name, values) for name, values in chunk.items()}
     part = {name: np.append(values[sound], example[name]) for name, values in chunk.items()}
-    found = _in_arrow(*_decide(policy, columns, part, where, first_row))
+    found = _decide(policy, columns, part, where, first_row)
     place = np.full(len(why), len(sound))
     place[sound] = np.arange(len(sound))
-    taken = {name: values.take(pa.array(place)) for name, values in found.items()}
-    unsound = pa.array(why != "")
+    taken = {name: values.take(from_numpy(place)) for name, values in found.items()}
+    unsound = from_numpy(why != "")
     nothing = pa.scalar(None)
     for name in taken:
         other = pa.scalar(False) if name == "accepted" else nothing.cast(taken[name].type)
@@ -235,8 +282,11 @@ def _chosen(where: Any, this: Any, that: Any) -> Any:
 
 
 def _decide(
-    policy: Policy, columns: Columns, chunk: Table, where: str, first_row: int
-) -> tuple[AnyArray, AnyArray | None, AnyArray]:
+    numbered: _Numbered, columns: Columns, chunk: Table, where: str, first_row: int
+) -> Batch:
+    """Return the decisions in Arrow: accepted, the label where it is known, and the confidence."""
+    policy = numbered.policy
+
     def numbers(name: str) -> AnyArray:
         return numbers_from(chunk[name], name, where, first_row)
 
@@ -244,23 +294,26 @@ def _decide(
     by_group: dict[str, Any] = {}
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
         by_group["groups"] = known_groups(tuple(policy), chunk[columns.group])
+    named: Batch = {}
     try:
-        if not columns.probabilities:
-            return policy.accepts(np.asarray(confidence), **by_group), None, np.asarray(confidence)
-        proba = probabilities_from(columns, chunk, where, lone=columns.lone, first_row=first_row)
-        accepted, labels = policy.decide(proba, confidence=confidence, **by_group)
+        if columns.probabilities:
+            proba = probabilities_from(
+                columns, chunk, where, lone=columns.lone, first_row=first_row
+            )
+            if numbered.names is not None:
+                check_width(proba, len(numbered.names), "decide")
+            accepted, answers = policy.decide(proba, confidence=confidence, **by_group)
+            named["label"] = numbered.called(answers)
+            scores = confidence_of(policy.origin, proba) if confidence is None else confidence
+        else:
+            scores = np.asarray(confidence)
+            accepted = policy.accepts(scores, **by_group)
     except InvalidInputError as error:
         last_row = first_row + len(next(iter(chunk.values()))) - 1
         rows = f"Row {first_row}" if last_row == first_row else f"Rows {first_row} to {last_row}"
         raise FileFormatError(f"{rows} of {where} cannot be decided: {error}") from error
-    names = columns.classes
-    if policy.origin.labels is None and confidence is not None and len(names) == proba.shape[1]:
-        labels = np.array(names)[labels]  # what the policy does not know, the file says
-    return (
-        accepted,
-        labels,
-        confidence_of(policy.origin, proba) if confidence is None else confidence,
-    )
+    scores = scores.astype(np.float64, copy=False)
+    return {"accepted": from_numpy(accepted), **named, "confidence": from_numpy(scores)}
 
 
 def _kept(source: Source, name: str) -> str:

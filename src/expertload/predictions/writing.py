@@ -17,12 +17,17 @@ from expertload._files import replaced_whole
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError, FileWriteError
 
-__all__ = ["open_writer", "saying_write_errors", "stream_writer"]
+__all__ = ["is_parquet", "open_writer", "saying_write_errors", "stream_writer"]
 
 Write = Callable[[Mapping[str, Any]], None]
 KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
 NEED_QUOTES = '",\r\n'
 NEED_ESCAPES = r'["\\\x00-\x1f]'
+
+
+def is_parquet(out: str | os.PathLike[str] | IO[Any]) -> bool:
+    """Whether decisions are to be written as Parquet, which has types."""
+    return isinstance(out, str | os.PathLike) and Path(out).suffix.lower() == ".parquet"
 
 
 @contextmanager

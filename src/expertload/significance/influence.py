@@ -33,7 +33,7 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to 
 from expertload._area import delegated_mass
 from expertload._cases import Cases
 from expertload._typing import FloatArray
-from expertload.tally import Tally, cumulative_from_top
+from expertload.tally import Tally
 
 __all__ = [
     "Linearised",
@@ -84,7 +84,8 @@ class RowInfluence(NamedTuple):
         inside = remaining[1:-1]
         steps = np.log(inside)
         steps *= grade[1:] - grade[:-1]
-        wrong = np.append(cumulative_from_top(steps), 0.0)
+        wrong = np.zeros(len(grade))
+        np.cumsum(steps[::-1], out=wrong[-2::-1])  # from the top, as tallies are read
         wrong -= float(steps.sum() - inside @ steps)
         gain *= table.total
         gain /= table.weight
@@ -139,7 +140,8 @@ def _linearise(
 ) -> Linearised:
     """Return the standard error of a sum, from the squares of its parts and how often each occurs.
 
-    The degrees of freedom are Satterthwaite's match of a chi-squared to the sum of the squares.
+    The degrees of freedom are Satterthwaite's match of a chi-squared to the sum of the squares,
+    which are used up.
     """
     total = sum(float(count @ square) for square, count in squares)
     n = sum(float(count.sum()) for _, count in squares)
@@ -147,7 +149,9 @@ def _linearise(
     largest = max(effective_n - 1, 1.0)
     if total == 0:
         return Linearised(value, error, largest)
-    # Scale first: squares of squares of tiny values underflow.
-    fourth = sum(float(count @ (square / total) ** 2) for square, count in squares)
+    fourth = 0.0
+    for square, count in squares:
+        square /= total  # first: squares of squares of tiny values underflow
+        fourth += float(count @ np.square(square, out=square))
     spread = fourth - 1 / n
     return Linearised(value, error, min(largest, max(1.0, 2 / spread)) if spread > 0 else largest)
