@@ -227,7 +227,7 @@ def read_cases(
         check_same_length(caller, y_proba=proba, confidence=scores)
     if origin.labels is None:
         return column, scores
-    _check_width(proba, len(origin.labels), caller)
+    check_width(proba, len(origin.labels), caller)
     return np.asarray(origin.labels)[column], scores
 
 
@@ -272,7 +272,7 @@ def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
         )
 
 
-def _check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
+def check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
     """Raise unless probabilities have the columns an operating point was made with."""
     if proba.shape[1] != n_classes:
         raise ShapeError(

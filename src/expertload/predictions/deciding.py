@@ -20,7 +20,7 @@ from expertload._opening import (
     to_numpy,
 )
 from expertload._typing import AnyArray
-from expertload._validation import check_option, check_width, require_extra
+from expertload._validation import check_option, require_extra
 from expertload.columns import (
     ColumnNames,
     Columns,
@@ -32,7 +32,7 @@ from expertload.columns import (
 )
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
-from expertload.operating_point.point import confidence_of
+from expertload.operating_point.point import check_width, confidence_of
 from expertload.predictions.reasons import group_reasons, sound_rows
 from expertload.predictions.writing import is_parquet, open_writer
 
