@@ -39,7 +39,7 @@ from expertload.losses.build import LOSS_NAMES
 from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = sorted(HERE.glob("*-cpu.csv"))
+RESULTS = sorted([*HERE.glob("*-cpu.csv"), *HERE.glob("claim-*.csv")])
 
 
 # ------------------------------------------------------------------ what is published
@@ -173,17 +173,29 @@ def test_results_are_of_the_recipe_that_is_there(path):
         assert {**facts, "seed": 0} in planned
 
 
+def numbers(text):
+    """The numbers of ``0-2,5``."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_the_script_trains_all_that_is_published(path):
     """Seeds and losses of every experiment, as its commands have them."""
     script = (ROOT / "tools" / "evidence" / "evidence.sh").read_text()
     lines = re.findall(rf"^sweep {path.stem} (.*)$", script, re.MULTILINE)
-    words = " ".join(lines).split()
-    first, last = words[words.index("--seeds") + 1].split("-")
-    assert {row.seed for row in read_rows(path)} == set(range(int(first), int(last) + 1))
-    if "--losses" in words:
-        losses = words[words.index("--losses") + 1].split(",")
-        assert {row.loss for row in read_rows(path)} == set(losses)
+    assert lines
+    planned = {}
+    for words in map(str.split, lines):
+        losses = load_recipe(path.stem).losses
+        if "--losses" in words:
+            losses = words[words.index("--losses") + 1].split(",")
+        planned |= dict.fromkeys(losses, set(numbers(words[words.index("--seeds") + 1])))
+    trained = {}
+    for row in read_rows(path):
+        trained.setdefault(row.loss, set()).add(row.seed)
+    assert trained == planned
 
 
 def test_there_are_as_many_seeds_as_promised():

@@ -70,7 +70,8 @@ def candidates(regime: str) -> dict[tuple[str, str], Rows]:
         for row in rows_of(f"{regime}{form}"):
             name = {"ce": "cross-entropy", "ce+aucoc": title, **CONTROLS}[row.loss]
             found.setdefault((name, row.options), []).append(row)
-    return found
+    order = ["cross-entropy", *FORMS.values(), *CONTROLS.values()]
+    return dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0][1])))
 
 
 def tuning_seeds(regime: str) -> set[int]:

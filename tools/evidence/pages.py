@@ -25,6 +25,7 @@ from tools.evidence.markdown import DASH, NOTHING, table
 
 PAGES = (
     "README.md",
+    "docs/claim.md",
     "docs/learn/lowering_the_load.md",
     "docs/lower_load.md",
     "docs/reproduction.md",
