@@ -191,7 +191,7 @@ def test_the_script_trains_all_that_is_published(path):
         losses = load_recipe(path.stem).losses
         if "--losses" in words:
             losses = words[words.index("--losses") + 1].split(",")
-        planned |= dict.fromkeys(losses, set(numbers(words[words.index("--seeds") + 1])))
+        planned |= dict.fromkeys(losses, frozenset(numbers(words[words.index("--seeds") + 1])))
     trained = {}
     for row in read_rows(path):
         trained.setdefault(row.loss, set()).add(row.seed)
