@@ -1,6 +1,6 @@
 # Every target makes its own .venv from nothing but python3 and make.
 .DEFAULT_GOAL := help
-.PHONY: help demo desk docs fast test check format bench clean
+.PHONY: help demo desk docs fast test coverage check format bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -52,7 +52,10 @@ docs: .venv/.docs  ## build the site: docs/_build/html/index.html
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
 	@HYPOTHESIS_PROFILE=fast $(PYTEST) -m 'not ($(SLOW))'
 
-test: .venv/.dev  ## run all tests, with branch coverage
+test: .venv/.dev  ## run all tests
+	@$(PYTEST)
+
+coverage: .venv/.dev  ## run all tests, and say which lines and branches none of them reaches
 	@$(PYTEST) --cov --cov-report=term
 
 check: .venv/.dev  ## formatting, lint, spelling and strict types

@@ -57,8 +57,6 @@ def pytest_collection_modifyitems(items):
         words = {value for value in parameters if isinstance(value, str)}
         for name in {*getattr(item, "fixturenames", ()), *words} & SLOW.keys():
             item.add_marker(SLOW[name])
-        if item.get_closest_marker("simulation"):
-            item.add_marker("no_cover")  # tracing the same few lines takes longer than they do
         if os.environ.get("CI") and any(map(item.get_closest_marker, SHARED_WITH_THE_MACHINE)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
