@@ -77,7 +77,7 @@ def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
     def run() -> None:
         for _ in range(times):
             logits.grad = None
-            call_loss(loss, logits, target, cases).backward()
+            call_loss(loss, logits, target, cases).backward()  # type: ignore[no-untyped-call]
 
     return run
 
