@@ -312,14 +312,19 @@ def test_none_is_no_column_unless_one_is_called_so(tmp_path):
     assert read_predictions(path, names=ColumnNames(group="none")).groups.tolist() == ["x", "y"]
 
 
-def test_a_confidence_that_would_not_be_used_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (ColumnNames(confidence="sure"), "decides by the probabilities.*column 'sure'"),
+        (ColumnNames(group="site"), "one threshold for all cases.*column 'site'"),
+    ],
+)
+def test_a_column_that_would_not_be_used_is_refused(tmp_path, names, words):
     policy = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
-    (tmp_path / "x.csv").write_text("p_a,p_b,sure\n0.6,0.4,0.99\n")
-    with pytest.raises(FileFormatError, match="decides by the probabilities.*column 'sure'"):
-        decide_file(
-            policy,
-            tmp_path / "x.csv",
-            out=tmp_path / "out.csv",
-            names=ColumnNames(confidence="sure"),
-        )
-    assert not (tmp_path / "out.csv").exists()
+    file, out = tmp_path / "x.csv", tmp_path / "out.csv"
+    file.write_text("p_a,p_b,sure,site\n0.6,0.4,0.99,north\n")
+    with pytest.raises(FileFormatError, match=words):
+        decide_file(policy, file, out=out, names=names)
+    assert not out.exists()
+    decide_file(policy, file, out=out, names=ColumnNames(confidence="none", group="none"))
+    assert out.exists()

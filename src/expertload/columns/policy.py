@@ -17,6 +17,7 @@ from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
     LOGITS,
+    NO_COLUMN,
     ColumnNames,
     Columns,
     Picked,
@@ -57,11 +58,17 @@ def policy_columns(
 ) -> Columns:
     """Find what a policy needs of a file; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
-    if not given and names.confidence is not None:
+    if not given and _is_column(names.confidence, available):
         raise FileFormatError(
             f"The policy decides by the probabilities of {where}, and --confidence names the "
             f"column '{names.confidence}'. Hint: leave it out, or make a policy of that column: "
             "expertload evaluate --confidence."
+        )
+    if not by_group and _is_column(names.group, available):
+        raise FileFormatError(
+            f"The policy has one threshold for all cases of {where}, and --group names the column "
+            f"'{names.group}'. Hint: leave it out, or make a policy with a threshold for each "
+            "group: expertload evaluate --certify-groups."
         )
     picked = _probabilities(available, known, names, where)
     confidence = _confidence(available, known, names.confidence, where) if given else None
@@ -86,6 +93,11 @@ def policy_columns(
         confidence=confidence,
         group=group,
     )
+
+
+def _is_column(wanted: str | None, available: Sequence[str]) -> bool:
+    """Whether a user named a column, and did not say that there is none."""
+    return wanted is not None and (wanted != NO_COLUMN or wanted in available)
 
 
 def _confidence(
