@@ -64,9 +64,6 @@ def predictions(tmp_path_factory):
         "typer",
         "rich.console",
         "expertload.exceptions",
-        "numpy",
-        "numpy._core._multiarray_umath",
-        "scipy.special",
     ],
 )
 def test_while_the_command_loads(moment):
@@ -78,6 +75,9 @@ def test_while_the_command_loads(moment):
 @pytest.mark.parametrize(
     "moment",
     [
+        "numpy",
+        "numpy._core._multiarray_umath",
+        "scipy.special",
         "_duckdb",
         "pyarrow.lib",
         "expertload._opening.tables",
