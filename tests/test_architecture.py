@@ -80,6 +80,7 @@ def layer_of(name: str) -> int:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_downwards(path):
     here = concept(path)
@@ -95,6 +96,7 @@ def test_imports_point_downwards(path):
             assert here in HEAVY_ALLOWED[top], f"{here} must not import {top}"
 
 
+@pytest.mark.slow
 def test_no_cycles_between_concepts():
     graph: dict[str, set[str]] = {}
     for path in FILES:

@@ -61,6 +61,7 @@ def test_the_numbers_are_those_of_the_steps(measured):
     assert list(by_step.values()) == sorted(by_step.values())  # as they were made up
 
 
+@pytest.mark.slow
 def test_measuring_again_keeps_other_data_sets(runs, measured, tmp_path):
     path = tmp_path / "ladder.csv"
     (line,) = [line for line in measured if (line["step"], line["seed"]) == ("plain", "0")]

@@ -55,6 +55,7 @@ def test_order_of_rows_does_not_matter(metric, data):
     assert shuffled == pytest.approx(metric.function(*args), abs=1e-12)
 
 
+@pytest.mark.slow
 @each_metric
 @few
 @given(data=st.data())

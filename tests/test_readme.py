@@ -17,6 +17,7 @@ README = PAGES[0].read_text()
 LANGUAGES = {"", "sh", "python", "text", "toml", "json", "{toctree}", "{container} doors"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     import matplotlib

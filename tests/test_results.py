@@ -45,6 +45,7 @@ RESULTS = sorted([*HERE.glob("*-cpu.csv"), *HERE.glob("claim-*.csv")])
 # ------------------------------------------------------------------ what is published
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_on_the_page_are_those_of_the_csv(page):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -121,6 +121,7 @@ def test_two_classes(grades, classes):
     assert aucoc_scorer(model, X, truth) == pytest.approx(aucoc_score(y > 2, proba))
 
 
+@pytest.mark.slow
 def test_they_select_in_a_grid_search(grades):
     grid = {"logisticregression__C": [1e-6, 1.0]}
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
@@ -131,6 +132,7 @@ def test_they_select_in_a_grid_search(grades):
         assert search.score(*grades) == scorer(search.best_estimator_, *grades)
 
 
+@pytest.mark.slow
 def test_several_at_once_and_in_other_processes(grades):
     names = {"area": aucoc_scorer, "load": load_at_accuracy_scorer(0.9), "acc": "accuracy"}
     cv = StratifiedKFold(3)

@@ -157,6 +157,7 @@ class TestProtocol:
         with pytest.raises(error):
             build(name).fit(inputs, target)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("weight", [[-1.0, 1.0], [0.0, 0.0], [1.0]])
     def test_bad_weights_are_refused(self, name, weight):
         with pytest.raises(exceptions.InvalidInputError, match="sample_weight"):
@@ -186,6 +187,7 @@ class TestHardSets:
         target = logits.argmax(axis=1) if right else logits.argmin(axis=1)
         check_rows(fit(name, logits, target).transform(logits), (30, 3))
 
+    @pytest.mark.slow
     def test_logits_of_very_different_sizes(self, name):
         rng = np.random.default_rng(6)
         logits = rng.normal(size=(90, 3)) * 10.0 ** rng.integers(-12, 13, size=(90, 1))

@@ -54,6 +54,7 @@ def test_gradient_equals_finite_differences():
         assert gradient[index] == pytest.approx((above - below) / (2 * step), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_it_finds_the_feature_that_tells():
     """Variance points at the noise; labels point at the signal."""
     calibration, fresh = two_classes(400, seed=0), two_classes(1000, seed=1)
@@ -68,6 +69,7 @@ def test_it_finds_the_feature_that_tells():
     assert loss["learned"] < 0.5
 
 
+@pytest.mark.slow
 def test_more_cases_than_pairs_can_be_looked_at(monkeypatch):
     monkeypatch.setattr(module, "MOST_CASES", 150)
     features, target = two_classes(600, seed=0)

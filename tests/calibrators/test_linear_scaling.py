@@ -69,6 +69,7 @@ def test_vector_scaling_minimises_its_objective(cases, weight, penalty):
     assert fitted.converged_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalties", [(0.1, 0.02, 0.5), (50.0, 3.0, 1.0)])
 def test_matrix_scaling_minimises_its_objective(cases, weight, penalties):
     names = ("off_diagonal_penalty", "intercept_penalty", "penalty")

@@ -16,6 +16,7 @@ def top_and_correct(logits, target):
     return proba.max(axis=1), proba.argmax(axis=1) == target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_knots", [3, 6])
 @pytest.mark.parametrize("n", [4, 23])
 def test_heights_are_the_least_squares_ones(n, n_knots):

@@ -125,6 +125,7 @@ class TestTampering:
             with pytest.raises(exceptions.FileFormatError, match=option):
                 load_calibrator(write(tmp_path / "c.json", changed))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("entry", "bad"),
         [

@@ -23,6 +23,7 @@ def test_agrees_with_a_search(n_classes, factor):
     assert fitted.temperature_ == pytest.approx(temperature_by_search(logits, target), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_agrees_with_a_search_under_weights():
     logits, target = overconfident(80, 3, seed=5)
     weight = np.random.default_rng(0).random(80)

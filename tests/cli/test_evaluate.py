@@ -74,6 +74,7 @@ def test_a_summary_for_people(run, file, table):
         assert group.name in text
 
 
+@pytest.mark.slow
 def test_json_for_machines_and_nothing_else_on_standard_output(run, file, table):
     result = run("evaluate", file, "--json", "--out", "r.html", "--confidence-level", 0.9)
     printed = json.loads(result.stdout)
@@ -86,6 +87,7 @@ def test_json_for_machines_and_nothing_else_on_standard_output(run, file, table)
     assert "r.html" in result.stderr
 
 
+@pytest.mark.slow
 def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
     other = predictions(2000, seed=1)
     write(tmp_path / "other.parquet", other)
@@ -149,6 +151,7 @@ def test_cases_are_matched_by_their_identifier(run, tmp_path, column):
     assert f"matched by {column}" in named
 
 
+@pytest.mark.slow
 def test_without_an_identifier_the_same_cases_are_assumed_and_it_is_said(run, tmp_path):
     for name, seed in (("a.csv", 0), ("b.csv", 1)):
         write(tmp_path / name, {k: v for k, v in predictions(400, seed=seed).items() if k != "id"})
@@ -212,6 +215,7 @@ def test_identifiers_that_repeat_are_refused(run, tmp_path):
     run("evaluate", "twice.csv", "--id", "none")
 
 
+@pytest.mark.slow
 def test_several_sets_of_probabilities_are_a_model_each(run, tmp_path):
     a, b = predictions(400), predictions(400, seed=1)
     both = {
@@ -233,6 +237,7 @@ def test_several_sets_of_probabilities_are_a_model_each(run, tmp_path):
     assert [m["name"] for m in json.loads(called.stdout)["models"]] == ["A", "B"]
 
 
+@pytest.mark.slow
 def test_screen_json_and_report_have_one_p_value(run, tmp_path):
     """Four models are three comparisons: both p-values of each are the same everywhere."""
     for seed in range(4):
@@ -327,6 +332,7 @@ def test_groups_that_cannot_be_certified(run, file, table, tmp_path):
     assert "No policy was saved" in run("evaluate", "few.csv", *saving, code=1).stderr
 
 
+@pytest.mark.slow
 def test_cases_that_belong_together(run, table, tmp_path):
     rows = {**table, "patient": np.array([f"p{i // 4}" for i in range(2000)])}
     write(tmp_path / "scans.csv", rows)
@@ -400,6 +406,7 @@ def test_weights_and_grades(run, tmp_path):
     assert "weight: correct" in " ".join(named.split())
 
 
+@pytest.mark.slow
 def test_names_of_strangers_never_command_the_terminal(run, tmp_path, table):
     """Labels, groups, models and files may hold escapes; none of them reaches the screen."""
     nasty = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b31m"

@@ -121,6 +121,7 @@ def test_compare_refuses_mixed_experiments(runs):
 # ------------------------------------------------------------------ into the rest of the library
 
 
+@pytest.mark.slow
 def test_runs_become_a_report_and_a_policy(runs, tmp_path):
     chosen = folders(runs, "ce+aucoc")[-2:]
     report, policy = tmp_path / "report.html", tmp_path / "policy.json"
@@ -155,6 +156,7 @@ def test_what_cannot_be_certified_is_not_saved(runs, tmp_path):
     assert not (tmp_path / "policy.json").exists()
 
 
+@pytest.mark.slow
 def test_json_stays_json_beside_a_report(runs, tmp_path):
     (first, *_) = folders(runs, "ce")
     done = run("evaluate", first, "--json", "--out", tmp_path / "report.html")

@@ -60,6 +60,7 @@ def test_states_and_their_codes(run, policy, tmp_path):
     assert "audits.csv: correct: correct, key: key" in said
 
 
+@pytest.mark.slow
 def test_json_says_what_the_monitor_says(run, policy, tmp_path):
     correct = stream(120, 0.97)
     days = [f"2026-01-{1 + i // 6:02d}" for i in range(120)]

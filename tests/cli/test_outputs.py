@@ -153,6 +153,7 @@ def test_a_closed_standard_output_is_a_sentence(files):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_decisions_are_utf8_in_any_locale(files):
     for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
         done = expertload("decide", "policy.json", "new.csv", folder=files, environment=environment)
@@ -184,6 +185,7 @@ def test_rows_to_experts_say_why(files):
     assert CliRunner().invoke(app, [*run, "--invalid", "accept"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_in_names(files):
     """As names of files hold them, and options in a locale of other letters."""
     rows = np.arange(80)

@@ -50,6 +50,7 @@ def test_each_kind_of_picture_twice_the_same(run, file, tmp_path, kind):
     assert (tmp_path / f"coc.{kind}").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_it_is_no_blank_sheet(run, file, tmp_path):
     run(file, "--out", tmp_path / "coc.PNG")
     picture = image.imread(tmp_path / "coc.PNG")
@@ -57,6 +58,7 @@ def test_it_is_no_blank_sheet(run, file, tmp_path):
     assert 0.01 < np.mean(picture[..., :3].min(axis=2) < 0.8) < 0.5
 
 
+@pytest.mark.slow
 def test_several_models_by_name(run, file, tmp_path):
     write(tmp_path / "other.csv", predictions(400, seed=1))
     with pyplot.rc_context({"svg.fonttype": "none"}):
@@ -87,6 +89,7 @@ def test_what_cannot_be_done_is_said(run, file, tmp_path):
     assert sorted(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.slow
 def test_correctness_and_confidence_will_do(run, tmp_path):
     rows = "\n".join(f"{i % 3 > 0:d},{i / 50}" for i in range(50))
     (tmp_path / "c.csv").write_text(f"ok,score\n{rows}\n")
@@ -94,6 +97,7 @@ def test_correctness_and_confidence_will_do(run, tmp_path):
     assert (tmp_path / "coc.pdf").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_several_models_in_one_file(run, file, tmp_path):
     header, *rows = file.read_text().splitlines()
     both = [f"{name},{row}" for name in ("A", "B") for row in rows]

@@ -58,6 +58,7 @@ def write_csv(path, labels, columns, proba):
     return path
 
 
+@pytest.mark.slow
 @examples_in_one_folder(30)
 @given(table=tables())
 def test_all_doors_agree(tmp_path, table):
@@ -88,6 +89,7 @@ def test_all_doors_agree(tmp_path, table):
         assert round(array, 9) in said
 
 
+@pytest.mark.slow
 @examples_in_one_folder(30)
 @given(table=tables(), other=tables(), data=st.data())
 def test_a_policy_decides_alike_whatever_the_door(tmp_path, table, other, data):

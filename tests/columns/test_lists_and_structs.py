@@ -57,6 +57,7 @@ LISTS = {
 # ------------------------------------------------------------------ the same as flat columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*LISTS, "struct", "reversed struct"])
 @pytest.mark.parametrize("column", ["probabilities", "y_proba", "scores"])
 def test_evaluated_saved_and_decided_like_flat_columns(tmp_path, kind, column):

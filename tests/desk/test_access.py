@@ -50,6 +50,7 @@ def filled(path):
     return path
 
 
+@pytest.mark.slow
 def test_every_route_refuses_those_it_is_not_for(world):
     app = create_app(world.desk)
     api = ("/api", "/metrics", "/healthz")
@@ -169,6 +170,7 @@ def looked_back(world):
     world.desk.write(look_back, number)
 
 
+@pytest.mark.slow
 def test_nothing_tells_a_reader_what_the_model_said_or_why_the_case_came(tmp_path):
     worlds = (delegated, delegated_the_other_way, audited, looked_back)
     seen = [seen_by_readers(tmp_path / w.__name__, w) for w in worlds]
@@ -180,6 +182,7 @@ def test_nothing_tells_a_reader_what_the_model_said_or_why_the_case_came(tmp_pat
         assert word not in first
 
 
+@pytest.mark.slow
 def test_a_second_reader_and_an_arbiter_see_no_more(tmp_path):
     """What the first readers said does not show either."""
 

@@ -410,6 +410,7 @@ def test_in_strict_mode_nothing_is_decided_before_the_promise_is_confirmed(world
     assert world.case("a").audit == "open"
 
 
+@pytest.mark.slow
 def test_the_largest_batch(world):
     world.activate()
     batch = [read_case(sent(f"case-{i}", 0.5 + i / 10_000)) for i in range(5_000)]

@@ -190,6 +190,7 @@ OPEN = {
 }
 
 
+@pytest.mark.slow
 def test_every_page_asks_who_comes(served):
     app = create_app(served.desk)
     every = pages(app)
@@ -261,6 +262,7 @@ def test_own_script_is_small():
 # ------------------------------------------------------------------ reading
 
 
+@pytest.mark.slow
 def test_a_reader_works_without_script(served):
     served.with_rules(classes=("cat", "dog"))
     served.send({**sent("a", 0.6)}, {**sent("b", 0.6)})
@@ -364,6 +366,7 @@ def _bytes_before_the_answer(served, name: str) -> list[bytes]:
     return received
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cat", "more"), [(0.9876543, {}), (0.5123456, {}), (0.01234567, {"model": "resnet-99"})]
 )

@@ -35,6 +35,7 @@ from expertload.desk.trail import differences
 from expertload.exceptions import DeskRefusedError, ParameterError
 
 
+@pytest.mark.slow
 def test_a_password_is_stretched_as_the_standard_says():
     stored = hash_password("correct horse battery")
     name, n, r, p, salt, digest = stored.split("$")
@@ -54,6 +55,7 @@ def test_a_password_is_stretched_as_the_standard_says():
     assert stored != hash_password("correct horse battery")
 
 
+@pytest.mark.slow
 def test_only_the_same_password_is_the_same():
     stored = hash_password("caf\u00e9 au lait!")
     assert check_password(stored, "caf\u00e9 au lait!")
@@ -194,6 +196,7 @@ def test_made_up_names_do_not_fill_the_memory():
     assert len(throttle._failures) == 100
 
 
+@pytest.mark.slow
 def test_a_proxy_is_believed_only_with_its_secret(world):
     from expertload.desk.app import create_app
     from tests.desk.people import Visitor

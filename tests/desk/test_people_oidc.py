@@ -130,6 +130,7 @@ def test_a_sign_in_that_began_elsewhere_is_refused(client, provider):
     assert client.get("/single-sign-on/back?code=code&state=x").status_code == 403
 
 
+@pytest.mark.slow
 def test_without_a_provider_there_is_none(world):
     with serving(create_app(world.desk)) as address, Visitor(address) as client:
         assert client.get("/single-sign-on").status_code == 404

@@ -58,6 +58,7 @@ def plans(world):
     event.remove(world.desk.database.engine, "before_cursor_execute", explain)
 
 
+@pytest.mark.slow
 def test_everyday_work_walks_through_no_table(world, plans):
     world.activate()
     world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))

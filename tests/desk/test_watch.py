@@ -52,6 +52,7 @@ def audited(world):
     return world
 
 
+@pytest.mark.slow
 def test_right_decisions_confirm_the_promise(audited):
     audited.send(*(sent(f"case-{i}") for i in range(90)))
     assert monitor(audited).audited == 0, "the monitor moves with answers"
@@ -93,6 +94,7 @@ def test_an_error_is_corrected(audited):
     assert chain[1].supersedes == chain[0].id
 
 
+@pytest.mark.slow
 def test_the_alarm_withdraws_the_policy_in_the_same_commit(audited):
     audited.send(*(sent(f"case-{i}") for i in range(30)))
     read_all(audited, lambda key: "dog")

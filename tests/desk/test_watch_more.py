@@ -31,6 +31,7 @@ from tests.desk.world import sent
 # ------------------------------------------------------------------ look-back
 
 
+@pytest.mark.slow
 def test_looking_back_reads_what_was_decided_and_corrects_it(world):
     number = world.activate()
     world.send(*(sent(f"case-{i}") for i in range(30)))
@@ -143,6 +144,7 @@ def test_cases_that_raised_the_alarm_certify_nothing(world):
     assert set(world.desk.read(blind_labels).keys) == truth.keys()
 
 
+@pytest.mark.slow
 def test_one_case_a_cluster(world):
     world.send(*(sent(f"case-{i}", cluster=f"patient-{i % 7}") for i in range(40)))
     check_size(world)
@@ -184,6 +186,7 @@ def test_a_queue_with_too_few_readers_grows():
     assert waiting_probability(1000, 990.0) < 1
 
 
+@pytest.mark.slow
 def test_readers_needed_by_simulation():
     """Nine readings an hour of five minutes: the waits of a simulated queue are as promised."""
     arrivals, seconds = 30.0, 300.0

@@ -218,6 +218,7 @@ def test_axes_that_are_none_are_refused():
 # ------------------------------------------------------------------ operating points
 
 
+@pytest.mark.slow
 def test_an_operating_point_is_marked_where_it_is():
     case = model()
     point = operating_point.choose_from_correctness(*case, target_accuracy=0.9)
@@ -280,6 +281,7 @@ def test_a_single_certified_threshold_is_a_dot():
     assert drawn.get_xydata()[drawn.get_markevery()].tolist() == [[0.5, 1.0]]
 
 
+@pytest.mark.slow
 def test_a_point_that_promises_nothing_marks_no_part_of_the_curve():
     chosen = operating_point.choose_from_correctness(*model(), target_accuracy=0.9)
     refused = operating_point.certify_from_correctness(*model(30), target_accuracy=0.99)
@@ -322,6 +324,7 @@ def test_labels_dots_and_legend_keep_clear_of_each_other():
     assert all(b.x0 >= x0 and b.x1 <= x1 and b.y0 >= y0 and b.y1 <= y1 for b in boxes)
 
 
+@pytest.mark.slow
 def test_a_legend_without_a_free_place_gets_room_below():
     _, ax = plt.subplots(figsize=(4, 3), layout="constrained")
     everything = operating_point.at_threshold_from_correctness([0, 1], [0, 1], threshold=np.inf)

@@ -24,6 +24,7 @@ def test_draws_the_curve_that_scikit_learn_computes():
     assert display.auroc == outlier_auroc_score(flags, score, sample_weight=weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positive", ["outlier", "inlier"])
 @pytest.mark.parametrize("tpr", [0.8, 0.95, 1.0])
 def test_marks_the_false_positive_rate(positive, tpr):
@@ -99,6 +100,7 @@ def test_two_axes_get_histograms_and_curve():
     assert display.figure_ is pair[0].figure
 
 
+@pytest.mark.slow
 def test_constructor_takes_a_curve_alone():
     display = OutlierDisplay(false_positive_rate=[0, 0.5, 1], true_positive_rate=[0, 0.9, 1]).plot()
     assert display.scores_ax_ is None

@@ -34,6 +34,7 @@ def slow(y_true, proba, labels, threshold, weight):
     return found
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.booleans())
 def test_against_one_case_at_a_time(seed, weighted):
     rng = np.random.default_rng(seed)

@@ -182,6 +182,7 @@ grades = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(grades)
 def test_any_cases_add_up(rows):
     correct, confidence, group = zip(*rows, strict=True)

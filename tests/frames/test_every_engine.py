@@ -54,6 +54,7 @@ def assert_same(table, correct, confidence, weight=None):
     assert table.error_bound == 0
 
 
+@pytest.mark.slow
 def test_correctness_equals_numpy(frame_of, cases):
     assert_same(tally_frame(frame_of(cases)), cases["correct"], cases["confidence"])
 
@@ -94,6 +95,7 @@ def predictions():
     return y_true, y_proba[:, [0, 1, 2]]
 
 
+@pytest.mark.slow
 def test_text_labels_and_probabilities_equal_numpy(frame_of, predictions):
     y_true, y_proba = predictions
     names = np.array(["cat", "dog", "eel"])
@@ -107,6 +109,7 @@ def test_text_labels_and_probabilities_equal_numpy(frame_of, predictions):
     assert table.aucoc() == pytest.approx(el.aucoc_score(y_true, y_proba), **TIGHT)
 
 
+@pytest.mark.slow
 def test_numbered_labels_and_an_own_confidence_equal_numpy(frame_of, predictions):
     y_true, y_proba = predictions
     entropy = (-(y_proba**2).sum(axis=1)).tolist()
@@ -117,6 +120,7 @@ def test_numbered_labels_and_an_own_confidence_equal_numpy(frame_of, predictions
     assert table.aucoc() == pytest.approx(wanted, **TIGHT)
 
 
+@pytest.mark.slow
 def test_one_column_is_the_second_class(frame_of, predictions):
     y_true, y_proba = predictions
     frame = frame_of({"label": (y_true > 0).tolist(), "p": y_proba[:, 0].tolist()})

@@ -47,6 +47,7 @@ def test_files_equal_numpy(name, tmp_path):
     assert table.aucoc() == pytest.approx(WANTED, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_patterns_and_lists_of_files_are_read_together(tmp_path):
     paths = [write(tmp_path / f"day{i}.parquet") for i in range(3)]
     day = tally_frame(scan_file(paths[0]))

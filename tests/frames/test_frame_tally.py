@@ -44,6 +44,7 @@ def frame_columns(confidence, correct, weight):
     return {"confidence": confidence, "correct": correct, "weight": weight}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ENGINES)
 @examples(40)
 @given(case=cases())
@@ -57,6 +58,7 @@ def test_engines_agree_with_numpy(backend, case):
     np.testing.assert_array_equal(table.curve().thresholds, curve.thresholds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ENGINES)
 @examples(40)
 @given(case=cases(), bits=st.integers(0, 20))
@@ -150,6 +152,7 @@ def same(a, b, **tolerance):
     return True
 
 
+@pytest.mark.slow
 @given(parts=st.lists(cases(), min_size=3, max_size=3), bits=st.none() | st.integers(0, 6))
 def test_merging_is_associative_commutative_and_equals_the_whole(parts, bits):
     tables = [exact_table(*part) for part in parts]

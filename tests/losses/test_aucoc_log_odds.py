@@ -46,6 +46,7 @@ def test_any_batch_against_the_oracle(n, classes, scale, seed):
     assert_same(in_log_odds(logits, target, method="exact"), theirs, 1e-8)
 
 
+@pytest.mark.slow
 def test_large_batches_by_the_grid_agree_with_all_pairs():
     logits, target = batch(3000, 10)
     exact = in_log_odds(logits, target, method="exact")

@@ -11,6 +11,7 @@ from expertload import metrics
 from expertload.exceptions import InsufficientDataError, LabelError, ParameterError
 
 
+@pytest.mark.slow
 @given(outlier_cases(), st.data())
 def test_auroc_and_aupr_equal_scikit_learn(cases, data):
     is_outlier, score = cases

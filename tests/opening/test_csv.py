@@ -53,6 +53,7 @@ plain = st.text(st.sampled_from("ab1#' \\é;\t."), max_size=4)
 cells = st.one_of(plain, st.text(st.sampled_from("ab,\"'\n\r #é"), max_size=5).map(quoted))
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.integers(1, 3), st.sampled_from(["\n", "\r\n", "\r"]), st.lists(tokens, max_size=14))
 def test_any_characters_are_read_as_python_does_or_refused(tmp_path, n_columns, end, body):
@@ -62,6 +63,7 @@ def test_any_characters_are_read_as_python_does_or_refused(tmp_path, n_columns, 
     assert ours is None or ours == by_python(content)
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.integers(2, 4), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_sound_files_are_read_and_not_refused(tmp_path, data, n_columns, end, mark):
@@ -154,6 +156,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("content", "says"), REFUSED.values(), ids=REFUSED)
 def test_what_may_be_read_in_two_ways_is_refused(tmp_path, content, says):
     (tmp_path / "x.csv").write_bytes(content)

@@ -67,6 +67,7 @@ values = st.one_of(
 )
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     st.lists(st.tuples(values, st.floats(), st.integers(-(2**63), 2**63 - 1)), min_size=1),
@@ -199,6 +200,7 @@ def test_json_keeps_what_is_written(tmp_path, kind):
     assert column(path, "b") == ["true"] * 6 + [None]
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.lists(st.fixed_dictionaries({"s": values, "n": st.integers(), "x": st.floats(0, 1)})))
 def test_json_is_read_as_python_reads_it(tmp_path, rows):
@@ -284,6 +286,7 @@ def _zst(content):
     return sink.getvalue().to_pybytes()
 
 
+@pytest.mark.slow
 def test_damaged_parquet_is_a_sentence(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(
@@ -370,6 +373,7 @@ def test_a_strangers_database_reaches_no_file(tmp_path, secret):
     assert column(path, "a", query="SELECT a FROM cases") == [1]
 
 
+@pytest.mark.slow
 def test_a_query_over_any_file_reads_that_file_alone(tmp_path, secret):
     (tmp_path / "x.csv").write_text(ROWS)
     query = "SELECT label, p_a::DOUBLE AS p_a, p_b::DOUBLE AS p_b FROM file WHERE label = 'b'"

@@ -41,6 +41,7 @@ def assert_same_tests(ladder, tests):
     assert ladder.passed.tolist() == [t[4] for t in tests]
 
 
+@pytest.mark.slow
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]), st.sampled_from([0.8, 0.9, 0.95]))
 def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
     correct, confidence = cases
@@ -126,6 +127,7 @@ def test_sgr_counts_errors_and_keeps_its_bound(cases, target):
         assert point.ladder.p_value[row] <= level / rounds
 
 
+@pytest.mark.slow
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]))
 def test_joint_risk_counts_all_cases(cases, target):
     point = op.certify_from_correctness(*cases, target_accuracy=target, risk="joint")
@@ -151,6 +153,7 @@ def test_bonferroni_shares_the_level(cases):
     np.testing.assert_array_equal(fixed.ladder.passed, fixed.ladder.p_value <= 0.025 + 1e-15)
 
 
+@pytest.mark.slow
 @given(tied_cases(), st.randoms())
 def test_the_order_of_rows_does_not_matter(cases, random):
     order = list(range(len(cases[0])))
@@ -396,6 +399,7 @@ REQUESTS = [
 ]
 
 
+@pytest.mark.slow
 @examples(300)
 @given(tied_cases(), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from(REQUESTS))
 def test_every_sentence_about_a_failure_is_true(cases, target, request_):

@@ -216,6 +216,7 @@ def test_the_chance_of_too_many_errors_is_hypergeometric(n, coming, most, allowe
     assert found == pytest.approx(law.sf(most), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.integers(1, 120), st.integers(1, 100), st.integers(0, 20))
 def test_the_most_calibration_errors_are_allowed(n, coming, most):
@@ -393,6 +394,7 @@ def test_bad_clusters(options, error, match):
 # ------------------------------------------------------------------ the whole curve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 5, 30])
 def test_staying_above_against_counting(n):
     """The chain against the plain recursion over multinomial counts, and two closed forms."""
@@ -479,6 +481,7 @@ def test_a_certified_curve_is_read():
         op.certified_curve_from_correctness([0.5, 1], [0, 1])
 
 
+@pytest.mark.slow
 def test_the_curve_of_predictions_is_that_of_their_correctness():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 300)

@@ -17,6 +17,7 @@ from expertload.operating_point.certification.spending import Plan, descend, pla
 SETTINGS = [(150, 0.8, 0.1), (400, 0.9, 0.05), (600, 0.7, 0.2), (900, 0.95, 0.05)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "target", "level"), SETTINGS)
 def test_the_plan_equals_the_written_out_one(n, target, level):
     planned, (looks, laws) = Plan(n, target, level), reference.spending_plan(n, target, level)

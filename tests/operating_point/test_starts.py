@@ -144,6 +144,7 @@ def granted_to(n_top, accepted, starts):
     return at_top, at_both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "level", "times", "n_starts"),
     [

@@ -43,6 +43,7 @@ def accuracy_of(path):
     return read_predictions(path).evaluate().accuracy.estimate
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     rows=cases,
@@ -65,6 +66,7 @@ def test_two_classes_in_any_order_or_one_of_them(tmp_path, rows, pair, columns, 
     assert found.aucoc == expected.aucoc
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     data=st.data(),
@@ -151,6 +153,7 @@ def test_a_name_that_says_nothing_is_the_second_class(tmp_path):
 # ------------------------------------------------------------------ what is copied
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.lists(st.text("0123456789eE:/.-+ trufalsno", min_size=1, max_size=12), min_size=1))
 def test_what_is_kept_of_a_csv_is_what_was_there(tmp_path, identifiers):

@@ -44,6 +44,7 @@ def decide(policy, path, **options):
     return list(csv.DictReader(io.StringIO(stream.getvalue())))
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     pair=st.sampled_from(PAIRS),
@@ -72,6 +73,7 @@ def test_two_classes_whatever_the_columns(tmp_path, pair, made, new, prefix, wan
     assert [float(row["confidence"]) for row in rows] == np.maximum(P, 1 - P).tolist()
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     columns=st.lists(st.sampled_from(["0", "1", "2", "cat", "dog"]), max_size=4, unique=True),
@@ -217,6 +219,7 @@ def test_a_policy_knows_its_only_column(tmp_path, table, side):
     assert_decides_as_evaluated(tmp_path, path, y, probabilities="good_*")
 
 
+@pytest.mark.slow
 def test_what_a_policy_decides_by_must_be_there_or_be_named(tmp_path, table):
     path, *_ = table
     policy = policy_of(path, confidence="margin").operating_point
@@ -266,6 +269,7 @@ def test_single_precision_decides_as_it_was_evaluated(tmp_path, seed):
         assert sum(accepted) == policy.n_accepted == policy.decide(p).accepted.sum()
 
 
+@pytest.mark.slow
 def test_files_of_the_same_cases_are_compared_in_any_order(tmp_path):
     rng = np.random.default_rng(0)
     p = rng.beta(0.3, 0.3, 200)

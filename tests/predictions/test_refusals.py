@@ -179,6 +179,7 @@ headers = st.one_of(
 fuzz = examples_in_one_folder(60)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     header=st.lists(headers, max_size=5),
@@ -214,6 +215,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.lists(st.dictionaries(headers, values, max_size=4), min_size=1, max_size=4))
 def test_any_json(tmp_path, rows):
@@ -225,6 +227,7 @@ def test_any_json(tmp_path, rows):
     try_to_read(path)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     rows=st.lists(st.tuples(st.one_of(st.floats(0, 1), cells), cells), min_size=1, max_size=6),

@@ -49,6 +49,7 @@ def read_back(out):
     return table
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     kept=st.lists(st.one_of(st.none(), texts), min_size=1, max_size=12),
@@ -147,6 +148,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @fuzz
 @given(st.data(), st.sampled_from(["csv", "parquet", "jsonl"]), st.sampled_from([2, 100_000]))
 def test_what_cannot_be_decided_goes_to_experts(policy, tmp_path, data, kind, size):

@@ -71,6 +71,7 @@ def test_all_thresholds_are_offered_where_they_are_few():
     assert stops.threshold[:-1].tolist() == confidence.tolist()
 
 
+@pytest.mark.slow
 def test_the_policy_allows_two_hashes_and_no_connection(tmp_path, models):
     text = build_report(models, path=tmp_path / "r.html").read_text("utf-8")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
@@ -162,6 +163,7 @@ def test_more_classes_than_a_page_holds(tmp_path):
     assert "The 100 most accurate classes are left out" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "confidence", "said"),
     [
@@ -219,6 +221,7 @@ def starts_and_ends(path):
         yield points[0], points.sum(axis=0)
 
 
+@pytest.mark.slow
 def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
     evaluation = evaluate_from_correctness(*model_with_a_dip(), target_accuracy=0.93)
     ranges = evaluation.certification.passed.ranges

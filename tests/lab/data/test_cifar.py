@@ -11,6 +11,7 @@ from expertload.lab.data import load_dataset
 from expertload.lab.data.families.cifar_pickle import read_pickle
 
 
+@pytest.mark.slow
 def test_pixels_labels_and_names_come_through(tmp_path):
     written = write_cifar(tmp_path)
     dataset = load_dataset("cifar100", data_dir=tmp_path)

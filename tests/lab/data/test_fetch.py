@@ -88,6 +88,7 @@ def test_a_server_that_sends_another_range_is_begun_anew(server, tmp_path):
     assert server.ranges == ["bytes=50000-", None]
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_waited_for(server, tmp_path):
     server.kind, server.faults, server.retry_after = "unavailable", 1, "1"
     started = time.monotonic()
@@ -126,6 +127,7 @@ def test_a_server_that_falls_silent_is_given_up(server, tmp_path):
         fetch(server, tmp_path, timeout=0.2, attempts=1)
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_borne(server, tmp_path):
     server.seconds_a_block = 0.01
     (path,) = fetch(server, tmp_path, timeout=10)
