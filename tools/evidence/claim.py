@@ -16,7 +16,7 @@ from pathlib import Path
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.rows import ResultRow, finished_runs, write_rows
 from expertload.lab.results.rows import rows_of as rows_of_run
-from expertload.lab.results.selection import grouped
+from expertload.lab.results.selection import best_options, grouped
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence import files
 from tools.evidence.experiments import by_seed, paired, rows_of
@@ -83,17 +83,14 @@ def tuning_seeds(regime: str) -> set[int]:
 def chosen(regime: str) -> dict[str, tuple[str, Rows]]:
     """Of each loss and form, the options with the best mean validation AUCOC over tuning seeds."""
     seeds = tuning_seeds(regime)
-
-    def score(rows: Rows) -> float:
-        values = by_seed(rows, split="validation")
-        return sum(values[seed] for seed in seeds)
-
-    by_name = grouped(candidates(regime).items(), lambda item: item[0][0])
-    return {
-        name: (key[1], rows)
-        for name, items in by_name.items()
-        for key, rows in [max(items, key=lambda item: score(item[1]))]
-    }
+    found: dict[str, tuple[str, Rows]] = {}
+    for name, items in grouped(candidates(regime).items(), lambda item: item[0][0]).items():
+        tried = {options: rows for (_, options), rows in items}
+        scores = {options: by_seed(rows, split="validation") for options, rows in tried.items()}
+        best = best_options(scores, measure="aucoc", seeds=seeds)
+        if best is not None:
+            found[name] = (best, tried[best])
+    return found
 
 
 def confirmed(regime: str) -> dict[str, tuple[str, Rows]]:

@@ -29,7 +29,6 @@ DAMAGE = (
     TypeError,
     MemoryError,
     RuntimeError,
-    NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
 )

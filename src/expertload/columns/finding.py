@@ -278,12 +278,17 @@ def find_column(
     available: Sequence[str], conventions: Sequence[str], wanted: str | None, where: str
 ) -> str | None:
     """Return the column a user named, or the first of the conventional names that is there."""
-    if wanted == NO_COLUMN and wanted not in available:
+    if is_declined(wanted, available):
         return None
     if wanted is not None:
         return find_named(available, wanted, where)
     found = (find_same(available, each) for each in conventions)
     return next((name for name in found if name is not None), None)
+
+
+def is_declined(wanted: str | None, available: Sequence[str]) -> bool:
+    """Whether a user said that there is no such column; one may be called so, though."""
+    return wanted == NO_COLUMN and wanted not in available
 
 
 def find_named(available: Sequence[str], name: str, where: str) -> str:

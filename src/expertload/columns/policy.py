@@ -17,13 +17,13 @@ from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
     LOGITS,
-    NO_COLUMN,
     ColumnNames,
     Columns,
     Picked,
     find_probabilities,
     find_role,
     find_same,
+    is_declined,
     said_of_blanks,
     said_of_file,
 )
@@ -58,13 +58,13 @@ def policy_columns(
 ) -> Columns:
     """Find what a policy needs of a file; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
-    if not given and _is_column(names.confidence, available):
+    if not given and _is_named(names.confidence, available):
         raise FileFormatError(
             f"The policy decides by the probabilities of {where}, and --confidence names the "
             f"column '{names.confidence}'. Hint: leave it out, or make a policy of that column: "
             "expertload evaluate --confidence."
         )
-    if not by_group and _is_column(names.group, available):
+    if not by_group and _is_named(names.group, available):
         raise FileFormatError(
             f"The policy has one threshold for all cases of {where}, and --group names the column "
             f"'{names.group}'. Hint: leave it out, or make a policy with a threshold for each "
@@ -95,9 +95,8 @@ def policy_columns(
     )
 
 
-def _is_column(wanted: str | None, available: Sequence[str]) -> bool:
-    """Whether a user named a column, and did not say that there is none."""
-    return wanted is not None and (wanted != NO_COLUMN or wanted in available)
+def _is_named(wanted: str | None, available: Sequence[str]) -> bool:
+    return wanted is not None and not is_declined(wanted, available)
 
 
 def _confidence(

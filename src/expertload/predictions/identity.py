@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expertload._typing import AnyArray, IntArray
-from expertload.columns.finding import NO_COLUMN, find_named, find_same
+from expertload.columns.finding import find_named, find_same, is_declined
 from expertload.exceptions import FileFormatError, ShapeError
 
 __all__ = [
@@ -92,8 +92,7 @@ def _find(
     where: str,
 ) -> str | None:
     if wanted is not None:
-        declined = wanted == NO_COLUMN and wanted not in available
-        return None if declined else find_named(available, wanted, where)
+        return None if is_declined(wanted, available) else find_named(available, wanted, where)
     found = (find_same(available, name) for name in usual)
     return next((name for name in found if name is not None and name not in taken), None)
 
