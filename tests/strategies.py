@@ -60,3 +60,15 @@ def outlier_cases(draw, *, max_size=24):
 def whole_weights(n):
     """Weights that are counts, not all zero."""
     return st.lists(st.integers(0, 3), min_size=n, max_size=n).filter(any).map(np.array)
+
+
+@st.composite
+def tied_cases(draw):
+    """Right-or-wrong cases on a few levels of confidence, mostly right at the top."""
+    n = draw(st.integers(1, 200))
+    levels = draw(st.sampled_from([3, 12, 1000]))
+    seed = draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    confidence = rng.integers(0, levels, n) / levels
+    correct = rng.random(n) < draw(st.sampled_from([0.7, 0.95, 1.0])) + 0.05 * confidence
+    return correct, confidence

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from matplotlib import image, pyplot
-from typer.testing import CliRunner
 
 from expertload import operating_point
 from expertload._documents import digest
-from expertload.cli.app import app
 from expertload.monitoring import AccuracyMonitor, evidence_path
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, ["monitor", *map(str, arguments)])
-        assert result.exit_code == code, result.output
-        if code == 1:
-            assert len(result.stderr.strip().splitlines()) == 1
-            assert "Traceback" not in result.output
-        return result
-
-    yield invoke
+def run(run):
+    yield partial(run, "monitor")
     pyplot.close("all")
 
 

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 from matplotlib import image, pyplot
-from typer.testing import CliRunner
 
-from expertload.cli.app import app
 from tests.predictions.files import predictions, write
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, ["plot", *map(str, arguments)])
-        assert result.exit_code == code, result.output
-        if code == 1:
-            assert len(result.stderr.strip().splitlines()) == 1
-            assert "Traceback" not in result.output
-        return result
-
-    yield invoke
+def run(run):
+    yield partial(run, "plot")
     pyplot.close("all")
 
 

@@ -165,14 +165,20 @@ class Server:
         self.process.stderr.close()
 
 
-@pytest.mark.processes
-def test_killed_at_any_moment(place):
+def serve(place) -> tuple[Server, dict[str, str]]:
+    """A server with an active policy, and the tokens of its people."""
     with Desk.open(place, rules=RULES, secret=b"test") as desk:
         world = World(desk, Clock(time.time_ns() // 1000))
         world.activate()
         tokens = {name: world.token(name, role) for name, role in PEOPLE}
     server = Server(place, free_port())
     server.wait()
+    return server, tokens
+
+
+@pytest.mark.processes
+def test_killed_at_any_moment(place):
+    server, tokens = serve(place)
     acknowledged: dict[str, str | None] = {}
     counted: list[str] = []
     stop = threading.Event()
@@ -251,12 +257,7 @@ def hands(role: str, server: Server, token: str, name: str) -> subprocess.Popen:
 
 @pytest.mark.processes
 def test_senders_and_readers_killed_at_any_moment_lose_nothing(place):
-    with Desk.open(place, rules=RULES, secret=b"test") as desk:
-        world = World(desk, Clock(time.time_ns() // 1000))
-        world.activate()
-        tokens = {name: world.token(name, role) for name, role in PEOPLE}
-    server = Server(place, free_port())
-    server.wait()
+    server, tokens = serve(place)
     rng = random.Random(1)
     told: dict[str, list[str]] = {"sender": [], "reader": []}
     for turn in range(3):

@@ -6,27 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
 from tests.reference import certify as reference
-from tests.strategies import examples
+from tests.strategies import tied_cases
 
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
 from expertload.operating_point.certification.methods import METHOD_OF
 from expertload.operating_point.certification.spending import plan
 from expertload.operating_point.certification.starts import plan_starts
-
-
-@st.composite
-def tied_cases(draw):
-    """Right-or-wrong cases on a few levels of confidence, mostly right at the top."""
-    n = draw(st.integers(1, 200))
-    levels = draw(st.sampled_from([3, 12, 1000]))
-    seed = draw(st.integers(0, 10**6))
-    rng = np.random.default_rng(seed)
-    confidence = rng.integers(0, levels, n) / levels
-    correct = rng.random(n) < draw(st.sampled_from([0.7, 0.95, 1.0])) + 0.05 * confidence
-    return correct, confidence
 
 
 def strict_to_loose(values):
@@ -375,128 +362,3 @@ def test_mapie_certifies_the_same_thresholds(seed):
     assert 0 < len(passed) < len(tested.threshold)
     if agree.all():
         assert controller.valid_predict_params.tolist() == tested.threshold[passed].tolist()
-
-
-# ------------------------------------------------------------------ what is said holds
-
-
-def more_of_the_same(correct, confidence, n):
-    """Each case repeated about equally often, n in all: what was observed, from more cases."""
-    order = np.lexsort((correct, -confidence))  # right ones last, errors are not left out
-    rows = order[np.arange(n) * len(correct) // n]
-    return correct[rows], confidence[rows]
-
-
-REQUESTS = [
-    {},
-    {"method": "bonferroni"},
-    {"method": "sgr"},
-    {"risk": "joint"},
-    {"thresholds": [0.5]},
-    {"thresholds": [0.25, 0.5, 0.75]},
-    {"thresholds": [2.0]},
-    {"method": "bonferroni", "thresholds": [0.3, 0.6]},
-]
-
-
-@pytest.mark.slow
-@examples(300)
-@given(tied_cases(), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from(REQUESTS))
-def test_every_sentence_about_a_failure_is_true(cases, target, request_):
-    correct, confidence = cases
-    options = {"target_accuracy": target, **request_}
-    point = op.certify_from_correctness(correct, confidence, **options)
-    if point.is_certified:
-        return
-    said, n = point.guarantee, len(correct)
-    asked = np.unique(request_.get("thresholds", confidence))
-    accepted = np.array([(confidence >= t).sum() for t in asked])
-    wrong = np.array([(~correct[confidence >= t]).sum() for t in asked])
-    if "case(s) are too few" in said or "accept too few" in said:
-        perfect = op.certify_from_correctness(np.ones(n, bool), confidence, **options)
-        assert not perfect.is_certified
-    if "looser threshold would pass alone" in said:
-        first = point.ladder.threshold[0]
-        alone = binom.cdf(wrong, accepted, 1 - target) <= 0.05
-        assert alone[(asked < first) & (accepted > 0)].any()
-    if "accuracy is too low" in said:
-        assert point.sufficient_cases is None
-    if "accuracy is too low" in said and point.risk == "selective":
-        most_tests = max(20, len(asked), len(correct))  # a level shared by so many at most
-        testable = accepted >= math.log(0.05 / most_tests) / math.log(target)
-        assert (wrong >= accepted * (1 - target) - 1e-9)[testable].all()
-    if point.sufficient_cases is not None:
-        how = "at least" if point.reason == "too_few_cases" else "About"
-        assert f"{how} {point.sufficient_cases} cases" in said
-        assert point.sufficient_cases > n
-        assert any(
-            op.certify_from_correctness(
-                *more_of_the_same(correct, confidence, math.ceil(times * point.sufficient_cases)),
-                **options,
-            ).is_certified
-            for times in (1, 1.02, 1.05, 1.1, 1.2)
-        )
-    if point.target_within_reach is not None:
-        reached = {**options, "target_accuracy": point.target_within_reach}
-        assert op.certify_from_correctness(correct, confidence, **reached).is_certified
-
-
-@pytest.mark.parametrize("n", [2, 50, 400])
-def test_no_number_of_cases_suffices_where_half_are_wrong(n):
-    point = op.certify_from_correctness(np.arange(n) % 2, np.full(n, 0.7), target_accuracy=0.95)
-    assert point.sufficient_cases is None
-    assert "would be enough" not in point.guarantee
-
-
-def test_one_threshold_is_judged_by_itself():
-    rng = np.random.default_rng(0)
-    confidence = rng.random(1000)
-    correct = rng.random(1000) < 0.7 + 0.3 * confidence
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, thresholds=[0.5])
-    assert not point.is_certified
-    assert "looser" not in point.guarantee
-    assert point.ladder.threshold.tolist() == [0.5]
-
-
-def test_thresholds_that_accept_nothing_are_named():
-    point = op.certify_from_correctness(
-        np.ones(500), np.linspace(0, 1, 500), target_accuracy=0.9, thresholds=[2.0]
-    )
-    assert point.reason == "too_few_accepted"
-    assert "accept too few of the cases" in point.guarantee
-    assert "wrong" not in point.guarantee
-
-
-def test_one_threshold_has_the_whole_level():
-    """29 right cases prove 0.9 at 0.95: nothing is held back for tests that are not done."""
-    correct, confidence = np.ones(2000, bool), np.repeat([1.0, 0.0], [29, 1971])
-    correct[29:] = False
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, thresholds=[1.0])
-    assert point.is_certified
-
-
-@pytest.mark.slow
-def test_a_million_cases_keep_all_their_digits():
-    correct, confidence = np.ones(1_500_001, bool), np.full(1_500_001, 0.5)
-    correct[:150_003] = False
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95)
-    assert "all 1500001 cases" in str(point)
-    assert "150003 of the 1500001 most confident wrong" in point.guarantee
-    accepted = op.at_threshold_from_correctness(correct, np.arange(1_500_001), threshold=1_234_567)
-    assert "(1234567 of 1500001)" in str(accepted)
-
-
-def test_a_good_top_too_small_to_test_is_not_called_too_low():
-    """Fifty right of fifty at the top, where 59 can pass: more cases of the kind would do."""
-    point = op.certify_from_correctness(np.arange(100) >= 50, np.arange(100), target_accuracy=0.95)
-    assert point.reason == "not_enough_evidence"
-    assert 118 <= point.sufficient_cases <= 240
-
-
-def test_no_advice_rests_on_a_lucky_handful():
-    """Thirty right answers at the top of ten thousand that are right in 0.85."""
-    correct = np.arange(10_000) % 20 >= 3
-    correct[-30:] = True
-    point = op.certify_from_correctness(correct, np.arange(10_000), target_accuracy=0.95)
-    assert point.reason == "accuracy_too_low"
-    assert "would be enough" not in point.guarantee
