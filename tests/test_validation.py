@@ -187,3 +187,12 @@ def test_rubbish_never_escapes_the_tree(raw, floats, texts):
         except ex.ExpertLoadError:
             continue
         assert 0 <= value <= 1
+
+
+def test_missing_numbers_of_a_frame_are_named():
+    pd = pytest.importorskip("pandas")
+    proba = pd.DataFrame({"a": [0.1, None], "b": [0.9, 0.8]}, dtype="Float64")
+    with pytest.raises(
+        ex.DataTypeError, match=r"real numbers\. Got values of NAType, float .*drop"
+    ):
+        el.aucoc_score(["a", "b"], proba)

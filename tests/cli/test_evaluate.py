@@ -202,6 +202,7 @@ def test_cases_that_belong_together(run, table, tmp_path):
     write(tmp_path / "gaps.csv", gaps)
     said = run("evaluate", "gaps.csv", "--cluster", "patient", code=1).stderr
     assert "names no cluster in row 8" in said
+    assert "names 500 for 1999 cases" in run("evaluate", "gaps.csv").stderr
 
 
 def test_several_targets_are_certified_at_once(run, file):
@@ -232,6 +233,14 @@ def test_many_groups_show_the_worst(run, tmp_path, table):
     text = run("evaluate", "m.csv").stdout
     assert "worst groups" in text
     assert "and 35 more" in text
+
+
+def test_the_screen_says_what_of_the_log_loss_is_clipped(run, tmp_path):
+    (tmp_path / "x.csv").write_text("label,p_a,p_b\na,1,0\nb,0,1\nb,1,0\na,0.6,0.4\n")
+    shown = " ".join(run("evaluate", "x.csv").stdout.split())
+    assert " 1 true classes of probability 0; log loss uses the smallest positive number" in shown
+    (tmp_path / "x.csv").write_text("label,p_a,p_b\na,1,0\nb,0,1\nb,0.9,0.1\na,0.6,0.4\n")
+    assert "log loss uses" not in run("evaluate", "x.csv").stdout
 
 
 def test_weights_and_grades(run, tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from expertload.cli.model_names import name_models
 from expertload.report.page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
@@ -93,6 +95,9 @@ def test_a_column_splits_a_file_into_models(run, tmp_path):
 
 def test_identifiers_that_repeat_are_refused(run, tmp_path):
     table = predictions(400)
+    gaps = np.array(["" if i == 1 else f"{i // 2}" for i in range(400)])
+    write(tmp_path / "gaps.csv", {**table, "id": gaps})
+    assert "holds '1' in row 3 and again in row 4" in run("evaluate", "gaps.csv", code=1).stderr
     write(tmp_path / "twice.csv", {**table, "id": table["id"] // 2})
     said = run("evaluate", "twice.csv", code=1).stderr
     assert "'0' in row 1 and again in row 2, and 200 such repeat(s)" in said
@@ -138,3 +143,10 @@ def test_screen_json_and_report_have_one_p_value(run, tmp_path):
         raw, adjusted = each["p_value"], each["adjusted_p_value"]
         assert f"p = {raw:.2g} ({adjusted:.2g} adjusted for 3 comparisons)" in screen
         assert f"<td>{FORMATS['chance'](raw)}</td><td>{FORMATS['chance'](adjusted)}</td>" in page
+
+
+def test_a_model_is_called_as_its_file_is_without_known_endings():
+    """A folder called confidence=0.99 was the model confidence=0."""
+    files = ["runs/confidence=0.99", "run.v1.csv", "run.v2.CSV.GZ", "a.b", ".csv"]
+    called = ["confidence=0.99", "run.v1", "run.v2", "a.b", ".csv"]
+    assert name_models([Path(file) for file in files], None) == called

@@ -309,7 +309,7 @@ def test_weights_too_far_apart_are_refused():
         evaluate_from_correctness([1, 0], [1, 2], sample_weight=[1e300, 1e-300])
 
 
-def test_the_screen_says_how_many_true_classes_had_no_probability():
+def test_true_classes_without_a_probability_are_counted():
     found = evaluate_predictions([0, 1, 1, 0], [[1, 0], [0, 1], [1, 0], [0.6, 0.4]])
     assert found.calibration.n_impossible == 1
     assert found.calibration.log_loss == pytest.approx((708.3964 - np.log(0.6)) / 4, abs=1e-3)

@@ -52,6 +52,13 @@ def test_things_that_are_no_frames():
         tally_frame(pl.DataFrame())
 
 
+def test_columns_of_one_name_are_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[0.1, 0.9, 0.1]], columns=["p_a", "p_b", "p_a"])
+    with pytest.raises(exceptions.DataTypeError, match=r"each column once. .*'p_a' 2 times .*Hint"):
+        tally_frame(frame, confidence="p_a", correct="p_b")
+
+
 def test_group_column_must_exist():
     with pytest.raises(exceptions.ParameterError, match="'by' parameter of tally_groups"):
         tally_groups(FRAME, by="site")

@@ -16,7 +16,7 @@ __all__ = ["COMPRESSIONS", "check_text", "check_whole_text", "pieces_of", "trans
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-PIECE = 1 << 20
+PIECE = 1 << 18  # stays in the cache while it is walked over
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",

@@ -19,7 +19,7 @@ from expertload._opening.contents import COMPRESSIONS, pieces_of, transcoded
 from expertload._opening.options import FileOptions
 from expertload.exceptions import DataNotFoundError, FileFormatError
 
-__all__ = ["OpenedFile", "resolve_file", "resolve_files"]
+__all__ = ["OpenedFile", "resolve_file", "resolve_files", "without_ending"]
 
 STANDARD_INPUT = "-"
 KINDS = {
@@ -38,6 +38,8 @@ KINDS = {
 }
 TEXT = ("csv", "tsv", "jsonl", "json")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+PACKED = (".bz2", ".xz", ".zip", ".lz4", ".br", ".7z", ".tar", ".tgz", ".rar")
+TABLES = (".feather", ".arrow", ".ipc", ".orc", ".avro", ".h5", ".hdf5", ".rds", ".rdata", ".sav")
 WELCOME = (
     "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
     "DuckDB databases; where the name does not say it, say the format (--format)."
@@ -104,13 +106,28 @@ def kind_of(name: str, asked: str | None) -> tuple[str, str]:
         suffixes.pop()
     end = suffixes[-1] if suffixes else ""
     kind = asked or KINDS.get(end)
-    if kind is None:
+    if kind is None or end in PACKED:
         _refuse_name(name, end)
     if compression is not None and kind in ("npz", "parquet", "database"):
         raise FileFormatError(
             f"{name} is a packed {kind} file, which cannot be read in parts. Hint: unpack it first."
         )
     return kind, compression or "none"
+
+
+def without_ending(name: str) -> str:
+    """Return a file's name without what says how it is packed and what it holds.
+
+    Examples
+    --------
+    >>> from expertload._opening.files import without_ending
+    >>> without_ending("run.v1.csv.gz"), without_ending("confidence=0.99")
+    ('run.v1', 'confidence=0.99')
+    """
+    stem = Path(name)
+    for endings in (COMPRESSIONS, KINDS):
+        stem = stem.with_suffix("") if stem.suffix.lower() in endings else stem
+    return str(stem)
 
 
 def refuse_addresses(path: str) -> None:
@@ -128,6 +145,13 @@ def _refuse_name(name: str, end: str) -> NoReturn:
             f"{name} is a spreadsheet, whose cells change what was typed into them. Hint: save the "
             "sheet as CSV (UTF-8) and pass that file."
         )
+    if end in PACKED:
+        raise FileFormatError(
+            f"{name} is packed in a way that is not read. Hint: unpack it, or pack it as .gz or "
+            ".zst."
+        )
+    if end in TABLES:
+        raise FileFormatError(f"Files like {name} are not read. Hint: save it as Parquet or CSV.")
     raise FileFormatError(f"What {name} holds cannot be told from its name. {WELCOME}")
 
 

@@ -15,10 +15,15 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["JsonRows", "survey_json"]
 
-# A string, of which the inside is taken, or a number: both become a string. DuckDB reads a number
-# with a point or an exponent as a double and writes 1.50 as 1.5, but it leaves strings alone.
+# DuckDB reads a number as a double and writes 1.50 as 1.5, and -0 as 0, but it leaves strings
+# alone. So every number becomes a string for as long as DuckDB takes rows apart: a string ends
+# with a mark then, and what was a number begins with one and does not end with it.
 STRING_OR_NUMBER = r'"((?:[^"\\]|\\.)*)"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)'
-NUMBERS_AS_STRINGS = f"regexp_replace(json, {text_of(STRING_OR_NUMBER)}, '\"\\1\\2\"', 'g')"
+MARK = "|"
+MARKED = f"regexp_replace(json, {text_of(STRING_OR_NUMBER)}, '\"\\1{MARK}\\2\"', 'g')"
+# In lists and objects, a quote inside a string follows a backslash, so never what is named here.
+MARKED_NUMBER = r'([\[,:])"[|]([-+.eE0-9]+)"'
+END_OF_MARKED_STRING = r'[|]"([],:}])'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +37,7 @@ class JsonRows:
     names : tuple of str
         Their keys.
     rewritten : frozenset of str
-        The keys with numbers that DuckDB may write in another way. Lists and objects are not among
-        them: 1.50 in a list becomes 1.5.
+        The keys with numbers that DuckDB may write in another way, and with lists and objects.
     """
 
     objects: str
@@ -46,16 +50,27 @@ class JsonRows:
         kept = [name for name in wanted if name in self.rewritten and name not in numbers]
         plain = [name for name in wanted if name not in kept]
         listed = ", ".join(
-            f"{'kept' if name in kept else 'plain'}.{quoted(name)} AS {quoted(name)}"
+            f"{_unmarked(name) if name in kept else f'plain.{quoted(name)}'} AS {quoted(name)}"
             for name in wanted
         )
         rows = [f"{_texts('json', plain)} AS plain"] if plain else []
-        rows += [f"{_texts(NUMBERS_AS_STRINGS, kept)} AS kept"] if kept else []
+        rows += [f"{_texts(MARKED, [name + MARK for name in kept])} AS kept"] if kept else []
         return f"SELECT {listed} FROM (SELECT {', '.join(rows)} FROM {self.objects})"
 
 
 def _texts(row: str, names: Sequence[str]) -> str:
     return f"json_transform({row}, {text_of(json.dumps(dict.fromkeys(names, 'VARCHAR')))})"
+
+
+def _unmarked(name: str) -> str:
+    """Return what takes the marks away again."""
+    text = f"kept.{quoted(name + MARK)}"
+    numbers = f"regexp_replace({text}, {text_of(MARKED_NUMBER)}, '\\1\\2', 'g')"
+    nested = f"regexp_replace({numbers}, {text_of(END_OF_MARKED_STRING)}, '\"\\1', 'g')"
+    return (
+        f"CASE WHEN ends_with({text}, '{MARK}') THEN {text}[:-2] "
+        f"WHEN starts_with({text}, '{MARK}') THEN {text}[2:] ELSE {nested} END"
+    )
 
 
 def survey_json(connection: Any, files: Sequence[OpenedFile], paths: str) -> JsonRows:
@@ -78,16 +93,19 @@ def survey_json(connection: Any, files: Sequence[OpenedFile], paths: str) -> Jso
             rows = connection.execute(f"SELECT json FROM {objects} LIMIT 2").fetchall()
             _check_row_wise([row for (row,) in rows], where)
         types = connection.execute(
-            "SELECT key, list(DISTINCT json_type(value)) FROM (SELECT unnest(json_keys(json)) "
-            f"AS key, unnest(json_extract(json, '$.*')) AS value FROM {objects}) GROUP BY key"
+            "SELECT key, list(DISTINCT json_type(value)), bool_or(signed) FROM (SELECT "
+            "unnest(json_keys(json)) AS key, unnest(json_extract(json, '$.*')) AS value, "
+            f"contains(json, '-0') AS signed FROM {objects}) GROUP BY key"
         ).fetchall()
-    rewritten = (key for key, found in types if _is_rewritten(set(found)))
+    rewritten = (key for key, found, signed in types if _is_rewritten(set(found), signed))
     return JsonRows(objects=objects, names=tuple(names), rewritten=frozenset(rewritten))
 
 
-def _is_rewritten(types: set[str]) -> bool:
-    """Whether there are fractions or exponents, and nothing nested."""
-    return "DOUBLE" in types and not types & {"ARRAY", "OBJECT"}
+def _is_rewritten(types: set[str], signed: bool) -> bool:
+    """Whether there are fractions or exponents, what may hold some, or -0, a whole number."""
+    return bool(
+        types & ({"DOUBLE", "ARRAY", "OBJECT"} | ({"UBIGINT", "BIGINT"} if signed else set()))
+    )
 
 
 def _form(file: OpenedFile) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,9 @@ class Reader:
     sql : callable
         Return the query for some columns, or for all of them. Those that are also given as
         numbers need not come as they are written.
+    parameters : dict from str to object
+        What the query calls `$name`: thousands of columns as a value are much quicker to plan
+        than as a text that DuckDB reads, and reads again.
     columns : tuple of str or None
         The names, where they are known without asking; such columns are all text.
     n_rows : int or None
@@ -41,6 +44,7 @@ class Reader:
     """
 
     sql: Callable[[Sequence[str] | None, Sequence[str]], str]
+    parameters: dict[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     n_rows: int | None = None
 
@@ -48,6 +52,14 @@ class Reader:
     def of(cls, table: str) -> Reader:
         """Return what reads one table, of which DuckDB knows the columns."""
         return cls(sql=lambda names, numbers: f"SELECT * FROM {table}")
+
+    def relation(self, connection: Any, query: str) -> Any:
+        """Return what a query that holds that of `sql` asks for, not read yet."""
+        return connection.sql(query, params=self.parameters)
+
+    def all_of(self, connection: Any) -> Any:
+        """Return all columns, not read yet."""
+        return self.relation(connection, self.sql(None, ()))
 
 
 def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
@@ -80,8 +92,13 @@ def _csv(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
         parts = (_csv_part(file, s, wanted) for file, s in zip(files, surveys, strict=True))
         return " UNION ALL ".join(parts)
 
-    n_rows = sum(survey.n_rows for survey in surveys)
-    return Reader(sql=sql, columns=surveys[0].header, n_rows=n_rows)
+    header = surveys[0].header
+    return Reader(
+        sql=sql,
+        parameters={"columns": {f"c{i}": "VARCHAR" for i in range(len(header))}},
+        columns=header,
+        n_rows=sum(survey.n_rows for survey in surveys),
+    )
 
 
 def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
@@ -89,11 +106,10 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 
     Only those that are wanted are named: to plan a query over thousands takes longer than to read.
     """
-    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(survey.header)))
     number = {name: f"c{i}" for i, name in enumerate(survey.header)}
     named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
     return (
-        f"SELECT {named} FROM read_csv({literal_paths(file.paths)}, columns = {{{columns}}}, "
+        f"SELECT {named} FROM read_csv({literal_paths(file.paths)}, columns = $columns, "
         f"delim = {text_of(survey.delimiter)}, "
         "auto_detect = false, header = true, quote = '\"', escape = '\"', comment = '', skip = 0, "
         "null_padding = false, ignore_errors = false, strict_mode = true, nullstr = '', "

@@ -113,11 +113,20 @@ def _delimiter_of(header: str) -> str:
 
 
 def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
+    if re.fullmatch(r'"?sep=.?"?', text, re.IGNORECASE):
+        raise FileFormatError(
+            f"The first line of {where} is '{text}', a note for Excel. Hint: remove it; the first "
+            "line must name the columns."
+        )
     csv_lines = text.splitlines(keepends=True)
     try:
         header = next(csv.reader(csv_lines, delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise FileFormatError(f"The header of {where} could not be read: {error}.") from error
+        raise FileFormatError(
+            f"The header of {where} could not be read: {error}. Hint: if "
+            "something else than a comma, a semicolon or a tab stands between values, say so "
+            "(--delimiter)."
+        ) from error
     # The first name is blank where pandas wrote its index.
     names = tuple(name if name.strip() else f"column{i}" for i, name in enumerate(header))
     lowered = [name.strip().lower() for name in names]
@@ -135,7 +144,7 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
 # --------------------------------------------------------------------------------- the walk
 
 
-def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[AnyArray]:
+def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[bytes]:
     """Return the content in blocks of whole lines, without a byte order mark."""
     rest, first = b"", True
     for piece in pieces:
@@ -144,7 +153,7 @@ def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[AnyArray]:
             block, first = block.removeprefix(BYTE_ORDER_MARK), False
         cut = block.rfind(b"\n") + 1 or block.rfind(b"\r", 0, len(block) - 1) + 1
         if cut and not first:
-            yield np.frombuffer(block, dtype=np.uint8, count=cut)
+            yield block[:cut]
             rest = block[cut:]
         else:
             rest = block
@@ -154,7 +163,7 @@ def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[AnyArray]:
                 "for a quote that is not closed."
             )
     if rest:
-        yield np.frombuffer(rest, dtype=np.uint8)
+        yield rest
 
 
 @dataclass
@@ -176,13 +185,14 @@ class _Walk:
         self.beside_quotes = np.zeros(256, dtype=bool)
         self.beside_quotes[[self.delimiter, LINE_FEED, RETURN, QUOTE]] = True
 
-    def pass_over(self, codes: AnyArray) -> None:
+    def pass_over(self, block: bytes) -> None:
         """Take in some lines."""
-        if codes.max() > 127 or codes.min() == 0:
-            check_text(codes.tobytes(), self.where, self.n_lines)
+        if b"\0" in block or not block.isascii():
+            check_text(block, self.where, self.n_lines)
+        codes = np.frombuffer(block, dtype=np.uint8)
         feeds = np.flatnonzero(codes == LINE_FEED)
         is_plain = codes[0] != LINE_FEED and not (np.diff(feeds) == 1).any()
-        if is_plain and not self.inside and not ((codes == QUOTE) | (codes == RETURN)).any():
+        if is_plain and not self.inside and b'"' not in block and b"\r" not in block:
             self._count_lines(codes, len(feeds))
         else:
             self._look_closely(codes)

@@ -41,6 +41,8 @@ WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALL
 MOMENTS = ("DATE", "TIMESTAMP")
 PLAIN = {*WHOLE_NUMBERS, *MOMENTS, "UBIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"}
 BATCH = 100_000
+# How programs write that a value is missing.
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "none", "null", "nil", "-", "?", ".", "missing")
 
 
 class DuckDBSource:
@@ -178,7 +180,7 @@ class DuckDBSource:
                 )
 
     def _hint(self, written: str) -> str:
-        """Say how commas before fractions are read, or lists, where a value looks like that."""
+        """Say what to do with commas before fractions, lists, percentages and missing values."""
         if self._file.kind in ("json", "jsonl") and written.lstrip().startswith(("[", "{")):
             return (
                 " Hint: in JSON, give every number a key of its own, "
@@ -186,6 +188,10 @@ class DuckDBSource:
             )
         if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
             return " Hint: if commas stand before fractions, say so with --decimal ','."
+        if written.rstrip().endswith("%"):
+            return " Hint: write percentages as fractions, 0.95 for 95%."
+        if written.strip().lower() in MISSING:
+            return " Hint: drop the cases without a value."
         return ""
 
     def _select(
@@ -201,7 +207,7 @@ class DuckDBSource:
         with self._saying_errors():
             cursor = self._connection.cursor()  # another query may be half read
             query = f"SELECT {listed} FROM ({self._reader.sql(names, numbers)}){limit}"
-            reader = cursor.sql(query).to_arrow_reader(size)
+            reader = self._reader.relation(cursor, query).to_arrow_reader(size)
         while True:
             with self._saying_errors():
                 batch = next(reader, None)
@@ -226,7 +232,7 @@ class DuckDBSource:
             if self._file.kind in ("csv", "tsv"):
                 self._check_rows(self._counted())  # nobody knows how many the query must return
             with self._saying_errors():
-                self._connection.execute(f"CREATE VIEW file AS {self._reader.sql(None, ())}")
+                self._reader.all_of(self._connection).to_view("file")
                 lock(self._connection, self._file.paths)
         self.n_rows = None
         self._reader = Reader.of(f"({query}\n)")
@@ -236,7 +242,7 @@ class DuckDBSource:
         if self._reader.columns is not None:
             return list(self._reader.columns), dict.fromkeys(self._reader.columns, "VARCHAR")
         with self._saying_errors():
-            found = self._connection.sql(self._reader.sql(None, ()))
+            found = self._reader.all_of(self._connection)
         return self._spread(dict(zip(found.columns, found.types, strict=True)))
 
     def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
@@ -263,7 +269,7 @@ class DuckDBSource:
     def _counted(self) -> int:
         with self._saying_errors():
             query = f"SELECT count(*) FROM ({self._reader.sql(None, ())})"
-            rows = self._connection.execute(query).fetchall()
+            rows = self._connection.execute(query, self._reader.parameters).fetchall()
         return int(rows[0][0])
 
     def _check_rows(self, n_rows: int) -> None:
@@ -296,9 +302,9 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
     paths_of_all = [path for file in files for path in file.paths]
     with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
         if options.query is None:
-            return connection.sql(reader.sql(None, ()))
+            return reader.all_of(connection)
         query = check_query(options.query, files[0].where)
-        connection.execute(f"CREATE VIEW file AS {reader.sql(None, ())}")
+        reader.all_of(connection).to_view("file")
         lock(connection, paths_of_all)
         return connection.sql(query)
 

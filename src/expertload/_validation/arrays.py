@@ -82,7 +82,11 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         try:
             return array.astype(np.float64)
         except (TypeError, ValueError):
-            pass
+            kinds = ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
+            hint = "drop the cases without a value, and pass the others as numbers"
+            raise DataTypeError(
+                message(name, caller, "must hold real numbers", f"values of {kinds}", hint)
+            ) from None
         except OverflowError:
             got = "a whole number that no float can hold"
             raise DataTypeError(message(name, caller, "must hold real numbers", got)) from None

@@ -136,7 +136,7 @@ def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
 
 
 def check_models(models: Any, caller: str) -> dict[str, Any]:
-    """Return a mapping from names to models, of which there must be some."""
+    """Return a mapping from names to models, which must not be empty."""
     if not isinstance(models, Mapping) or not models:
         raise ParameterError(
             message(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.outputs import check_output
+from expertload.cli.outputs import Rows, check_output
 from expertload.cli.policies import Policy, load_policy
 from expertload.cli.predictions_options import (
     Classes,
@@ -39,13 +39,7 @@ def decide(
             "database, or - for standard input."
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="A .csv, .jsonl or .parquet file, written completely or not at all.",
-            show_default="CSV to standard output",
-        ),
-    ] = None,
+    out: Rows = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(

@@ -19,14 +19,16 @@ def name_models(files: list[Path], given: list[str] | None) -> list[str]:
     --------
     >>> from pathlib import Path
     >>> from expertload.cli.model_names import name_models
-    >>> name_models([Path("runs/a.csv"), Path("b.csv.gz")], None)
-    ['a', 'b']
+    >>> name_models([Path("runs/a.csv"), Path("b.v1.csv.gz")], None)
+    ['a', 'b.v1']
     """
     if given:
         if len(given) != len(files):
             raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
         return [true_text(name) for name in given]
-    stems = [true_text(file.name.partition(".")[0] or file.name) for file in files]
+    from expertload._opening.files import without_ending
+
+    stems = [true_text(without_ending(file.name)) for file in files]
     if len(set(stems)) == len(files):
         return stems
     paths = [true_text(str(file)) for file in files]

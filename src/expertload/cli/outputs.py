@@ -11,13 +11,20 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Report", "check_output", "give_up_standard_output"]
+__all__ = ["AsJson", "Report", "Rows", "check_output", "give_up_standard_output"]
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON, for programs.", show_default=False)
 ]
 Report = Annotated[
     Path | None, typer.Option(metavar="REPORT.html", help="Write a report.", show_default=False)
+]
+Rows = Annotated[
+    Path | None,
+    typer.Option(
+        help="A .csv, .jsonl or .parquet file, written completely or not at all.",
+        show_default="CSV to standard output",
+    ),
 ]
 
 

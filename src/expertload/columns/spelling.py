@@ -3,6 +3,7 @@
 | written | is the class |
 | --- | --- |
 | ``cat`` | cat, letter for letter, without blanks around it |
+| ``é``, one character or an e and an accent | the same, as Unicode has it |
 | ``1``, ``1.0``, ``01``, ``True`` as a number | 1, a whole number however it is written |
 | ``p_cat``, ``prob_cat``, ``proba_cat`` | cat, if it is the name of a column |
 | ``true``, ``yes``, ``pos``, ``1`` and their opposites | each other, where there are two classes |
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -41,7 +43,7 @@ MOST_SHOWN = 8
 
 def class_key(name: object) -> str:
     """Return what the spellings of a class have in common: 1, '1.0' and ' 01' are one class."""
-    text = str(name).strip()
+    text = unicodedata.normalize("NFC", str(name).strip())
     number = NUMBER.fullmatch(text)
     if number is None:
         return text

@@ -35,7 +35,14 @@ KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
 
 def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
     """Return any frame as one whose operations are put off until its table is wanted."""
-    opened = nw.from_native(frame, pass_through=True)
+    try:
+        opened = nw.from_native(frame, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        got = "one in which " + " ".join(str(error).split()).rpartition(" - ")[2]
+        hint = "give every column a name of its own"
+        raise DataTypeError(
+            message("frame", caller, "must name each column once", got, hint)
+        ) from error
     _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
     lazy: nw.LazyFrame[Any] = opened.lazy()
     return lazy

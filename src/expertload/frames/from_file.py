@@ -45,7 +45,8 @@ def scan_file(
     -------
     duckdb.DuckDBPyRelation
         A frame for `tally_frame` and `tally_groups`. The columns of CSV and JSON are text, as
-        they are written; what `tally_frame` needs as numbers it turns into numbers.
+        they are written; what `tally_frame` needs as numbers it turns into numbers. Its rows come
+        in any order, which spares memory: read an identifier beside what belongs together.
 
     Examples
     --------

@@ -147,15 +147,17 @@ def _check_named(values: AnyArray, says: str, hint: str) -> None:
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:
-    """Refuse a file in which a case stands more than once."""
-    texts = as_text(values)
+    """Refuse a file in which a case stands more than once, of those that are named."""
+    rows = np.delete(np.arange(len(values)), _missing(values))
+    texts = as_text(values[rows])
     order = np.argsort(texts, kind="stable")
     again = np.flatnonzero(texts[order][1:] == texts[order][:-1])
     if not len(again):
         return
-    first, second = sorted(int(row) + 1 for row in order[again[0] : again[0] + 2])
+    twice = order[again[0] : again[0] + 2]
+    first, second = sorted(int(row) + 1 for row in rows[twice])
     raise FileFormatError(
-        f"The column '{column}' of {where} holds '{texts[second - 1]}' in row {first} and again in "
+        f"The column '{column}' of {where} holds '{texts[twice[0]]}' in row {first} and again in "
         f"row {second}, and {len(again)} such repeat(s) in all: cases would count more than once. "
         "Hint: if the file holds several models, name the column that tells them apart "
         f"(--model-column); if '{column}' does not identify a case, say so (--id none)."

@@ -106,11 +106,12 @@ class PredictionsTable:
         column = self.identity.cluster
         if self.is_clustered or self.clusters is None or column is None:
             return ""
-        n_clusters = len(set(self.clusters.tolist()))
-        if n_clusters == self.n_cases:
+        named = [cluster for cluster in self.clusters.tolist() if cluster is not None]
+        n_clusters = len(set(named))
+        if n_clusters == len(named):
             return ""
         return (
-            f"The column '{column}' of {self.where} names {n_clusters} for {self.n_cases} cases. "
+            f"The column '{column}' of {self.where} names {n_clusters} for {len(named)} cases. "
             "If cases of one belong together, they are not independent, and what is certified here "
             f"is too sure of itself. Hint: say so with --cluster {column}, or that it is something "
             "else with --cluster none."
@@ -290,8 +291,7 @@ def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> di
         return {}
     values = found[column]
     if wanted.cluster is None:
-        missing = values.dtype.kind == "O" and any(value is None for value in values)
-        return {} if missing else {"clusters": values}
+        return {"clusters": values}
     return {"clusters": known_clusters(values, column, where), "is_clustered": True}
 
 
@@ -305,10 +305,10 @@ def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> d
         return {"identity": rows, "models": models}
     is_named = wanted.identifier is not None
     values = known_identifiers(found[rows.identifier], rows.identifier, where, is_named=is_named)
+    if models is None:
+        check_distinct(found[rows.identifier], rows.identifier, where)
     if values is None:
         return {"identity": replace(rows, identifier=None), "models": models}
-    if models is None:
-        check_distinct(values, rows.identifier, where)
     return {"identity": rows, "identifiers": values, "models": models}
 
 
