@@ -68,6 +68,10 @@ class Cluster:
         log = self.folder / "log"
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-l", log, "-o", options, "start")
 
+    def start_if_stopped(self):
+        if not (self.folder / "data" / "postmaster.pid").exists():
+            self.start()
+
     def stop(self):
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", "immediate", "stop")
 
@@ -75,7 +79,10 @@ class Cluster:
         return f"postgresql://desk@/{name}?host={self.folder}"
 
     def sql(self, statement: str, database: str = "postgres") -> None:
-        self._run("psql", "-h", self.folder, "-U", "desk", "-d", database, "-q", "-c", statement)
+        import psycopg
+
+        with psycopg.connect(self.address(database), autocommit=True) as connection:
+            connection.execute(statement)
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,16 @@ import time
 import httpx
 import uvicorn
 
+from expertload.desk.protocol import LimitedProtocol
+
 
 @contextlib.contextmanager
 def serving(app):
     """Serve an app on a free port of the loopback; give its address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="critical", lifespan="on", http=LimitedProtocol)
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:

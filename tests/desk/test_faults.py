@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
-from expertload.desk import Desk, Rules
+from expertload.desk import Desk
 from expertload.desk.client import DeskClient
 from expertload.desk.intake import Outcome, read_case, receive
 from expertload.desk.queue import answer, claim, hand_back
@@ -25,28 +23,8 @@ from expertload.desk.trail import seal_events
 from expertload.desk.watch import activate, add_policy
 from expertload.exceptions import DeskUnavailableError
 from tests.desk.invariants import check_all
+from tests.desk.processes import RULES, Server, free_port, serve, together, wait_for_more
 from tests.desk.world import Clock, World, policy_text, sent
-
-RULES = Rules(quality_rate=0.5, second_share=0.3, lease_seconds=1)
-
-
-def together(*works):
-    """Run works in threads of their own; raise what any of them raised."""
-    errors = []
-
-    def guarded(work):
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.slow
@@ -104,76 +82,6 @@ def test_sixteen_at_once(place):
 
 
 # ------------------------------------------------------------------ real processes
-
-
-def free_port() -> int:
-    """A port that nobody listens on, below those that systems give to outgoing connections.
-
-    A server that was killed comes back to its port, which nobody may have been given meanwhile.
-    """
-    ports = random.SystemRandom()
-    while True:
-        port = ports.randrange(20_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-
-
-def wait_for_more(growing: list) -> None:
-    """Wait until a list that others append to is longer than it is now."""
-    before, deadline = len(growing), time.monotonic() + 120
-    while len(growing) == before:
-        assert time.monotonic() < deadline, "nothing came"
-        time.sleep(0.01)
-
-
-class Server:
-    """`expertload desk serve`, as a process that can be killed."""
-
-    def __init__(self, place, port: int) -> None:
-        self.place, self.port = place, port
-        self.start()
-
-    def start(self) -> None:
-        where = "--database" if str(self.place).startswith("postgresql") else "--data"
-        command = [sys.executable, "-m", "expertload.cli", "desk", "serve", where, str(self.place)]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-
-    def wait(self) -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise AssertionError(self.process.stderr.read().decode())
-            try:
-                if httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200:
-                    return
-            except httpx.HTTPError:
-                time.sleep(0.05)
-        raise AssertionError("the server did not come up")
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stderr.close()
-
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(30) in (0, 130)
-        self.process.stderr.close()
-
-
-def serve(place) -> tuple[Server, dict[str, str]]:
-    """A server with an active policy, and the tokens of its people."""
-    with Desk.open(place, rules=RULES, secret=b"test") as desk:
-        world = World(desk, Clock(time.time_ns() // 1000))
-        world.activate()
-        tokens = {name: world.token(name, role) for name, role in PEOPLE}
-    server = Server(place, free_port())
-    server.wait()
-    return server, tokens
 
 
 @pytest.mark.processes
@@ -244,9 +152,6 @@ def test_killed_at_any_moment(place):
             ],
         ):
             assert outcome.label == acknowledged[outcome.key], "the first answer stands"
-
-
-PEOPLE = [("model", "api"), ("ann", "reader"), ("bob", "reader")]
 
 
 def hands(role: str, server: Server, token: str, name: str) -> subprocess.Popen:
@@ -323,25 +228,6 @@ def test_two_servers_on_one_postgresql(cluster):
         check_all(desk)
         n = World(desk, Clock()).rows(select(func.count()).select_from(cases))[0][0]
         assert n == 300
-
-
-def test_a_database_that_goes_away_and_comes_back(cluster):
-    place = cluster.address("desk")
-    with Desk.open(place) as desk:
-        world = World(desk, Clock())
-        world.send(sent("before"))
-        cluster.stop()
-        try:
-            with pytest.raises(DeskUnavailableError, match="does not answer"):
-                world.send(sent("between"))
-            with pytest.raises(DeskUnavailableError, match="does not answer"):
-                desk.read(lambda t: None)
-        finally:
-            cluster.start()
-        world.send(sent("after"))
-        keys = {row.key for row in world.rows(select(cases.c.key))}
-        assert {"before", "after"} <= keys
-        assert "between" not in keys
 
 
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path):

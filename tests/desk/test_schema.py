@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
 from expertload.desk import Desk, Rules
@@ -63,6 +62,8 @@ def fuzzed(operation, url, token, tried):
 
 @pytest.mark.slow
 def test_no_request_is_answered_by_an_accident(address):
+    import schemathesis  # half a second
+
     url, tokens = address
     schema = schemathesis.openapi.from_url(f"{url}/api/openapi.json")
     tried = {"done": 0, "refused": 0}

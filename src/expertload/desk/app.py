@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -37,11 +37,13 @@ def create_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        chores = asyncio.create_task(_do_chores(desk))
+        # Each on its own, so that a slow receiver of news keeps nothing from being sealed.
+        chores = [asyncio.create_task(_keep_doing(each, desk)) for each in (seal_events, deliver)]
         yield
-        chores.cancel()
-        await asyncio.gather(chores, return_exceptions=True)
-        await asyncio.to_thread(seal_events, desk)
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+        await _do_chore(seal_events, desk)
 
     app = FastAPI(
         title="expertload desk",
@@ -56,22 +58,28 @@ def create_app(
     return app
 
 
-async def _do_chores(desk: Desk) -> None:
-    """Seal what has happened and deliver what others are told, for as long as the desk runs."""
+async def _keep_doing(chore: Callable[[Desk], int], desk: Desk) -> None:
+    """Do a chore again and again, for as long as the desk runs."""
     while True:
-        try:
-            await asyncio.to_thread(seal_events, desk)
-            await asyncio.to_thread(deliver, desk)
-        except DeskUnavailableError:
-            log.warning("the database does not answer; trying again")
-        except Exception:
-            log.exception("a chore of the desk failed; trying again")
+        await _do_chore(chore, desk)
         await asyncio.sleep(CHORE_SECONDS)
+
+
+async def _do_chore(chore: Callable[[Desk], int], desk: Desk) -> None:
+    """Do one chore in a thread; what it cannot do now waits in the database for the next time."""
+    try:
+        await asyncio.to_thread(chore, desk)
+    except DeskUnavailableError as error:
+        log.warning("%s", error)
+    except Exception:
+        log.exception("a chore of the desk failed; it is tried again")
 
 
 def serve(app: FastAPI, *, host: str, port: int) -> None:
     """Serve an application; what is under way when it ends is finished."""
     import uvicorn
+
+    from expertload.desk.protocol import LimitedProtocol
 
     gc.collect()
     gc.freeze()  # what is there now stays, and need not be looked through
@@ -83,5 +91,6 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=LimitedProtocol,
         timeout_graceful_shutdown=10,
     )

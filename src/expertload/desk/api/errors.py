@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
@@ -43,6 +44,7 @@ def install_errors(app: FastAPI) -> None:
     app.add_exception_handler(DeskUnavailableError, _unavailable)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -69,6 +71,11 @@ async def http_error(_: Request, error: Any) -> JSONResponse:
     return JSONResponse(
         error_body(code, str(error.detail)), error.status_code, getattr(error, "headers", None)
     )
+
+
+async def _hung_up(_: Request, error: Any) -> JSONResponse:
+    """Answer nobody: a sender who hangs up in the middle is no fault of the desk."""
+    return JSONResponse(error_body("hung_up", "The request ended before all of it had come."), 400)
 
 
 async def _unexpected(_: Request, error: Any) -> JSONResponse:

@@ -14,13 +14,11 @@ from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import drawing
-from expertload.desk.store import AnyRow, Event, Transaction
+from expertload.desk.store import SECOND, AnyRow, Event, Transaction
 from expertload.desk.store.tables import bodies, cases, decisions, in_state, policies, readings
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["Outcome", "receive"]
-
-SECOND = 1_000_000
 
 
 class Outcome(NamedTuple):

@@ -31,7 +31,7 @@ from expertload.desk.queue import (
     undo,
     upcoming,
 )
-from expertload.desk.store import Transaction
+from expertload.desk.store import SECOND, Transaction
 from expertload.desk.store.tables import answers, bodies, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -40,7 +40,6 @@ __all__ = ["router"]
 router = APIRouter(prefix="/review", route_class=PageRoute)
 Reader = Annotated[Principal, Depends(signed_in("reader", "arbiter"))]
 Text = Annotated[str, Form(max_length=2_000)]
-SECOND = 1_000_000
 MOST_BUTTONS = 12  # with more classes than this, one is found by typing
 DIGITS = "1234567890"
 SAID = {
@@ -126,7 +125,7 @@ def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
         .order_by(answers.c.id.desc())
         .limit(1)
     ).first()
-    if row is None:
+    if row is None or not transaction.is_within(undo_seconds, row.given):
         return None
     left = undo_seconds - (transaction.now - row.given) / SECOND
     return {"submission": row.submission, "label": row.label, "left": max(1, int(left))}

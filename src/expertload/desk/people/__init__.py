@@ -12,16 +12,17 @@ from expertload.desk.people.accounts import (
     set_password,
     set_roles,
 )
-from expertload.desk.people.first import FIRST, first_link
 from expertload.desk.people.oidc import Attempt, OpenIdConnect
 from expertload.desk.people.passwords import check_password, hash_password
 from expertload.desk.people.proxy import TrustedProxy, find_named
 from expertload.desk.people.roles import Principal, Role, require
 from expertload.desk.people.sessions import (
+    FIRST,
     begin_session,
     end_session,
     end_sessions,
     find_session,
+    first_link,
     make_link,
     peek_link,
     use_link,

@@ -6,28 +6,30 @@ import secrets
 
 from sqlalchemy import ColumnElement, insert, select, update
 
-from expertload.desk.people.accounts import roles_of
+from expertload.desk.people.accounts import add_user, find_user, people_of, roles_of
 from expertload.desk.people.roles import Principal
 from expertload.desk.people.tokens import digest_of
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import sessions, users
 from expertload.exceptions import DeskRefusedError
 
 __all__ = [
+    "FIRST",
     "LINK_SECONDS",
     "SESSION_SECONDS",
     "begin_session",
     "end_session",
     "end_sessions",
     "find_session",
+    "first_link",
     "make_link",
     "peek_link",
     "use_link",
 ]
 
-SECOND = 1_000_000
 SESSION_SECONDS = 12 * 3_600  # a working day
 LINK_SECONDS = 24 * 3_600
+FIRST = "admin"  # who signs in first
 
 
 def begin_session(transaction: Transaction, user: int) -> str:
@@ -94,6 +96,18 @@ def use_link(transaction: Transaction, secret: str) -> str:
     return begin_session(transaction, who.user)
 
 
+def first_link(transaction: Transaction) -> str | None:
+    """Return a link's secret while nobody has ever signed in; None after that."""
+    began = select(sessions.c.id).where(sessions.c.kind == "session").limit(1)
+    if transaction.connection.execute(began).first() is not None:
+        return None
+    known = find_user(transaction, FIRST)
+    if known is None and people_of(transaction):
+        return None
+    user = known.id if known else add_user(transaction, FIRST, ("manager", "auditor", "reader"))
+    return make_link(transaction, int(user))
+
+
 # Sessions come and go by the thousand and are no part of what the events tell row by row; that
 # they began and ended is an event without their digests.
 
@@ -121,6 +135,8 @@ def _find(transaction: Transaction, secret: str, kind: str) -> AnyRow | None:
             sessions.c.kind == kind,
             sessions.c.ended.is_(None),
             sessions.c.expires > transaction.now,
+            # begun in the future: the clock was set back, and it would outlive its time
+            sessions.c.created <= transaction.now + CLOCK_SLACK,
             users.c.disabled.is_(None),
         )
     ).first()

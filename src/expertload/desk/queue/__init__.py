@@ -1,7 +1,6 @@
 """The queue: one case for one reader, answers kept, disputes settled."""
 
-from expertload.desk.queue.claiming import Claim, ShownBody, claim, holding, upcoming
-from expertload.desk.queue.classes import classes_of
+from expertload.desk.queue.claiming import Claim, ShownBody, claim, classes_of, holding, upcoming
 from expertload.desk.queue.completing import Answered, answer, extend, hand_back, skip
 from expertload.desk.queue.settling import Settled, next_reading
 from expertload.desk.queue.undo import undo

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
-from expertload.desk.queue.classes import classes_of
+from expertload.desk.intake import read_policy
 from expertload.desk.queue.leases import new_lease
-from expertload.desk.store import Transaction
-from expertload.desk.store.tables import bodies, cases, in_state, readings
+from expertload.desk.store import CLOCK_SLACK, SECOND, Transaction
+from expertload.desk.store.tables import bodies, cases, in_state, policies, readings
 
-__all__ = ["Claim", "ShownBody", "claim", "holding", "return_expired", "upcoming"]
-
-SECOND = 1_000_000
-CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
+__all__ = ["Claim", "ShownBody", "claim", "classes_of", "holding", "return_expired", "upcoming"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ _CANDIDATE = """
         SELECT 1 FROM readings AS mine WHERE mine.case_id = r.case_id AND mine.reader = :reader)
       AND NOT EXISTS (
         SELECT 1 FROM skips WHERE skips.reading_id = r.id AND skips.reader = :reader
-          AND skips.skipped > :rested)
+          AND skips.skipped > :rested AND skips.skipped <= :latest)
     ORDER BY r.due, r.id LIMIT 1
 """
 _TAKE = {
@@ -82,7 +79,7 @@ _TAKE = {
 _EXPIRE = text(
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
-    "AND (until <= :now OR leased > :future) RETURNING id, case_id"
+    "AND (until <= :now OR until > :latest) RETURNING id, case_id"
 )
 
 
@@ -115,11 +112,15 @@ def holding(transaction: Transaction, reader: int) -> Claim | None:
 
 
 def return_expired(transaction: Transaction) -> int:
-    """Put readings whose lease has run out back into the queue; return how many."""
-    now = transaction.now
+    """Put readings whose lease has run out back into the queue; return how many.
+
+    So are leases that last longer than any given now: the clock has been set back since, or the
+    rules give less time.
+    """
+    now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
     lost = transaction.connection.execute(
         _EXPIRE,
-        {"project": transaction.project.id, "now": now, "future": now + CLOCK_SLACK},
+        {"project": transaction.project.id, "now": now, "latest": now + lease + CLOCK_SLACK},
     ).all()
     for row in lost:
         event = transaction.event("reading.expired", case_id=row.case_id)
@@ -151,6 +152,7 @@ def _wishes(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, A
         "reader": reader,
         "arbiter": arbiter,
         "rested": transaction.now - rest,
+        "latest": transaction.now + CLOCK_SLACK,
     }
 
 
@@ -214,3 +216,19 @@ _SHOWN = (
     .select_from(cases.outerjoin(bodies, bodies.c.id == cases.c.id))
     .where(cases.c.id == bindparam("number"))
 )
+
+
+def classes_of(transaction: Transaction) -> tuple[str, ...]:
+    """Return the project's classes: its rules', or those of its latest policy that names some.
+
+    A withdrawn policy's classes remain, for its cases are read after it has ended.
+    """
+    if transaction.project.rules.classes:
+        return transaction.project.rules.classes
+    documents = transaction.connection.execute(
+        select(policies.c.document)
+        .where(policies.c.project_id == transaction.project.id, policies.c.state != "draft")
+        .order_by(policies.c.activated.desc(), policies.c.id.desc())
+        .limit(1)
+    ).scalars()
+    return next((read_policy(document).classes for document in documents), ())

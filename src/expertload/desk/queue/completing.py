@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import select, text
 
-from expertload.desk.queue.claiming import FREE, SECOND
-from expertload.desk.queue.classes import classes_of
+from expertload.desk.queue.claiming import FREE, classes_of
 from expertload.desk.queue.leases import reading_of
 from expertload.desk.queue.settling import settle
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, readings, skips
 from expertload.exceptions import DeskRefusedError
 
@@ -83,7 +82,7 @@ def answer(
         label=label,
         submission=submission,
         standing=standing,
-        seconds=None if taken is None else (transaction.now - taken.leased) / SECOND,
+        seconds=None if taken is None else _seconds(transaction, taken),
         given=transaction.now,
     )
     transaction.count(f"answers.{standing}")
@@ -95,6 +94,12 @@ def answer(
     transaction.moved(readings, "leased", "done")
     settle(transaction, _reading(transaction, reading_id))
     return Answered("counted", "counted", _undo_until(transaction, transaction.now))
+
+
+def _seconds(transaction: Transaction, taken: AnyRow) -> float | None:
+    """Return how long a reader took; None where the clock cannot tell, for it was set meanwhile."""
+    is_told = taken.leased <= transaction.now <= taken.until
+    return (transaction.now - taken.leased) / SECOND if is_told else None
 
 
 def _undo_until(transaction: Transaction, given: int) -> int:
@@ -142,7 +147,7 @@ def _finish(transaction: Transaction, reading: int, lease: str) -> AnyRow | None
     return transaction.connection.execute(
         text(
             "UPDATE readings SET lease = NULL WHERE id = :reading AND lease = :lease "
-            "AND state = 'leased' RETURNING id, case_id, leased"
+            "AND state = 'leased' RETURNING id, case_id, leased, until"
         ),
         {"reading": reading, "lease": lease},
     ).first()

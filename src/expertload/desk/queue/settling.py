@@ -8,14 +8,12 @@ from typing import NamedTuple
 from sqlalchemy import select
 
 from expertload.desk.intake import draw, open_reading
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.trail.outbox import announce
 from expertload.desk.watch.quality import settle_audit
 
 __all__ = ["Settled", "decide", "live_decision", "locked_case", "next_reading", "settle"]
-
-SECOND = 1_000_000
 
 
 class Settled(NamedTuple):

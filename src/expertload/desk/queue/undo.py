@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from expertload.desk.queue.claiming import FREE, SECOND, Claim, claim
+from expertload.desk.queue.claiming import FREE, Claim, claim
 from expertload.desk.queue.leases import new_lease
 from expertload.desk.queue.settling import decide, live_decision, locked_case
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
 from expertload.desk.trail.outbox import take_back
 from expertload.desk.watch.quality import settle_audit
@@ -72,7 +72,7 @@ def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRo
 
 def _check_in_time(transaction: Transaction, given: AnyRow) -> None:
     seconds = transaction.project.rules.undo_seconds
-    if transaction.now > given.given + seconds * SECOND:
+    if not transaction.is_within(seconds, given.given):
         raise DeskRefusedError(
             "cannot_undo", f"An answer can be taken back for {seconds} seconds. That time is over."
         )

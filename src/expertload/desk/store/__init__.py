@@ -5,9 +5,18 @@ from expertload.desk.store.database import Database, WantsExclusive
 from expertload.desk.store.opening import open_database
 from expertload.desk.store.postgres import PostgresDatabase
 from expertload.desk.store.sqlite import SqliteDatabase
-from expertload.desk.store.transaction import AnyRow, Event, Project, Transaction
+from expertload.desk.store.transaction import (
+    CLOCK_SLACK,
+    SECOND,
+    AnyRow,
+    Event,
+    Project,
+    Transaction,
+)
 
 __all__ = [
+    "CLOCK_SLACK",
+    "SECOND",
     "AnyRow",
     "Database",
     "Event",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from expertload.desk.store.database import Database, is_postgres
 from expertload.desk.store.postgres import PostgresDatabase
 from expertload.desk.store.sqlite import SqliteDatabase
@@ -29,6 +31,9 @@ def open_database(where: str | os.PathLike[str], *, serving: bool = False) -> Da
     )
     try:
         database.migrate()
+    except DBAPIError as error:
+        database.close()
+        raise database.said(error) from error
     except BaseException:
         database.close()
         raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, create_engine, inspect, make_url, text
+from sqlalchemy import URL, Connection, Table, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
@@ -24,6 +24,9 @@ BEGIN_AGAIN = {"40001", "40P01", "23505"}
 # Every transaction holds it shared; one that must be alone (a policy's end, the sealer) does not.
 LOCK = 5_403_117_920
 
+# Seconds to wait for a connection, and milliseconds for a sign that what was sent has arrived.
+PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
+
 
 class PostgresDatabase(Database):
     """The desk in a PostgreSQL database, which other servers may share."""
@@ -36,7 +39,11 @@ class PostgresDatabase(Database):
         self._name = f"The database {url.render_as_string(hide_password=True)}"
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self.engine = create_engine(
-            url, pool_pre_ping=True, pool_size=WRITERS + 8, max_overflow=0, pool_timeout=30
+            _with_patience(url),
+            pool_pre_ping=True,
+            pool_size=WRITERS + 8,
+            max_overflow=0,
+            pool_timeout=30,
         )
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="desk-writer")
 
@@ -113,3 +120,8 @@ class PostgresDatabase(Database):
         """Finish what is being written, and let every connection go."""
         self._writers.shutdown()
         super().close()
+
+
+def _with_patience(url: URL) -> URL:
+    """Give up on a machine that has vanished without a word, unless the address says otherwise."""
+    return url.set(query={**PATIENCE, **url.query})

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
-__all__ = ["AnyRow", "Event", "Project", "Transaction"]
+__all__ = ["CLOCK_SLACK", "SECOND", "AnyRow", "Event", "Project", "Transaction"]
 
-HOUR = 3_600_000_000
+SECOND = 1_000_000
+HOUR = 3_600 * SECOND
+CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
 SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
 
 
@@ -156,6 +158,14 @@ class Transaction:
     def count(self, name: str, n: int = 1) -> None:
         """Add to a counter."""
         self._counts[name] += n
+
+    def is_within(self, seconds: float, began: int) -> bool:
+        """Whether a time that began then still runs.
+
+        One that begins in the future was begun by a clock that has been set back since. Nobody
+        knows how much of it is left, so it is over, and does not last until the clock is there.
+        """
+        return began - CLOCK_SLACK <= self.now <= began + seconds * SECOND
 
     def count_hourly(self, name: str, n: int = 1) -> None:
         """Add to the counter of this hour."""

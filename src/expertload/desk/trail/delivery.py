@@ -16,13 +16,12 @@ from sqlalchemy import select, update
 
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import in_state, outbox, webhooks
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["add_webhook", "deliver", "end_webhook", "send_again", "signature"]
 
-SECOND = 1_000_000
 ATTEMPTS = 12
 LONGEST_PAUSE = 3_600
 TIMEOUT = 10.0
@@ -108,6 +107,12 @@ def deliver(desk: Desk) -> int:
 
 def _take(transaction: Transaction) -> list[AnyRow]:
     """Take messages that are due; one that a dead server took is due again after a while."""
+    latest = transaction.now + LONGEST_PAUSE * SECOND + CLOCK_SLACK
+    transaction.connection.execute(  # later than any pause: the clock has been set back since
+        update(outbox)
+        .where(in_state(outbox, "waiting"), outbox.c.next_try > latest)
+        .values(next_try=transaction.now)
+    )
     due = (
         select(outbox.c.id)
         .where(in_state(outbox, "waiting"), outbox.c.next_try <= transaction.now)
@@ -148,10 +153,12 @@ def _post(message: AnyRow) -> str | None:
         "X-Desk-Signature": signature(message.secret, moment, message.payload),
     }
     try:
-        answer = httpx.post(message.url, content=message.payload, headers=headers, timeout=TIMEOUT)
+        with httpx.stream(  # what a receiver says beside its status is not read: it may be endless
+            "POST", message.url, content=message.payload, headers=headers, timeout=TIMEOUT
+        ) as answer:
+            return None if answer.is_success else f"status {answer.status_code}"
     except httpx.HTTPError as error:
         return type(error).__name__
-    return None if answer.is_success else f"status {answer.status_code}"
 
 
 def _note(transaction: Transaction, number: int, error: str | None) -> None:

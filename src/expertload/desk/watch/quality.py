@@ -23,8 +23,8 @@ from expertload.desk.watch.policies import find_policy, withdraw
 
 __all__ = ["recount", "settle_audit"]
 
-# Transactions on PostgreSQL commit in another order than their cases are numbered, and answers can
-# be taken back: only what is older than both is kept as settled.
+# Transactions on PostgreSQL commit in another order than their cases are numbered: only what is
+# older than any of them is kept as settled.
 SETTLED_AFTER = 3_600_000_000
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
@@ -49,17 +49,17 @@ def settle_audit(transaction: Transaction, case: AnyRow, label: str | None) -> N
     audit = "open" if label is None else "right" if label == case.predicted else "wrong"
     event = transaction.event("audit.settled", case_id=case.id)
     transaction.update(cases, case.id, event, audit=audit)
-    recount(transaction, case.policy_id)
+    recount(transaction, case.policy_id, changed=case.id)
 
 
-def recount(transaction: Transaction, policy_id: int) -> None:
-    """Bring a policy's monitor up to date, and act on what it says."""
+def recount(transaction: Transaction, policy_id: int, *, changed: int) -> None:
+    """Bring a policy's monitor up to date with a case, and act on what it says."""
     policy = find_policy(transaction, policy_id)
     query = select(monitors).where(monitors.c.policy_id == policy_id)
     if transaction.connection.dialect.name == "postgresql":
         query = query.with_for_update()
     monitor = transaction.connection.execute(query).one()
-    values = _values(transaction, policy, monitor)
+    values = _values(transaction, policy, monitor, changed)
     event = transaction.event("monitor.moved")
     transaction.update(monitors, monitor.id, event, **values)
     if values["state"] == "refuted":
@@ -68,13 +68,17 @@ def recount(transaction: Transaction, policy_id: int) -> None:
         _warn(transaction, policy)
 
 
-def _values(transaction: Transaction, policy: AnyRow, monitor: AnyRow) -> dict[str, Any]:
+def _values(
+    transaction: Transaction, policy: AnyRow, monitor: AnyRow, changed: int
+) -> dict[str, Any]:
     from expertload.monitoring import accuracy_lower_bound
     from expertload.monitoring.capital import accuracy_bets
     from expertload.monitoring.restarts import Capital, advance, start
 
     target = read_policy(policy.document).point.target_accuracy
     kept = _Capital(**json.loads(monitor.memory))
+    if changed <= kept.after:  # an answer was taken back after all: count from the beginning
+        kept = _Capital()
     rows = _later_audits(transaction, policy.id, kept.after)
     bets = accuracy_bets(target)
     capital = Capital(kept.count, np.array(kept.stakes)) if kept.count else start(bets)

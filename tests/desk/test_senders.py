@@ -1,0 +1,127 @@
+"""Senders and receivers who never end: they fill no memory and hold nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from expertload.desk.app import create_app
+from expertload.desk.protocol import MOST_BYTES
+from expertload.desk.trail import deliver
+from expertload.desk.trail.delivery import add_webhook
+from tests.desk.world import dumps, sent
+
+
+@pytest.fixture
+def line(served):
+    """A bare connection to a served desk."""
+    host, _, port = served.address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        yield connection
+
+
+def answer(line) -> bytes:
+    """What comes first on a line; nothing if it was cut."""
+    try:
+        return line.recv(65_536)
+    except ConnectionResetError:
+        return b""
+
+
+def test_a_head_that_never_ends_is_cut(line):
+    line.sendall(b"GET /healthz HTTP/1.1\r\nHost: desk\r\nX-Long: ")
+    sent_bytes, cut = 0, False
+    while sent_bytes < 50 * MOST_BYTES and not cut:
+        try:
+            sent_bytes += line.send(b"a" * 1_000)
+        except (BrokenPipeError, ConnectionResetError):
+            cut = True
+        time.sleep(0.0005)
+    assert cut, f"{sent_bytes} bytes of a head were taken"
+
+
+def test_a_long_body_and_many_requests_on_one_line_are_no_long_head(served, line):
+    head = f"Host: desk\r\nAuthorization: Bearer {served.token('model', 'api')}\r\n"
+    for number in range(3):
+        cases = [
+            sent(f"{number}-{i}", body={"kind": "text", "content": "x" * 900}) for i in range(99)
+        ]
+        body = dumps(*cases)
+        assert len(body) > MOST_BYTES
+        kind = "Content-Type: application/x-ndjson\r\n"
+        start = f"POST /api/cases HTTP/1.1\r\n{head}{kind}Content-Length: {len(body)}\r\n\r\n"
+        line.sendall(start.encode() + body[:10])
+        time.sleep(0.05)
+        line.sendall(body[10:])
+        got = answer(line)
+        assert got.startswith(b"HTTP/1.1 200"), got
+        while got.count(b"\n{") + got.count(b"\r\n\r\n{") < len(cases):
+            got += answer(line)
+
+
+def test_a_sender_who_hangs_up_is_no_fault_of_the_desk(world):
+    """What escapes from the app would be a traceback in the server's log."""
+    messages = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    told: list[dict] = []
+    headers = {
+        "authorization": f"Bearer {world.token('model', 'api')}",
+        "content-type": "application/json",
+    }
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/api/cases",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        told.append(message)
+
+    with ThreadPoolExecutor(1) as apart:  # a browser of another test may have a loop in this thread
+        apart.submit(asyncio.run, create_app(world.desk)(scope, receive, send)).result()
+    assert told[0]["status"] == 400
+
+
+def test_what_a_receiver_says_for_ever_is_not_listened_to(world):
+    listening = socket.create_server(("127.0.0.1", 0))
+    ending = threading.Event()
+
+    def speak() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            while not ending.wait(0.05):
+                try:
+                    connection.sendall(b"and ")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=speak, daemon=True)
+    thread.start()
+    world.desk.write(add_webhook, f"http://127.0.0.1:{listening.getsockname()[1]}")
+    world.activate()
+    arrived: list[int] = []
+    sending = threading.Thread(target=lambda: arrived.append(deliver(world.desk)), daemon=True)
+    sending.start()
+    sending.join(20)
+    has_ended = not sending.is_alive()
+    ending.set()
+    thread.join()
+    sending.join()
+    listening.close()
+    assert has_ended
+    assert arrived == [1]
