@@ -12,7 +12,9 @@ from tools.evidence.cost import measure_cost
 from tools.evidence.figures import draw_figures
 from tools.evidence.gather import gather
 from tools.evidence.ladder import measure_ladders
+from tools.evidence.ladder_outliers import measure_outliers
 from tools.evidence.ladder_tables import ladder_summary
+from tools.evidence.outlier_tables import ladder_outliers
 from tools.evidence.pages import PAGES, fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +32,11 @@ def main() -> None:
     climber = commands.add_parser("ladder", help="measure the steps that lower the load, as CSV")
     climber.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
     climber.add_argument("--data-dir", type=Path, help="where data files are")
+    stranger = commands.add_parser(
+        "outliers", help="show outliers to the ladder's networks, as CSV"
+    )
+    stranger.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
+    stranger.add_argument("--data-dir", type=Path, help="where data files are")
     claimer = commands.add_parser("claim", help="read the runs of the paper's claim, as CSV")
     claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
@@ -46,6 +53,11 @@ def main() -> None:
         for line in measure_ladders(arguments.runs, data_dir=arguments.data_dir):
             print(line, flush=True)
         print(f"\n{ladder_summary()}")
+        return
+    if arguments.command == "outliers":
+        for line in measure_outliers(arguments.runs, data_dir=arguments.data_dir):
+            print(line, flush=True)
+        print(f"\n{ladder_outliers()}")
         return
     if arguments.command == "claim":
         for line in gather_claim(arguments.runs):

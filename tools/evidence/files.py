@@ -16,6 +16,7 @@ PUSHES = HERE / "gradient_by_confidence.csv"
 AREAS = HERE / "area_of_batches.csv"
 COST = HERE / "training_cost.csv"
 LADDER = HERE / "ladder.csv"
+OUTLIERS = HERE / "ladder_outliers.csv"
 
 Record = Mapping[str, object]
 

@@ -34,22 +34,27 @@ def measure_ladders(
 
     What is known of other data sets stays.
     """
+    for name in ladder_names(runs):
+        records = list(_records(runs, name, Questions(data_dir=data_dir)))
+        update_records(into, records, [name])
+        yield f"{name}: {len({record['seed'] for record in records})} seeds"
+
+
+def ladder_names(runs: Path) -> list[str]:
+    """The ladders whose runs are in a folder; an error if there are none."""
     names = sorted(path.name.removesuffix("-plain") for path in runs.glob("*-plain"))
     if not names:
         raise FileFormatError(
             f"There is no folder NAME-plain in {runs}. Hint: name the folder that `lab sweep` "
             "writes the runs of experiments/ladder to."
         )
-    for name in names:
-        records = list(_records(runs, name, Questions(data_dir=data_dir)))
-        update_records(into, records, [name])
-        yield f"{name}: {len({record['seed'] for record in records})} seeds"
+    return names
 
 
 def _records(runs: Path, name: str, questions: Questions) -> Iterator[Record]:
-    arms = {arm: _by_seed(runs / f"{name}{end}", loss) for arm, (end, loss) in ARMS.items()}
+    arms = read_arms(runs, name)
     for seed in sorted(seed for seed in arms["plain"] if seed < APART):
-        networks = _networks(arms, seed)
+        networks = ladder_networks(arms, seed)
         first = arms["plain"][seed]
         ladder = climb(networks, questions, always=ALWAYS)
         targets = first.config.evaluation.target_accuracies
@@ -62,6 +67,11 @@ def _records(runs: Path, name: str, questions: Questions) -> Iterator[Record]:
             yield _record(name, first, numbers, "aucoc_always")
 
 
+def read_arms(runs: Path, name: str) -> dict[str, Seeds]:
+    """The finished runs of a ladder, by arm and by seed."""
+    return {arm: _by_seed(runs / f"{name}{end}", loss) for arm, (end, loss) in ARMS.items()}
+
+
 def _by_seed(folder: Path, loss: str) -> Seeds:
     """The finished runs of an arm by seed, with the options that validation data chose."""
     done = finished_runs(folder) if folder.is_dir() else []
@@ -71,7 +81,7 @@ def _by_seed(folder: Path, loss: str) -> Seeds:
     return {run.config.seed: run for run in runs}
 
 
-def _networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
+def ladder_networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
     """The networks of a seed: its own and, where there is one, that asked together with it."""
     pair = [Network(*(found.get(s) for found in arms.values())) for s in (seed, seed + APART)]
     return [network for network in pair if any(network)]

@@ -22,6 +22,7 @@ from tools.evidence.experiments import SUMMARY, numbers_of, rows_of
 from tools.evidence.files import AREAS, COST, read_records
 from tools.evidence.ladder_tables import ladder, ladder_calibration, ladder_in_brief, ladder_summary
 from tools.evidence.markdown import DASH, NOTHING, table
+from tools.evidence.outlier_tables import ladder_outlier_scores, ladder_outliers
 
 PAGES = (
     "README.md",
@@ -145,6 +146,8 @@ MAKERS: dict[str, Callable[..., str]] = {
     "claim-tuning": claim_tuning,
     "ladder": ladder,
     "ladder-calibration": ladder_calibration,
+    "ladder-outliers": ladder_outliers,
+    "ladder-outlier-scores": ladder_outlier_scores,
     "ladder-summary": ladder_summary,
     "ladder-in-brief": ladder_in_brief,
 }
