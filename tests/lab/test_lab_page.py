@@ -19,8 +19,6 @@ from expertload.lab.runs.recipe import Recipe
 from expertload.lab.runs.recipe_files import load_recipe
 from expertload.losses import build_loss
 
-pytestmark = pytest.mark.processes
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "lab.md").read_text()
 
@@ -49,6 +47,7 @@ def test_every_loss_of_the_recipe_can_be_built():
             build_loss(name, weight=candidate.weight, **candidate.options)
 
 
+@pytest.mark.processes
 @pytest.mark.filterwarnings("ignore:TemperatureScaling")  # hardly trained
 def test_the_commands_of_the_page_from_the_trial_to_the_comparison(place, monkeypatch):
     """As they stand there, but for the size of the recipe; the trial is no part of the table."""

@@ -24,6 +24,7 @@ from expertload.cli import (
     lab_evaluate,
     lab_lower_load,
     lab_ood,
+    lab_predict,
     lab_recipes,
     lab_sweep,
     lab_table,
@@ -92,6 +93,7 @@ lab.command("sweep")(lab_sweep.sweep)
 lab.command("lower-load")(lab_lower_load.lower_load)
 lab.command("evaluate")(lab_evaluate.evaluate)
 lab.command("ensemble")(lab_ensemble.ensemble)
+lab.command("predict")(lab_predict.predict)
 lab.command("ood")(lab_ood.ood)
 lab.command("table")(lab_table.table)
 lab.command("compare")(lab_table.compare)

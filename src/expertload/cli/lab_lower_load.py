@@ -44,7 +44,9 @@ def lower_load(
             show_default="small-cnn or resnet8, by the size of images",
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Of each training.")] = 30,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Of each training; augmented networks gain from more.")
+    ] = 30,
     networks: Annotated[int, typer.Option(min=2, help="Networks to train and average.")] = 2,
     aucoc: Annotated[
         bool, typer.Option(help="Try AUCOC too, which trains the networks once more.")
@@ -145,6 +147,10 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
         "table": found.table,
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
+    say("\nnext, for new images:")
+    say(f"  expertload lab predict {found.report.parent} --data folder:NEW --out new.csv")
+    if found.policy is not None:
+        say(f"  expertload decide {found.policy} new.csv --keep image")
 
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:

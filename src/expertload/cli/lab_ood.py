@@ -46,7 +46,8 @@ def ood(
         str,
         typer.Option(
             help="Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. "
-            "cifar100-c:all is the mean over all corruptions."
+            "corrupted:fog:3 is the run's own test images under a corruption; 'all' instead of "
+            "'fog' is the mean over all corruptions."
         ),
     ],
     epsilon: Annotated[
@@ -75,7 +76,8 @@ def ood(
 ) -> None:
     """Measure how well confidences tell outliers from the run's own test images.
 
-    The results are kept in the run's folder, where 'expertload lab table --kind ood' finds them.
+    An ensemble has probabilities and no logits, so MSP is its only score. The results are kept in
+    the run's folder, where 'expertload lab table --kind ood' finds them.
     """
     names = [name.strip() for name in against.split(",") if name.strip()]
 

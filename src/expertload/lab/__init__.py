@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         evaluate_runs,
         make_ensemble,
         make_table,
+        predict_images,
     )
     from expertload.lab.runs import FinishedRun, Recipe, RunConfig, RunFolder, load_recipe
     from expertload.lab.sweeps import ProcessLauncher, Sweep
@@ -52,6 +53,7 @@ __all__ = [
     "lower_load",
     "make_ensemble",
     "make_table",
+    "predict_images",
     "train",
 ]
 
@@ -67,6 +69,7 @@ _ROOMS = {
         "evaluate_runs",
         "make_ensemble",
         "make_table",
+        "predict_images",
     ),
     "runs": ("FinishedRun", "Recipe", "RunConfig", "RunFolder", "load_recipe"),
     "sweeps": ("ProcessLauncher", "Sweep"),

@@ -127,7 +127,7 @@ def test_folders_that_cannot_be_used(tmp_path):
         load_dataset(f"folder:{tmp_path}")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with pytest.raises(DataDamagedError, match="holds no images"):
+    with pytest.raises(DataDamagedError, match="has no images"):
         load_dataset(f"folder:{tmp_path}")
 
 

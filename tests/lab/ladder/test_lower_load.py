@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.exceptions import ParameterError
 from expertload.lab import ladder, lower_load
+from expertload.lab.data import load_dataset
 from expertload.lab.ladder import STEPS, certified_load
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
@@ -110,6 +112,29 @@ def test_the_policy_is_of_one_half_of_the_test_images(climbed):
     assert found.certified.load == wanted.load
 
 
+def test_new_images_are_decided_by_the_model_and_its_policy(climbed, tmp_path):
+    found, *_ = climbed
+    moved = tmp_path / "moved"
+    shutil.copytree(found.table.parent, moved)  # also where the ladder was not made
+    np.savez(tmp_path / "new.npz", images=load_dataset("digits").test.images)
+    new, decided = tmp_path / "new.csv", tmp_path / "decided.csv"
+    for words in (
+        ["lab", "predict", moved, "--data", f"npz:{tmp_path / 'new.npz'}", "--out", new],
+        ["decide", moved / "policy.json", new, "--keep", "image", "--out", decided],
+    ):
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+    with decided.open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    model, threshold = FinishedRun(found.model), load_operating_point(found.policy).threshold
+    assert [int(line["image"]) for line in lines] == list(range(500))
+    confidence = model.test_proba.max(axis=1)
+    clear = np.abs(confidence - threshold) > 1e-6  # networks round otherwise in other batches
+    accepted = np.array([line["accepted"] == "true" for line in lines])
+    assert (accepted == (confidence >= threshold))[clear].all()
+    assert [int(line["label"]) for line in lines] == model.test_proba.argmax(axis=1).tolist()
+
+
 def test_the_report_and_the_picture_are_there(climbed):
     found, *_ = climbed
     page = found.report.read_text()
@@ -155,3 +180,54 @@ def test_a_strangers_folder_by_the_command(images, tmp_path, monkeypatch):
     for name in ("report.html", "coc.png", "ladder.csv", "ladder.json"):
         assert (out / name).exists(), name
     assert "+ AUCOC" not in done.output  # the step that was left out
+    assert f"expertload lab predict {out} --data folder:NEW" in done.output
+    assert "expertload decide" not in done.output  # without a policy
+
+
+# ------------------------------------------------------------------ a stranger's arrays
+
+
+def write_arrays(path, *, validation, shape=(8, 8)):
+    """Grey images whose bright row tells the class, in the layout of MedMNIST."""
+    rng = np.random.default_rng(0)
+    labels = {"train": np.arange(60) % 3, "val": np.array(validation), "test": np.arange(40) % 3}
+    arrays = {}
+    for part, own in labels.items():
+        images = rng.integers(0, 120, (len(own), *shape))
+        images[np.arange(len(own)), own] += 120
+        arrays |= {f"{part}_images": images.astype(np.uint8), f"{part}_labels": own}
+    np.savez(path, **arrays)
+    return f"npz:{path}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "notes"),
+    [
+        ({"validation": [0, 1] * 10}, ("No validation image is of the class '2'.",)),
+        ({"validation": [1] * 9}, ("No validation image is of the classes '0', '2'.",)),
+        ({"validation": [0, 1, 2] * 5, "shape": (8, 6)}, ()),
+    ],
+    ids=["a class without validation", "one class to validate", "oblong"],
+)
+def test_arrays_that_lack_something_are_climbed(data, notes, tmp_path):
+    found = lower_load(
+        write_arrays(tmp_path / "mine.npz", **data),
+        out=tmp_path / "out",
+        epochs=1,
+        settings=["model.options={width=4}"],
+        launcher=Here(),
+    )
+    assert found.notes == notes
+    assert [row.numbers.step for row in found.rows] == list(STEPS)
+
+
+def test_too_few_images_are_a_sentence(tmp_path):
+    for kind in ("a", "b"):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+        for number in range(5):
+            Image.new("L", (8, 8)).save(tmp_path / "images" / kind / f"{number}.png")
+    done = CliRunner().invoke(app, ["lab", "lower-load", f"folder:{tmp_path / 'images'}"])
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert "1 validation image(s), and the ladder needs at least 2 to choose by" in said

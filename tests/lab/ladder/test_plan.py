@@ -25,6 +25,14 @@ def test_data_that_lack_a_split_are_refused(digits, split):
         look_at(lacking)
 
 
+def test_too_few_to_measure_or_to_tell_apart_are_refused_before_training(digits):
+    three = dataclasses.replace(digits, test=digits.test.take(np.arange(3)))
+    with pytest.raises(InsufficientDataError, match="have 3 test image.* at least 4 to measure"):
+        look_at(three)
+    with pytest.raises(InsufficientDataError, match="have one class"):
+        look_at(dataclasses.replace(digits, class_names=("digit",)))
+
+
 def test_a_missing_class_is_remarked_on(digits):
     others = np.flatnonzero(digits.validation.labels != 3)
     lacking = dataclasses.replace(digits, validation=digits.validation.take(others))

@@ -129,8 +129,8 @@ def test_a_network_of_the_users_own():
         ("resnet18", {"stem": "huge"}, "stem"),
         ("resnet20", {"stem": "small"}, "stem"),
         ("resnet99", {}, "it is one of tiny-cnn"),
-        ("wide-resnet-28-10", {"depth": 27}, "six a block"),
-        ("wide-resnet-28-10", {"depth": 4}, "six a block"),
+        ("wide-resnet-28-10", {"depth": 27}, "six per block"),
+        ("wide-resnet-28-10", {"depth": 4}, "six per block"),
     ],
 )
 def test_what_cannot_be_built_is_a_sentence(name, options, words):

@@ -8,14 +8,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from tests.lab.data.test_svhn_and_fashion import write_svhn
-from tests.lab.synthetic_runs import train_once
+from tests.lab.synthetic_runs import make_config, train_once
 from tests.strategies import examples
 
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
-from expertload.lab.data import corruption_names, load_dataset
+from expertload.lab.data import corrupt, corruption_names, load_dataset
 from expertload.lab.models import build_model
+from expertload.lab.results.ensembles import make_ensemble
 from expertload.lab.results.odin import perturb
 from expertload.lab.results.ood import SCORE_NAMES, evaluate_outliers
 from expertload.lab.results.outlier_images import convert_images, describe_conversion
@@ -23,6 +25,7 @@ from expertload.lab.results.rows import collect
 from expertload.lab.results.tables import build_tables
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import apply_network
+from expertload.lab.training.loop import train
 from expertload.metrics import fpr_at_tpr_error, outlier_aupr_score, outlier_auroc_score
 from expertload.scores import (
     energy_confidence,
@@ -172,7 +175,7 @@ def test_all_corruptions_are_averaged(trained_run, monkeypatch):
         images = noise(clean.test.images.shape, seed=len(asked))
         return type(other)(**{**vars(other), "test": type(other.test)(images, other.test.labels)})
 
-    monkeypatch.setattr("expertload.lab.results.ood.load_dataset", stand_in)
+    monkeypatch.setattr("expertload.lab.results.outlier_sets.load_dataset", stand_in)
     few = {"max_images": 20, "epsilon": 0.0}
     mean = evaluate_outliers(trained_run, ["cifar100-c:all:3"], **few).results["cifar100-c:all:3"]
     assert asked == [f"cifar100-c:{name}:3" for name in corruption_names()]
@@ -182,6 +185,46 @@ def test_all_corruptions_are_averaged(trained_run, monkeypatch):
     for score in SCORE_NAMES:
         by_hand = np.mean([each[name][score]["auroc"] for name in names])
         assert mean[score]["auroc"] == pytest.approx(by_hand)
+
+
+def test_own_images_are_corrupted_by_name_and_severity(trained_run, tmp_path):
+    clean = load_dataset("digits").test.images
+    names = ["corrupted:contrast:4", "corrupted:gaussian_noise:4", "corrupted:contrast"]
+    found = evaluate_outliers(trained_run, names, epsilon=0.0)
+    assert set(found.conversions.values()) == {"as they are"}
+    by_hand = [
+        corrupt(clean, "contrast", 4),
+        corrupt(clean, "gaussian_noise", 4),
+        np.concatenate([corrupt(clean, "contrast", severity) for severity in range(1, 6)]),
+    ]
+    for place, (name, images) in enumerate(zip(names, by_hand, strict=True)):
+        same = write_outliers(tmp_path / f"{place}.npz", images)
+        expected = evaluate_outliers(trained_run, [same], epsilon=0.0).results[same]
+        assert found.results[name] == expected
+    together = "corrupted:contrast+gaussian_noise:4"
+    mean = evaluate_outliers(trained_run, [together], epsilon=0.0).results[together]
+    for score in SCORE_NAMES:
+        each = [found.results[name][score]["fpr95"] for name in names[:2]]
+        assert mean[score]["fpr95"] == pytest.approx(np.mean(each))
+
+
+@pytest.mark.slow
+def test_an_ensemble_has_its_probability_alone(trained_run, grey_noise, tmp_path):
+    second = tmp_path / "second"
+    train(make_config(seed=1), second, accelerator="cpu")
+    ensemble = make_ensemble([trained_run, second], out=tmp_path / "both")
+    found = evaluate_outliers(ensemble.folder.path, [grey_noise], save=True).results[grey_noise]
+    members = [FinishedRun(path) for path in (trained_run, second)]
+    inside, outside = (
+        np.mean([softmax(logits_of(run, images), axis=1) for run in members], axis=0).max(axis=1)
+        for images in (members[0].load_data().test.images, noise((90, 8, 8, 1)))
+    )
+    is_outlier = np.r_[np.zeros(len(inside)), np.ones(len(outside))]
+    expected = outlier_auroc_score(is_outlier, -np.r_[inside, outside])
+    assert [*found] == ["msp"]
+    assert found["msp"]["auroc"] == pytest.approx(expected, abs=1e-4)
+    (table,) = build_tables(collect(tmp_path / "both"), kind="ood")
+    assert [heading for heading, _ in table.columns] == ["MSP"]
 
 
 def test_a_part_of_the_images_is_spread_evenly(trained_run, monkeypatch):
@@ -319,6 +362,8 @@ def test_channels_that_mean_nothing_are_refused():
     [
         ({"against": []}, "at least one data set"),
         ({"against": ["digits"]}, "cannot be its outliers"),
+        ({"against": ["corrupted:fog:9"]}, "severity after corrupted:fog: must be from 1 to 5"),
+        ({"against": ["corrupted:mist:3"]}, "corruption after corrupted:.*must be one of"),
         ({"against": ["no-such-set"]}, "knows no data set 'no-such-set'"),
         ({"epsilon": -0.1}, "'epsilon' parameter of evaluate_outliers must be zero or more"),
         ({"odin_temperature": 0}, "'odin_temperature' parameter"),

@@ -134,7 +134,7 @@ def test_a_last_batch_of_one_image_is_explained_and_can_be_left_out(lone_image, 
 
 @pytest.mark.training
 def test_leaving_out_the_only_batch_is_refused(lone_image, tmp_path):
-    with pytest.raises(ParameterError, match=r"28 images make no whole batch of 29"):
+    with pytest.raises(ParameterError, match=r"28 images are too few for a batch of 29"):
         train(with_training(lone_image, batch_size=29, drop_last=True), tmp_path / "run")
 
 

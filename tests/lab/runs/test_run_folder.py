@@ -108,7 +108,14 @@ def test_an_environment_says_what_was_trained_with():
     assert found["versions"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
     assert (found["device"], found["processes"]) == ("cpu", 3)
-    assert found["data"] == {"source": "scikit-learn", "sha256": digits.checksum()}
+    assert found["data"] == {
+        "source": "scikit-learn",
+        "sha256": digits.checksum(),
+        "classes": [str(digit) for digit in range(10)],
+        "image_shape": [8, 8, 1],
+        "mean": [0.5],
+        "std": [0.5],
+    }
 
 
 def test_environments_of_earlier_epochs_are_kept(tmp_path):

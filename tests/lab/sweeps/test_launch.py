@@ -14,8 +14,6 @@ from expertload.lab.runs.folder import RunFolder
 from expertload.lab.sweeps import worker
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 
-pytestmark = pytest.mark.processes
-
 
 def test_threads_are_shared_out():
     cores = len(os.sched_getaffinity(0))
@@ -159,6 +157,7 @@ def slurm(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.processes
 def test_a_sweep_takes_up_the_jobs_of_an_earlier_one(slurm, recipe, tmp_path):
     parameters = {"slurm_partition": "gpu", "timeout_min": 5}
     run = recipe.run(recipe.candidates("ce")[0], 0)
@@ -200,6 +199,7 @@ def test_a_job_has_the_tasks_that_lightning_expects(accelerator, tmp_path, monke
     SLURMEnvironment().validate_settings(num_devices=4, num_nodes=2)
 
 
+@pytest.mark.processes
 def test_the_script_of_a_job_asks_for_its_tasks(slurm, recipe, tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create(recipe.run(recipe.candidates("ce")[0], 0))

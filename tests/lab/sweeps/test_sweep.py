@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.lab.conftest import environment, run_command
+from tests import forked
+from tests.lab.conftest import environment
 
 from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.runs.folder import RunFolder
@@ -23,8 +20,6 @@ from expertload.lab.sweeps.display import LiveTable, LogLines, observing, print_
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Sweep, SweepReport
 from expertload.lab.training.progress import FileReporter
-
-pytestmark = pytest.mark.processes
 
 
 class FakeJob:
@@ -278,34 +273,33 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_killed_sweep_takes_its_workers_along_and_goes_on(recipe_path, tmp_path):
     out = tmp_path / "out"
     arguments = ["lab", "sweep", recipe_path, "--losses", "ce", "--seeds", "0-1", "--jobs", "2"]
     arguments += ["--out", out, "--set", "training.epochs=12"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "expertload.cli", *map(str, arguments)],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-    )
+    said = tmp_path / "said"
+    process = forked.start(forked.run_command, arguments, said)
     deadline = time.monotonic() + 120
     while not list(out.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.02)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert children
     while any(alive(int(pid)) for pid in children) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not any(alive(int(pid)) for pid in children)
 
-    done = run_command(*arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 runs are done." in done.stdout
+    again = forked.start(forked.run_command, arguments, said)
+    assert forked.finish([again]) == [0], said.read_text()
+    assert "2 runs are done." in said.read_text()
     assert all(RunFolder(path).is_done for path in out.iterdir() if path.is_dir())
     assert len(list(out.glob("*/environment.json"))) == 2
 
 
+@pytest.mark.processes
 def test_a_worker_that_is_killed_is_reported_with_its_log(recipe, tmp_path):
     launcher = ProcessLauncher(jobs=1, accelerator="cpu")
     sweep = sweep_of(recipe, tmp_path, losses=["ce"], seeds=[0])
@@ -319,6 +313,7 @@ def test_a_worker_that_is_killed_is_reported_with_its_log(recipe, tmp_path):
     assert [path.name for path in report.failed.values()] == ["train.log"]
 
 
+@pytest.mark.processes
 def test_workers_can_be_stopped(recipe, tmp_path):
     run = recipe.run(recipe.candidates("ce")[0], 0)
     folder = RunFolder(tmp_path / "run")
@@ -329,6 +324,7 @@ def test_workers_can_be_stopped(recipe, tmp_path):
     assert job.ended()
 
 
+@pytest.mark.processes
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("cluster", ["debug", "local"])
 def test_jobs_through_submitit(cluster, recipe, tmp_path, monkeypatch):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import signal
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests import forked
-from tests.lab.conftest import environment, run_command, tiny
+from tests.lab.conftest import tiny
 from tests.lab.training import kill_driver
 
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.training.loop import train
 
 pytestmark = pytest.mark.processes
 
@@ -61,11 +60,7 @@ def contents(path: Path) -> dict:
 
 def drive(folder: Path, config, how: str) -> int:
     """Train in processes that are killed; how many were."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    process = forked.start(kill_driver.drive, folder, config, how, there)
-    there.close()
-    assert forked.finish([process]) == [0]
-    return here.recv()
+    return kill_driver.drive_in_a_process(partial(train, config, folder), how)
 
 
 @pytest.fixture(scope="module")
@@ -91,23 +86,6 @@ def test_what_is_remembered_of_cases_survives(tmp_path):
     assert contents(killed) == contents(whole)
 
 
-KILLED_IN_ITS_SECOND_EPOCH = """
-import os, signal, sys
-from expertload.cli import main
-
-written = []
-
-def kill_at_the_second(event, arguments):
-    if event == "os.rename" and str(arguments[1]).endswith("metrics.jsonl"):
-        written.append(arguments)
-        if len(written) == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-sys.addaudithook(kill_at_the_second)
-main()
-"""
-
-
 def test_the_same_command_goes_on(tmp_path, uninterrupted):
     """The command line itself, killed once it has something to lose."""
     recipe = tmp_path / "tiny.toml"
@@ -129,17 +107,14 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
     )
     arguments = ["lab", "train", recipe, "--loss", "ce+aucoc", "--out", tmp_path]
     path = tmp_path / CONFIG.run_name
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED_IN_ITS_SECOND_EPOCH, *map(str, arguments)],
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    said = tmp_path / "said"
+    killed = forked.start(kill_driver.killed_in_its_second_epoch, arguments, said)
+    assert forked.finish([killed]) == [-signal.SIGKILL]
     assert len((path / "metrics.jsonl").read_text().splitlines()) == 1
     assert not RunFolder(path).is_done
-    done = run_command(*arguments)
-    assert done.returncode == 0, done.stderr
-    assert "resumed at epoch" in done.stdout
+    done = forked.start(forked.run_command, arguments, said)
+    assert forked.finish([done]) == [0], said.read_text()
+    assert "resumed at epoch" in said.read_text()
     assert contents(path) == uninterrupted
 
 

@@ -227,7 +227,9 @@ def test_precisions(precision, run_path):
 @hardly_trained
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
-def test_compiled_networks_train_to_the_same_kind_of_weights(tmp_path):
+def test_compiled_networks_train_to_the_same_kind_of_weights(tmp_path, monkeypatch):
+    # More of them would be processes that import torch.
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
     compiled = train(tiny(compile=True, epochs=1, model=PLAIN), tmp_path / "compiled")
     plain = train(tiny(epochs=1, model=PLAIN), tmp_path / "plain")
     assert compiled["test"]["aucoc"] == pytest.approx(plain["test"]["aucoc"], abs=0.02)

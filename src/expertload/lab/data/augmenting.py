@@ -52,7 +52,7 @@ class Chances(NamedTuple):
     saturation: Tensor
 
     def take(self, share: slice, device: torch.device) -> Chances:
-        """Return those of some images, where the images are."""
+        """Return the rows of some images, on the device of the images."""
         return Chances(*(chance[share].to(device) for chance in self))
 
 
@@ -69,7 +69,7 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     ([0, 1, 2, 3, 4], False)
     """
     how = augmentation
-    # The order is part of the result: what is new comes after what was there before.
+    # The order is part of the result: a new kind of change is drawn last.
     places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
     mirrored = torch.rand(n, generator=generator) < 0.5
     upended, transposed = torch.rand((2, n), generator=generator) < 0.5
@@ -93,7 +93,7 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
 
 
 def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor:
-    """Cut each image from its black frame, mirrored, upended and transposed as it is drawn.
+    """Cut each image from its black frame; mirror, flip and transpose it as drawn.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor
 
 
 def _positions(length: int, reversed_: Tensor) -> Tensor:
-    """0, 1, ... or the other way round, a row for each image."""
+    """0, 1, ... or the other way round; one row per image."""
     forward = torch.arange(length, device=reversed_.device)
     return torch.where(reversed_[:, None], forward.flip(0), forward)
 

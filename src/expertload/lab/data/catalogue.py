@@ -35,7 +35,7 @@ class RemoteFile:
     checksum : str
         ``"md5:..."`` or ``"sha256:..."`` as published.
     at_most : int
-        Bytes that a download may have: what is published, or a little more. A server that sends
+        The most bytes of a download: the published size, or a little more. A server that sends
         more is not sending this file.
     unpacks_to : str or None
         For an archive: the folder it holds, relative to the data folder.
@@ -110,7 +110,7 @@ class Entry:
     files : tuple of RemoteFile
         What `fetch_dataset` downloads; empty where nothing is needed.
     argument : str or None
-        What follows a colon after the name (a path, a corruption), where something does.
+        What follows a colon after the name (a path, a corruption), if anything.
     """
 
     name: str

@@ -7,8 +7,9 @@ that all of CIFAR-100 fits in 180 MB and a batch costs one indexing operation.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How bytes become the numbers a network sees: ``(byte / 255 - mean) / std`` a channel.
+    """How bytes become the numbers a network sees: ``(byte / 255 - mean) / std`` in each channel.
 
     Examples
     --------
@@ -134,7 +135,8 @@ class Dataset:
     class_names : tuple of str
         In the order of the class numbers.
     train, validation, test : Split
-        Disjoint. Sets that only serve as a test (outliers, corruptions) have empty others.
+        No image is in two of them. Sets for testing only (outliers, corruptions) have no images
+        to train or to validate on.
     normalisation : Normalisation
         For a network trained on this set. Outliers are shown to a network with the
         normalisation of the set it was trained on, not with their own.
@@ -164,8 +166,37 @@ class Dataset:
         _, height, width, channels = self.test.images.shape
         return height, width, channels
 
+    def description(self) -> dict[str, Any]:
+        """Return what a network must know of its data besides images, fit for JSON."""
+        return {
+            "classes": list(self.class_names),
+            "image_shape": list(self.image_shape),
+            "mean": list(self.normalisation.mean),
+            "std": list(self.normalisation.std),
+        }
+
+    @classmethod
+    def described(cls, name: str, description: Mapping[str, Any]) -> Dataset:
+        """Return data without images, for a network that is asked about others.
+
+        Examples
+        --------
+        >>> from expertload.lab.data import Dataset, load_dataset
+        >>> Dataset.described("digits", load_dataset("digits").description())
+        Dataset('digits': 0/0/0 images of 8 x 8 x 1, 10 classes)
+        """
+        empty = Split(np.zeros((0, *description["image_shape"]), np.uint8), np.zeros(0, np.int64))
+        return cls(
+            name,
+            tuple(description["classes"]),
+            *(empty, empty, empty),
+            normalisation=Normalisation(tuple(description["mean"]), tuple(description["std"])),
+            augmentation=Augmentation(),
+            source="",
+        )
+
     def checksum(self) -> str:
-        """Return the SHA-256 of all images and labels, which tells other data of the same name."""
+        """Return the SHA-256 of all images and labels, to notice other data of the same name."""
         # A fifth of a second for CIFAR-100.
         digest = hashlib.sha256()
         for split in (self.train, self.validation, self.test):

@@ -26,7 +26,7 @@ from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
 __all__ = ["Batch", "BatchLoader"]
 
-_ORDER, _AUGMENTATION = 0, 1  # streams of random numbers that must not meet
+_ORDER, _AUGMENTATION = 0, 1  # keeps the streams of random numbers apart
 
 
 class Batch(NamedTuple):
@@ -61,7 +61,7 @@ class BatchLoader:
     shuffle : bool, default=False
         Draw a new order each epoch.
     seed : int, default=0
-        Of order and augmentation.
+        Seed of the order and the augmentation.
     drop_last : bool, default=False
         Leave out the last batch where it would be smaller than the others. Otherwise it is
         served as it is, never padded with repeated images.
@@ -158,13 +158,13 @@ def _tensor(array: AnyArray, device: torch.device) -> Tensor:
 
 
 def _generator(*key: int) -> torch.Generator:
-    """Return a generator whose stream belongs to the key alone."""
+    """Return a generator that depends on the key alone."""
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state) >> 1)  # torch takes 63 bits
 
 
 def _share(n: int, rank: int, world_size: int) -> slice:
-    """Return the rows of a batch that fall to a rank; sizes differ by one at most."""
+    """Return a rank's rows of a batch; the ranks' numbers of rows differ by one at most."""
     return slice(n * rank // world_size, n * (rank + 1) // world_size)
 
 

@@ -74,7 +74,7 @@ def carve(split: Split, share: float, seed: int) -> tuple[Split, Split]:
 def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> IntArray:
     """Return how many images each class keeps so that sizes fall exponentially.
 
-    Class c of C keeps ``largest * imbalance ** (-c / (C - 1))``, rounded down, one at least
+    Class c of C keeps ``largest * imbalance ** (-c / (C - 1))``, rounded down, but at least one
     (Cui et al., CVPR 2019).
 
     Examples

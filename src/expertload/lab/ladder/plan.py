@@ -24,6 +24,7 @@ __all__ = ["Plan", "load_data", "look_at", "make_plan"]
 
 AUCOC = "ce+aucoc"
 LARGE = 24  # pixels a side from which images are for a residual network
+LEAST = {"training": 2, "validation": 2, "test": 4}  # of test images, two in each half
 FEW = 2000  # training images below which batches are small
 
 
@@ -80,12 +81,16 @@ def look_at(data: Dataset) -> list[str]:
         "validation": "to choose by: without them every choice would be made on test images",
         "test": "to measure and to certify with",
     }
+    if data.num_classes < 2:
+        raise InsufficientDataError(
+            f"The data {data.name!r} have one class, and a ladder needs two to tell apart."
+        )
     for name, split in splits.items():
-        if len(split) < 2:
+        if len(split) < LEAST[name]:
             raise InsufficientDataError(
                 f"The data {data.name!r} have {len(split)} {name} image(s), and the ladder needs "
-                f"some {needed[name]}. Hint: expertload lab data list shows which data have all "
-                "three; docs/lab.md says how your own are split."
+                f"at least {LEAST[name]} {needed[name]}. Hint: expertload lab data list shows "
+                "which data have all three; docs/lab.md says how your own are split."
             )
     return [
         f"No {name} image is of {_named(missing)}."

@@ -14,7 +14,7 @@ def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
 
 
 def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """Return the shortcut of He et al.'s option B: nothing where shapes agree, else 1 x 1."""
+    """Return the shortcut of He et al.'s option B: the identity if shapes agree, else 1 x 1."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
@@ -29,7 +29,7 @@ class PaddedShortcut(nn.Module):
         self.new = outputs - inputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x, thinned and widened."""
+        """Return every other pixel of x, with zeros for the new channels."""
         thinned = x[:, :, :: self.stride, :: self.stride]
         return F.pad(thinned, (0, 0, 0, 0, self.new // 2, self.new - self.new // 2))
 
@@ -81,7 +81,7 @@ class GlobalPool(nn.Module):
 
 
 def initialise(network: nn.Module) -> None:
-    """Draw convolutions as He et al. do, by the number of outputs; batch norms begin as nothing."""
+    """Draw convolutions as He et al. do, by the number of outputs; batch norms scale by one."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -8,7 +8,7 @@ __all__ = ["Classifier"]
 
 
 class Classifier(nn.Module):
-    """A network whose last step is linear, so that its features can be had as well.
+    """A network with a linear last layer, which gives access to the features before it.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
 
 
 def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build a network of He et al.'s CIFAR design with one block a stage.
+    """Build a network of He et al.'s CIFAR design with one block per stage.
 
     It trains about three times as fast as ResNet-20.
 
@@ -130,7 +130,7 @@ def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
 
 
 def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build a network of He et al.'s CIFAR design with two blocks a stage.
+    """Build a network of He et al.'s CIFAR design with two blocks per stage.
 
     Examples
     --------

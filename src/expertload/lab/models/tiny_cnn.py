@@ -9,7 +9,7 @@ from expertload.lab.models.classifier import Classifier
 
 __all__ = ["tiny_cnn"]
 
-SIDE = 7  # of the map that the hidden layer sees, whatever the size of the image
+SIDE = 7  # side of the map that the hidden layer sees, for images of any size
 
 
 def tiny_cnn(

@@ -46,7 +46,7 @@ def wide_resnet28_10(
     num_classes : int
     in_channels : int, default=3
     depth : int, default=28
-        Layers: six a block plus four, so 16, 22, 28, 40, ...
+        Layers: six per block plus four, so 16, 22, 28, 40, ...
     widen : int, default=10
         How many times wider than an ordinary residual network.
 
@@ -59,7 +59,7 @@ def wide_resnet28_10(
     blocks, rest = divmod(depth - 4, 6)
     if rest or blocks < 1:
         raise ParameterError(
-            f"The 'depth' parameter of wide_resnet28_10 must be six a block plus four (16, 22, "
+            f"The 'depth' parameter of wide_resnet28_10 must be six per block plus four (16, 22, "
             f"28, ...). Got {depth} instead."
         )
     layers: list[nn.Module] = [conv3x3(in_channels, 16)]

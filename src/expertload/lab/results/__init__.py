@@ -7,6 +7,7 @@ from expertload.lab.results.compare import RunComparison, compare_runs
 from expertload.lab.results.ensembles import collect_ensembles, make_ensemble
 from expertload.lab.results.evaluate import RunEvaluation, evaluate_runs
 from expertload.lab.results.ood import OutlierEvaluation, evaluate_outliers
+from expertload.lab.results.predict import predict_images
 from expertload.lab.results.rows import ResultRow, collect, read_rows, write_rows
 from expertload.lab.results.tables import make_table
 
@@ -22,6 +23,7 @@ __all__ = [
     "evaluate_runs",
     "make_ensemble",
     "make_table",
+    "predict_images",
     "read_rows",
     "write_rows",
 ]

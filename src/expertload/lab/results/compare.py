@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_fraction
@@ -242,11 +242,11 @@ def mean_difference(differences: Sequence[float], *, confidence_level: float = 0
     n = len(differences)
     mean = float(np.mean(differences))
     error = float(np.std(differences, ddof=1)) / math.sqrt(n)
-    reach = float(student.ppf((1 + confidence_level) / 2, n - 1)) * error
+    reach = float(stdtrit(n - 1, (1 + confidence_level) / 2)) * error
     if error == 0:
         p_value = 1.0 if mean == 0 else 0.0
     else:
-        p_value = float(2 * student.sf(abs(mean) / error, n - 1))
+        p_value = float(2 * stdtr(n - 1, -abs(mean) / error))
     return Comparison(
         difference=mean,
         p_value=p_value,

@@ -4,7 +4,7 @@ The paper asks this with four scores: the maximum softmax probability (MSP), ODI
 and the energy. Its ODIN is the softmax at the temperature that calibration fitted, without ODIN's
 input perturbation; that is ``odin`` here, and ``odin_perturbed`` is ODIN as published by its
 authors. Inliers are the run's own test images; outliers are the test images of any other data set,
-normalised as the run's own.
+normalised as the run's own, or the run's own, corrupted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
-from expertload.lab.data import Dataset, Normalisation, Split, corruption_names, load_dataset
-from expertload.lab.results.outlier_images import Resize, convert_images, describe_conversion
+from expertload.lab.data import Normalisation, Split
+from expertload.lab.results.outlier_images import Resize
+from expertload.lab.results.outlier_sets import OutlierSets
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import DataConfig
 from expertload.metrics import fpr_at_tpr_error, outlier_aupr_score, outlier_auroc_score
 from expertload.scores import (
     energy_confidence,
@@ -62,7 +62,7 @@ class OutlierEvaluation:
     Attributes
     ----------
     results : dict
-        By data set, then score (`SCORE_NAMES`): ``auroc``, ``aupr`` and ``fpr95``.
+        By name, then score (`SCORE_NAMES`): ``auroc``, ``aupr`` and ``fpr95``.
     conversions : dict
         By data set: what was done to its images so that the network could see them.
     settings : dict
@@ -99,11 +99,14 @@ def evaluate_outliers(
     Parameters
     ----------
     folder : path
-        The folder of a run that is done; its selected weights are used.
+        The folder of a run that is done; its selected weights are used. An ensemble has
+        probabilities alone, so ``msp`` is its only score.
     against : sequence of str
-        Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for example;
-        ``"cifar100-c:all"`` (or ``"cifar100-c:all:3"`` for one severity) is the mean of the
-        numbers over the fifteen corruptions. Their classes do not matter, only their test images.
+        Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for example; their classes
+        do not matter, only their test images. ``"corrupted:fog:3"`` is the run's own test images
+        under a corruption of severity 3. ``"corrupted:all:3"`` and ``"cifar100-c:all:3"`` are means
+        of the numbers over the fifteen corruptions, ``"corrupted:fog+snow:3"`` over two; without a
+        severity, all five together.
     epsilon : float, default=0.0014
         Step of ODIN's perturbation, as a share of the range from black to white.
     odin_temperature : float, default=1000
@@ -160,106 +163,87 @@ def evaluate_outliers(
     if not names:
         raise ParameterError(f"{caller} needs at least one data set to compare with. Got none.")
     run = FinishedRun(folder)
-    if run.folder.is_ensemble:
-        raise ParameterError(
-            f"{caller} looks at the logits of one network, and {run.folder.path} is an ensemble, "
-            "which has only probabilities. Hint: evaluate its members."
-        )
     logits, labels = run.validation
     scaling = TemperatureScaling(objective=objective)
     temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
     data, network = run.load_data_and_network(data_dir, allow=allow)
-    examiner = _Examiner(
-        run.config.data, data, network.to(device), settings, temperature, batch_size, data_dir
+    scorer = Scorer(
+        network.to(device),
+        data.normalisation,
+        {**settings, "temperature": temperature},
+        names=("msp",) if run.folder.is_ensemble else SCORE_NAMES,
+        batch_size=batch_size,
     )
+    sets = OutlierSets(
+        data=data,
+        resize=resize,
+        max_images=max_images,
+        seed=run.config.data.split_seed,
+        image_size=run.config.data.image_size,
+        data_dir=data_dir,
+    )
+    inside = scorer.scores(sets.inliers)
     results: dict[str, Numbers] = {}
     conversions: dict[str, str] = {}
     for name in names:
-        results[name], conversions[name] = examiner.examine(name)
+        parts = []
+        for outliers in sets.find(name):
+            parts.append(outlier_numbers(inside, scorer.scores(outliers.images), positive=positive))
+            conversions[name] = outliers.conversion
+        results[name] = mean_numbers(parts)
     evaluation = OutlierEvaluation(
-        results=results,
-        conversions=conversions,
-        settings={**settings, "temperature": temperature},
+        results=results, conversions=conversions, settings=dict(scorer.settings)
     )
     if save:
         _save(run, evaluation)
     return evaluation
 
 
-class _Examiner:
-    """Holds what is the same for every kind of outlier: the network, and the inliers' scores."""
+class Scorer:
+    """Gives every image the confidences of a network.
+
+    Parameters
+    ----------
+    network : Module
+    normalisation : Normalisation
+        Of the data it was trained on.
+    settings : dict
+        ``temperature``, ``odin_temperature`` and ``epsilon``.
+    names : sequence of str
+        Some of `SCORE_NAMES`. The mean of several networks has probabilities and no logits of its
+        own, so MSP alone says anything about it.
+    batch_size : int, default=512
+    """
 
     def __init__(
         self,
-        config: DataConfig,
-        data: Dataset,
         network: nn.Module,
-        settings: dict[str, Any],
-        temperature: float,
-        batch_size: int,
-        data_dir: str | Path | None,
+        normalisation: Normalisation,
+        settings: Mapping[str, Any],
+        *,
+        names: Sequence[str] = SCORE_NAMES,
+        batch_size: int = 512,
     ) -> None:
-        self.data, self.network = data, network
-        self.settings, self.temperature = settings, temperature
-        self.batch_size, self.data_dir = batch_size, data_dir
-        self.seed, self.image_size = config.split_seed, config.image_size
-        self.inlier_scores = self._scores(self._thinned(self.data.test))
+        self.network, self.normalisation = network, normalisation
+        self.settings, self.names, self.batch_size = settings, names, batch_size
 
-    def examine(self, name: str) -> tuple[Numbers, str]:
-        """The numbers of one name, and what was done to its images."""
-        parts = [self._examine_one(part) for part in _parts(name)]
-        mean = {
-            score: {
-                number: float(np.mean([numbers[score][number] for numbers, _ in parts]))
-                for number in parts[0][0][score]
-            }
-            for score in SCORE_NAMES
-        }
-        return mean, parts[0][1]
-
-    def _examine_one(self, name: str) -> tuple[Numbers, str]:
-        # A folder's images are cut to size as those of the run were, so that only they differ.
-        size = self.image_size if name.startswith("folder:") else None
-        others = load_dataset(name, data_dir=self.data_dir, seed=self.seed, image_size=size)
-        if np.array_equal(others.test.images, self.data.test.images):
-            raise ParameterError(
-                f"The test images of {name!r} are the ones the run was tested on, so they cannot "
-                "be its outliers. Hint: name another data set."
-            )
-        resize = self.settings["resize"]
-        chosen = self._thinned(others.test)
-        images = convert_images(chosen.images, self.data.image_shape, resize=resize)
-        outlier_scores = self._scores(Split(images, chosen.labels))
-        numbers = {
-            score: _numbers(self.inlier_scores[score], outlier_scores[score], self.settings)
-            for score in SCORE_NAMES
-        }
-        return numbers, describe_conversion(
-            others.image_shape, self.data.image_shape, resize=resize
-        )
-
-    def _thinned(self, split: Split) -> Split:
-        most = self.settings["max_images"]
-        if most is None or most >= len(split):
-            return split
-        return split.take(np.linspace(0, len(split) - 1, most).astype(np.int64))
-
-    def _scores(self, split: Split) -> dict[str, FloatArray]:
+    def scores(self, split: Split) -> dict[str, FloatArray]:
         """Every confidence of every image of a split."""
         # In double precision: at temperature 1000 single precision makes ties of near equals.
         logits = self._logits(split, self.network)
-        perturbed = (
-            self._logits(split, self._perturbed_logits) if self.settings["epsilon"] else logits
-        )
-        return {
-            "msp": max_softmax_confidence(logits),
-            "odin": tempered_softmax_confidence(logits, temperature=self.temperature),
-            "odin_perturbed": tempered_softmax_confidence(
-                perturbed, temperature=self.settings["odin_temperature"]
+        scores: dict[str, Callable[[], FloatArray]] = {
+            "msp": lambda: max_softmax_confidence(logits),
+            "odin": lambda: tempered_softmax_confidence(
+                logits, temperature=self.settings["temperature"]
             ),
-            "maxlogit": max_logit_confidence(logits),
-            "energy": energy_confidence(logits),
+            "odin_perturbed": lambda: tempered_softmax_confidence(
+                self._logits(split, self._perturbed) if self.settings["epsilon"] else logits,
+                temperature=self.settings["odin_temperature"],
+            ),
+            "maxlogit": lambda: max_logit_confidence(logits),
+            "energy": lambda: energy_confidence(logits),
         }
+        return {name: scores[name]() for name in self.names}
 
     def _logits(self, split: Split, function: Callable[[Tensor], Tensor]) -> FloatArray:
         import torch  # here, so that tables, which read what was saved, do without
@@ -268,17 +252,17 @@ class _Examiner:
 
         with torch.no_grad():
             logits = apply_network(
-                self.network, split, self.data.normalisation, function, batch_size=self.batch_size
+                self.network, split, self.normalisation, function, batch_size=self.batch_size
             )
         return logits.astype(np.float64)
 
-    def _perturbed_logits(self, images: Tensor) -> Tensor:
+    def _perturbed(self, images: Tensor) -> Tensor:
         from expertload.lab.results.odin import perturb
 
         nudged = perturb(
             self.network,
             images,
-            epsilon=_normalised_step(self.settings["epsilon"], self.data.normalisation, images),
+            epsilon=_normalised_step(self.settings["epsilon"], self.normalisation, images),
             temperature=self.settings["odin_temperature"],
         )
         logits: Tensor = self.network(nudged)
@@ -292,27 +276,43 @@ def _normalised_step(epsilon: float, normalisation: Normalisation, images: Tenso
     return epsilon / torch.tensor(normalisation.std).view(-1, 1, 1).to(images)
 
 
+def outlier_numbers(
+    inliers: Mapping[str, FloatArray],
+    outliers: Mapping[str, FloatArray],
+    *,
+    positive: Literal["outlier", "inlier"] = "outlier",
+) -> Numbers:
+    """How well each confidence tells outliers from inliers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.results.ood import outlier_numbers
+    >>> inside, outside = {"msp": np.array([0.9, 0.8, 0.6])}, {"msp": np.array([0.7, 0.5])}
+    >>> round(outlier_numbers(inside, outside)["msp"]["auroc"], 3)
+    0.833
+    """
+    return {name: _numbers(inliers[name], outliers[name], positive) for name in inliers}
+
+
+def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
+    """The mean of numbers over several sets of outliers."""
+    return {
+        score: {number: float(np.mean([part[score][number] for part in parts])) for number in own}
+        for score, own in parts[0].items()
+    }
+
+
 def _numbers(
-    inliers: FloatArray, outliers: FloatArray, settings: dict[str, Any]
+    inliers: FloatArray, outliers: FloatArray, positive: Literal["outlier", "inlier"]
 ) -> dict[str, float]:
     is_outlier = np.repeat([False, True], [len(inliers), len(outliers)])
     score = -np.concatenate([inliers, outliers])
-    positive = settings["positive"]
     return {
         "auroc": outlier_auroc_score(is_outlier, score),
         "aupr": outlier_aupr_score(is_outlier, score, positive=positive),
         "fpr95": fpr_at_tpr_error(is_outlier, score, positive=positive),
     }
-
-
-def _parts(name: str) -> list[str]:
-    """The data sets that a name stands for: all corruptions, or itself."""
-    base, _, argument = name.partition(":")
-    kind, _, severity = argument.partition(":")
-    if (base, kind) != ("cifar100-c", "all"):
-        return [name]
-    suffix = f":{severity}" if severity else ""
-    return [f"{base}:{corruption}{suffix}" for corruption in corruption_names()]
 
 
 def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:

@@ -102,6 +102,17 @@ class FinishedRun:
             )
         return data
 
+    def load_description(self, data_dir: str | Path | None = None) -> Dataset:
+        """Return its data without images, as it recorded them.
+
+        Runs of earlier versions have no record, so their data are loaded.
+        """
+        recorded = self.folder.environment().get("data", {})
+        try:
+            return Dataset.described(self.config.data.name, recorded)
+        except KeyError:
+            return self.load_data(data_dir)
+
     def load_data_and_network(
         self, data_dir: str | Path | None = None, *, allow: Collection[str] = ()
     ) -> tuple[Dataset, nn.Module]:

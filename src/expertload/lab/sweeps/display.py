@@ -70,7 +70,7 @@ class LogLines:
             self._say(f"chosen   {loss} with {_candidate(choice.chosen)}", "bold")
 
     def tick(self, sweep: Sweep) -> None:
-        """Nothing: a log has no use for every moment."""
+        """Do nothing: a log has no line for this."""
 
 
 class LiveTable:
@@ -122,7 +122,7 @@ def _losses(sweep: Sweep) -> Table:
 
 
 def _marks(sweep: Sweep, runs: list[RunConfig]) -> Text:
-    """One sign a run: done, failed, in training, waiting; counted where there are many."""
+    """One sign per run: done, failed, in training, waiting; counts if there are many."""
     signs = Text()
     for run in runs:
         signs.append(*_sign(sweep, run))
@@ -210,7 +210,7 @@ def _counted(n: int) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """What a run said last, which is the reason if it had one."""
+    """The last line of a run's log, which says why it failed if anything does."""
     try:
         lines = log.read_text(errors="replace").strip().splitlines()
     except OSError:

@@ -19,7 +19,7 @@ from expertload.lab.runs.folder import read_json_object, write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
 
-ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, GPUs of CUDA
+ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are CUDA's GPUs, or may be
 
 
 class Job(Protocol):
@@ -76,7 +76,7 @@ class _Process:
 
 
 def _cores() -> int:
-    """How many cores this process may use, which may be fewer than there are."""
+    """The number of cores that this process may use; the machine may have more."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -92,7 +92,7 @@ def _visible_gpus() -> list[str]:
 
 
 class ProcessLauncher:
-    """Trains each run in a process of its own, cores and GPUs shared out between them.
+    """Trains each run in its own process, and divides cores and GPUs among them.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class ProcessLauncher:
         self._started: list[_Process] = []
 
     def start(self, folder: Path) -> Job:
-        """Start a worker, which ends with this process however that ends."""
+        """Start a worker, which ends when this process ends for any reason."""
         try:
             log = self.log_of(folder).open("ab")
         except OSError as error:
@@ -142,7 +142,7 @@ class ProcessLauncher:
 
     def environment(self, gpus: Sequence[str] = ()) -> dict[str, str]:
         """Return a worker's environment: this one, its threads, and the GPUs that it may use."""
-        # Whoever has set a number of threads knows what else the machine is doing.
+        # A number of threads that the user has set is kept.
         threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
         both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
@@ -170,14 +170,14 @@ class _ClusterJob:
         return bool(self.job.done())
 
     def stop(self) -> None:
-        """Leave it alone: a cluster goes on without us, and the next sweep takes it up again."""
+        """Do nothing: the cluster continues without us, and the next sweep finds the job again."""
 
 
 GPU_PARAMETERS = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task", "slurm_gres")
 
 
 def _slurm_parameters(parameters: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """What jobs need for the processes of a run: Lightning starts none on Slurm."""
+    """What jobs ask for: one task per process, as Lightning starts no process on Slurm."""
     devices = int(options.get("devices", 1))
     needed = {"nodes": int(options.get("nodes", 1)), "tasks_per_node": devices}
     asked = any(name in parameters for name in GPU_PARAMETERS)
@@ -187,13 +187,13 @@ def _slurm_parameters(parameters: dict[str, Any], options: dict[str, Any]) -> di
 
 
 def _check_tasks(submitted: dict[str, Any], needed: dict[str, Any]) -> None:
-    """Raise unless jobs have the tasks that a run's processes are, as Slurm names them."""
+    """Raise unless jobs have one task (Slurm's word) for each process of a run."""
     nodes, tasks = submitted["nodes"], submitted["ntasks_per_node"]
     if (nodes, tasks) != (needed["nodes"], needed["tasks_per_node"]):
         raise ParameterError(
             f"Jobs of {nodes} node(s) with {tasks} task(s) each do not fit runs on "
-            f"{needed['nodes']} node(s) with {needed['tasks_per_node']} device(s) each. Hint: name "
-            "them with --nodes and --devices alone; jobs follow."
+            f"{needed['nodes']} node(s) with {needed['tasks_per_node']} device(s) each. Hint: set "
+            "only --nodes and --devices; jobs use the same numbers."
         )
 
 
@@ -227,7 +227,7 @@ class ClusterLauncher:
             self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
             self._executor.update_parameters(**{"name": "expertload", **needed, **parameters})
         except (NameError, ValueError, AssertionError, RuntimeError) as error:
-            raise ParameterError(f"submitit cannot make such jobs: {error}") from error
+            raise ParameterError(f"submitit refuses these job parameters: {error}") from error
         if needed:
             _check_tasks(self._executor.parameters, needed)
 

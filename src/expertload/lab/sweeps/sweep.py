@@ -2,7 +2,7 @@
 
 For each loss, all candidates are trained with the tuning seeds; the one with the best validation
 score is then trained with every seed. What is left to do is worked out from the run folders each
-time, so a sweep that was stopped, however roughly, goes on when it is started again.
+time, so a sweep that was stopped or killed goes on when it is started again.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Sweep:
         self._candidates = {loss: recipe.candidates(loss) for loss in self.losses}
         self._runs: dict[tuple[str, int], RunConfig] = {}
         for loss, candidates in self._candidates.items():
-            for candidate in candidates:  # a wrong option is better said now than in every log
+            for candidate in candidates:  # a wrong option is reported now, not in every log
                 build_loss(loss, weight=candidate.weight, **candidate.options)
 
     # -------------------------------------------------------------- what there is to do
@@ -160,7 +160,7 @@ class Sweep:
         return self.folder(self._run(loss, seed)).path
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
-        """The run of a candidate and a seed, built once: its name is asked for at every tick."""
+        """The run of a candidate and a seed; built once, because every tick asks for its name."""
         key = loss.model_dump_json(), seed
         if key not in self._runs:
             self._runs[key] = self.recipe.run(loss, seed)

@@ -24,7 +24,7 @@ LOG_WIDTH = 160
 
 
 class Worker:
-    """Trains the run of a folder; on a cluster that takes the machine away, asks for another.
+    """Trains the run of a folder. If a cluster ends the job early, it asks for another.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Worker:
 
 
 def _end_with_parent() -> None:
-    """Wait until the other end of standard input is gone, and go too.
+    """Wait until the other end of standard input is closed, then end this process.
 
     A sweep that is killed cannot stop its workers; the end of this pipe does. Reading below the
     buffered stream holds no lock that would block the interpreter's exit.

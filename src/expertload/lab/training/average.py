@@ -5,9 +5,9 @@ t count ``d ** (T - t)`` at step T, divided by the sum of all counts: so the ran
 start never count, and after one step the average is the weights themselves. Stochastic weight
 averaging (SWA) counts the ends of epochs equally, from a given epoch on.
 
-Batch normalisation has statistics of what its layer sees, and averaged weights make it see
-something else. So these are not averaged but measured: training batches go through the averaged
-network before it is evaluated.
+Batch normalisation keeps statistics of its inputs, and averaged weights change these inputs. So the
+statistics are not averaged but measured: training batches go through the averaged network before it
+is evaluated.
 
 References
 ----------
@@ -29,7 +29,7 @@ from expertload.lab.runs.recipe import TrainingConfig
 
 __all__ = ["WeightAverage", "make_average"]
 
-MOST_BATCHES = 50  # to measure statistics on; more change them by less than a batch of training
+MOST_BATCHES = 50  # to measure statistics on; more would hardly change them
 
 
 class WeightAverage:
@@ -50,7 +50,7 @@ class WeightAverage:
         self.state = _copy(network.state_dict())
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """All by all of their names: a weight that is used twice has two."""
+        """All parameters by name; a weight that is used twice has two names."""
         return self.network.named_parameters(remove_duplicate=False)
 
     def update(self) -> None:
@@ -108,7 +108,7 @@ def make_average(
 ) -> WeightAverage | None:
     """Make the average that the settings ask for, if they do."""
     if training.ema_epochs is not None:
-        # The mean age of the weights that count is then as many epochs as asked for.
+        # The weights in the average are then on average as many epochs old as asked for.
         return WeightAverage(network, max(0.0, 1 - 1 / (training.ema_epochs * steps_per_epoch)))
     return WeightAverage(network, None) if training.swa_start is not None else None
 
@@ -130,7 +130,7 @@ def _measure_statistics(
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
-    network.eval()  # dropout and the like do as they do when predicting
+    network.eval()  # dropout and the like behave as they do when predicting
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # the mean of all batches

@@ -49,9 +49,9 @@ def save_checkpoint(
 ) -> None:
     """Write the state of a run.
 
-    `averaged` is the mean of the weights, or nothing. `loss` is what a loss remembers, mostly
-    nothing. `optimiser` is what an optimiser's ``state_dict`` returns, `generators` holds one state
-    a process, `progress` anything that fits in JSON.
+    `averaged` is the mean of the weights, or empty. `loss` is the state of a loss, which
+    is mostly empty. `optimiser` is the ``state_dict`` of an optimiser, `generators` has one state
+    per process, `progress` is anything that fits in JSON.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.items()}
     tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}

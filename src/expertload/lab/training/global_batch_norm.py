@@ -1,8 +1,8 @@
 """Batch normalisation over the batch of all processes, on any device.
 
 ``torch.nn.SyncBatchNorm`` works on GPUs alone. This one is built from differentiable reductions,
-so that two processes on CPUs train to the weights that one process would. GPUs take it too: what
-is tested here is then what runs there.
+so that two processes on CPUs train to the weights that one process would. GPUs use it too, so
+the code that is tested on CPUs is the code that runs on GPUs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["synchronise_batch_norm"]
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """A sum that every process gets; each one's term therefore moves all of their results."""
+    """A sum over processes that every process gets; gradients are summed in the same way."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, term: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def _sum_over_processes(term: Tensor) -> Tensor:
 
 
 class _GlobalStatistics(_BatchNorm):
-    """What makes a layer of batch norm take its statistics from all processes' rows together."""
+    """Makes a layer of batch norm take its statistics from the rows of all processes."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name torch gave it
         """Normalise a batch of shape (n, channels, ...)."""
@@ -51,7 +51,7 @@ class _GlobalStatistics(_BatchNorm):
         if not of_the_batch or dist.get_world_size() == 1:
             return super().forward(input)
         self._check_input_dim(input)  # type: ignore[no-untyped-call]
-        # Half precision has no number for the size of a large batch, and few digits for its sums.
+        # Half precision cannot hold the size of a large batch, and has few digits for its sums.
         wide = input.to(torch.promote_types(input.dtype, torch.float32))
         rows = wide.transpose(0, 1).flatten(1)  # (channels, positions)
         count = rows.new_full((1,), rows.shape[1])
@@ -77,7 +77,7 @@ class _GlobalStatistics(_BatchNorm):
         momentum = self.momentum
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if momentum is None:  # which stands for the mean of all batches so far
+            if momentum is None:  # then the mean of all batches so far is kept
                 momentum = 1 / float(self.num_batches_tracked)
         unbiased = squares / (count - 1).clamp_min(1)
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum or 0.0)
@@ -86,7 +86,7 @@ class _GlobalStatistics(_BatchNorm):
 
 @cache
 def _global(kind: type[_BatchNorm]) -> type[_BatchNorm]:
-    """Derive the class that does what `kind` does, with the statistics of all processes."""
+    """Derive a class from `kind` that uses the statistics of all processes."""
     return type(f"Global{kind.__name__}", (_GlobalStatistics, kind), {})
 
 
@@ -98,7 +98,7 @@ def synchronise_batch_norm(model: nn.Module) -> nn.Module:
     Raises
     ------
     ParameterError
-        If the model has a kind of batch norm with a way of its own to normalise.
+        If the model has a kind of batch norm that normalises in its own way.
     """
     for module in model.modules():
         if isinstance(module, nn.SyncBatchNorm | _GlobalStatistics):

@@ -109,8 +109,7 @@ def train(
     run = RunFolder(folder)
     if run.is_ensemble:
         raise ParameterError(
-            f"{run.path} is an ensemble of runs, and there is nothing to train in it. Hint: choose "
-            "another folder."
+            f"{run.path} is an ensemble of runs, which is not trained. Hint: choose another folder."
         )
     # All that can be wrong with a configuration shows here, before other processes are started.
     if run.is_done:
@@ -133,7 +132,7 @@ def train(
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
     with only_one, contextlib.closing(heard):
-        # Asked once more: whoever held the folder until now may have come to the end.
+        # Asked again: the process that held the folder until now may have finished the run.
         if _all_agree_it_is_done(run, fabric):
             return _results_of(run, heard)
         if fabric.is_global_zero:
@@ -150,7 +149,7 @@ def train(
 
 
 def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
-    """Let the first process look, for all: others may look before or after the last write."""
+    """Let the first process decide for all: others might look before or after the last write."""
     return bool(fabric.broadcast(run.is_done))
 
 
@@ -174,7 +173,7 @@ def _train(
     # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
     # what is saved and restored is the network itself, whose weights they share.
     model, optimiser = prepare(network, config.training, fabric)
-    torch.manual_seed(config.seed + fabric.global_rank)  # each process drops out on its own
+    torch.manual_seed(config.seed + fabric.global_rank)  # each process draws its own dropout
     loaders = make_loaders(config, dataset, fabric)
     average = make_average(network, config.training, _steps(loaders["train"], config.training))
     state = TrainingState(
@@ -243,7 +242,7 @@ def _averaged_metrics(
     training: TrainingConfig,
     fabric: Fabric,
 ) -> dict[str, float]:
-    """What averaged weights are worth on validation data; nothing where there are none yet."""
+    """Validation metrics of the averaged weights; empty if there are none yet."""
     if average is None:
         return {}
     if training.swa_start is not None and epoch + 1 >= training.swa_start:
@@ -339,7 +338,7 @@ def _finish(
         "clipped": fmean(record["clipped"] for record in state.history),
         **found[chosen],
     }
-    if state.average is not None:  # both beside each other
+    if state.average is not None:  # both are written
         results |= {"weights": chosen, **{str(kind): own for kind, own in found.items()}}
     if fabric.is_global_zero:
         run.write_logits("validation", *predicted[chosen][0])

@@ -156,7 +156,7 @@ class ConsoleReporter:
 
 
 class FileReporter(SilentReporter):
-    """Notes in the run's folder how far an epoch is, for whoever watches from another process.
+    """Notes in the run's folder how far an epoch is, for other processes that watch.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class FileReporter(SilentReporter):
         self._written = time.monotonic()
         note = {"epochs_done": epoch, "batches_done": batches, "batches": self._n_batches}
         draft = self.path.with_suffix(".tmp")
-        # A note that is lost is no harm, so a full disk or a slow one must not stop the training.
+        # A lost note does no harm, so a full or slow disk must not stop the training.
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps(note))
             draft.replace(self.path)

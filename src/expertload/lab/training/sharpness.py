@@ -43,12 +43,12 @@ class Sharpness:
         self._random = generator_state(device)
 
     def before_the_first_pass(self) -> None:
-        """Remember the random numbers that are to come."""
+        """Remember the state of the random numbers."""
         self._random = generator_state(self.device)
 
     @contextmanager
     def climbed(self) -> Iterator[None]:
-        """Go up the gradient of the first pass; gradients are empty there, for the second."""
+        """Go up the gradient of the first pass, and empty the gradients for the second."""
         moved = [p for p in self.network.parameters() if p.grad is not None]
         before = [p.detach().clone() for p in moved]
         remembered = {k: v.clone() for k, v in self.loss.state_dict().items()}

@@ -1,4 +1,4 @@
-"""Where a run stands: saved whole at the end of each epoch, and taken up again after a kill."""
+"""Where a run stands: saved completely at the end of each epoch, and restored after a kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["TrainingState", "gather_generators", "key_of"]
 
 
 class TrainingState:
-    """Where a run stands: next epoch, history, best epochs; saved whole at the end of each epoch.
+    """Where a run stands: next epoch, history, best epochs; saved at the end of each epoch.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class TrainingState:
         ]
 
     def best_epoch(self, kind: Weights) -> int:
-        """The place in the history of the best epoch of a kind of weights; of equals, the first."""
+        """Index in the history of the best epoch of a kind of weights; the first of equals."""
         return int(np.argmax([self._score(record, kind) for record in self.history]))
 
     def best_kind(self) -> Weights:
-        """The kind whose best epoch is best; of equals, the network's own."""
+        """The kind of weights with the best epoch; the network's own if they are equal."""
         return max(
             self.kinds, key=lambda kind: self._score(self.history[self.best_epoch(kind)], kind)
         )
@@ -104,7 +104,7 @@ class TrainingState:
                 f"{self.run.last} does not fit this network: {error}. Hint: was the network "
                 "changed? Choose another folder, or remove this one to start over."
             ) from error
-        # A process that was not there before keeps the generator that it has been given.
+        # A process that did not exist before keeps its new generator.
         if self.fabric.global_rank in checkpoint.generators:
             restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
         if self.fabric.is_global_zero:
@@ -144,7 +144,7 @@ class TrainingState:
             progress={
                 "history": self.history,
                 "averaged": 0 if self.average is None else self.average.count,
-                # The scale of half-precision gradients; nothing at other precisions.
+                # The scale of half-precision gradients; empty at other precisions.
                 "precision": self.fabric.strategy.precision.state_dict(),
             },
         )
@@ -166,7 +166,7 @@ class TrainingState:
 
 
 def key_of(metric: str, kind: Weights) -> str:
-    """What a metric of a kind of weights is called in a record."""
+    """The name in a record of a metric of a kind of weights."""
     return metric if kind == "raw" else f"averaged_{metric}"
 
 

@@ -21,7 +21,7 @@ __all__ = ["Step"]
 
 
 class Step:
-    """One step of the optimiser, of one batch or of several that make a group."""
+    """One step of the optimiser, on one batch or on a group of several."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Step:
             self.average.update()
 
     def _pass(self, batch: Batch, group: int, *, is_last: bool) -> Tensor:
-        """Add the gradient of a batch to what is there, and return its loss."""
+        """Add the gradient of a batch to the gradients so far, and return its loss."""
         with self.fabric.no_backward_sync(self.model, enabled=not is_last):  # type: ignore[arg-type]
             with explaining_lone_images(len(batch.labels)):
                 logits = self.model(batch.images)  # (n, classes)

@@ -16,7 +16,7 @@ def gaussian_noise(images: FloatArray, severity: int, rng: np.random.Generator) 
 
 
 def shot_noise(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
-    """Count photons: a Poisson number whose mean is the pixel times the photons of full white."""
+    """Count photons: a Poisson number, with a mean in proportion to the brightness."""
     photons = (500, 250, 100, 75, 50)[severity - 1]
     return (rng.poisson(images * photons) / photons).astype(np.float32)
 

@@ -13,7 +13,7 @@ from expertload.exceptions import ParameterError
 from expertload.lab.data.corruptions import blur, digital, noise, weather
 from expertload.lab.data.dataset import ImageArray
 
-__all__ = ["SEVERITIES", "corrupt", "corruption_names"]
+__all__ = ["SEVERITIES", "corrupt", "corruption_names", "parse_corruption"]
 
 Corruption: TypeAlias = Callable[[FloatArray, int, np.random.Generator], FloatArray]
 
@@ -89,3 +89,29 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
         changed = function(piece, severity, np.random.default_rng(key))
         result[start : start + CHUNK] = np.rint(np.clip(changed, 0, 1) * 255)
     return result
+
+
+def parse_corruption(argument: str, after: str) -> tuple[str, tuple[int, ...]]:
+    """Split ``fog`` or ``fog:3`` into a corruption and its severities.
+
+    Parameters
+    ----------
+    argument : str
+    after : str
+        What stands before it and a colon, for messages.
+
+    Examples
+    --------
+    >>> from expertload.lab.data.corruptions.registry import parse_corruption
+    >>> parse_corruption("fog:3", "cifar100-c"), parse_corruption("fog", "cifar100-c")
+    (('fog', (3,)), ('fog', (1, 2, 3, 4, 5)))
+    """
+    name, _, severity = argument.partition(":")
+    check_option(name, corruption_names(), f"corruption after {after}:", "load_dataset")
+    if not severity:
+        return name, SEVERITIES
+    if severity not in {str(number) for number in SEVERITIES}:
+        raise ParameterError(
+            f"The severity after {after}:{name}: must be from 1 to 5. Got {severity!r} instead."
+        )
+    return name, (int(severity),)

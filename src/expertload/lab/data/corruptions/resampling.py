@@ -31,7 +31,7 @@ def zoom_matrix(size: int, factor: float) -> FloatArray:
 
 
 def box_matrix(old: int, new: int) -> FloatArray:
-    """Return the matrix that resizes by averaging the pixels whose centres each new one covers.
+    """Return the matrix that resizes by averaging: a new pixel covers the centres of old ones.
 
     This is the rule of Pillow's box filter.
     """

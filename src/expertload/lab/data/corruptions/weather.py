@@ -67,7 +67,7 @@ def fog(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArr
 
 
 def brightness(images: FloatArray, severity: int, rng: np.random.Generator) -> FloatArray:
-    """Raise the value of hue, saturation and value: the largest channel, the others in step."""
+    """Raise the V of HSV: the largest channel grows, and the others keep their ratio to it."""
     gain = (0.05, 0.1, 0.15, 0.2, 0.3)[severity - 1]
     value = images.max(axis=-1, keepdims=True)
     raised = np.minimum(value + np.float32(gain), 1)

@@ -18,10 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from expertload._typing import AnyArray
-from expertload._validation import check_option
-from expertload.exceptions import DataNotFoundError, ParameterError
+from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.catalogue import DataRequest, Entry, RemoteFile, damaged
-from expertload.lab.data.corruptions.registry import SEVERITIES, corrupt, corruption_names
+from expertload.lab.data.corruptions.registry import (
+    SEVERITIES,
+    corrupt,
+    corruption_names,
+    parse_corruption,
+)
 from expertload.lab.data.dataset import Dataset, Split
 from expertload.lab.data.families.cifar import CROP_AND_FLIP, NORMALISATION, read_cifar100_test
 
@@ -38,19 +42,6 @@ FILES = (
         holds=("labels.npy", *(f"{name}.npy" for name in corruption_names())),
     ),
 )
-
-
-def _parse(argument: str | None) -> tuple[str, tuple[int, ...]]:
-    """Split ``fog`` or ``fog:3`` into a corruption and its severities."""
-    name, _, severity = (argument or "").partition(":")
-    check_option(name, corruption_names(), "corruption after cifar100-c:", "load_dataset")
-    if not severity:
-        return name, SEVERITIES
-    if severity not in {str(number) for number in SEVERITIES}:
-        raise ParameterError(
-            f"The severity after cifar100-c:{name}: must be from 1 to 5. Got {severity!r} instead."
-        )
-    return name, (int(severity),)
 
 
 def _read_array(path: Path, dimensions: int) -> AnyArray:
@@ -81,7 +72,7 @@ def _made(clean: Split, corruption: str, severities: tuple[int, ...], seed: int)
 
 def load(request: DataRequest) -> Dataset:
     """Read or make the images of one corruption."""
-    corruption, severities = _parse(request.argument)
+    corruption, severities = parse_corruption(request.argument or "", "cifar100-c")
     try:
         folder = request.find(f"{FOLDER}/{corruption}.npy", f"{corruption}.npy").parent
     except DataNotFoundError as missing:

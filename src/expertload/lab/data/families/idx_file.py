@@ -26,7 +26,7 @@ def read_idx(path: Path) -> ImageArray:
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(path, f"cannot be decompressed ({error})") from error
     if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
-        raise damaged(path, "does not begin as an IDX file of unsigned bytes")
+        raise damaged(path, "does not start like an IDX file of unsigned bytes")
     if not 1 <= content[3] <= MOST_DIMENSIONS:
         raise damaged(path, f"says that it has {content[3]} dimensions, not 1 to {MOST_DIMENSIONS}")
     start = 4 + 4 * content[3]

@@ -1,6 +1,6 @@
 """Decoding many small image files into one array, on a few threads.
 
-Pillow lets go of the interpreter while it decodes, so threads are enough.
+Pillow releases Python's global lock while it decodes, so threads are enough.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from expertload._validation import require_extra
 from expertload.lab.data.catalogue import damaged
 from expertload.lab.data.dataset import ImageArray
 
-__all__ = ["SIZE_HINT", "decode_images"]
+__all__ = ["SIZE_HINT", "SUFFIXES", "decode_images"]
 
 THREADS = 4
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 SIZE_HINT = (
     "name a size to bring all images to, for instance data.image_size=64 in a recipe or with "

@@ -13,12 +13,11 @@ import numpy as np
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.catalogue import DataRequest, Entry, damaged
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.families.image_files import SIZE_HINT, decode_images
+from expertload.lab.data.families.image_files import SIZE_HINT, SUFFIXES, decode_images
 from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "load"]
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.1
@@ -33,7 +32,7 @@ def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
     if unknown:
         raise damaged(
             folder,
-            f"has classes that train has not: {', '.join(sorted(unknown))}",
+            f"has classes that train does not have: {', '.join(sorted(unknown))}",
             "every class needs images to train on",
         )
     labelled = [
@@ -44,7 +43,7 @@ def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
         if path.suffix.lower() in SUFFIXES
     ]
     if not labelled:
-        raise damaged(folder, "holds no images in class folders", LAYOUT)
+        raise damaged(folder, "has no images in class folders", LAYOUT)
     labels = np.array([label for _, label in labelled], dtype=np.int64)
     return Split(decode_images([path for path, _ in labelled], size=size), labels)
 
@@ -90,4 +89,4 @@ def load(request: DataRequest) -> Dataset:
     )
 
 
-ENTRIES = (Entry("folder", "your own images, one folder a class", load, argument="PATH"),)
+ENTRIES = (Entry("folder", "your own images, one folder per class", load, argument="PATH"),)

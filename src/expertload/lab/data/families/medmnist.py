@@ -27,7 +27,7 @@ ORGANS = (
 )
 
 
-# Tissue, cells, lesions and the two eyes have no top; a body does, and its left is not its right.
+# Tissue, cells, lesions and eyes have no top. A body has one, and its left is not its right.
 SHIFTED = Augmentation(padding=2)
 MIRRORED = Augmentation(padding=2, flip=True)
 TURNED = Augmentation(padding=2, symmetries=True)

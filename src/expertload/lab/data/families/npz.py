@@ -23,10 +23,10 @@ from expertload.lab.data.catalogue import DataRequest, Entry, damaged
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
 from expertload.lab.data.splitting import carve
 
-__all__ = ["ENTRIES", "load", "read_npz", "splits_from_arrays"]
+__all__ = ["ENTRIES", "as_images", "load", "read_npz", "splits_from_arrays"]
 
 VALIDATION_SHARE = 0.1
-MOST_CLASSES = 100_000  # a larger label is something else than a class, an identifier perhaps
+MOST_CLASSES = 100_000  # a larger label is not a class number; it may be an identifier
 HINT = "see 'npz' in the list of data sets for the arrays it needs"
 
 
@@ -60,14 +60,15 @@ def _split(arrays: Mapping[str, AnyArray], part: str, path: Path) -> Split:
     for key in (f"{part}_images", f"{part}_labels"):
         if key not in arrays:
             raise damaged(path, f"has no array '{key}' (it has {', '.join(arrays)})", HINT)
-    images = _images(arrays[f"{part}_images"], f"{part}_images", path)
+    images = as_images(arrays[f"{part}_images"], f"{part}_images", path)
     labels = _labels(arrays[f"{part}_labels"], f"{part}_labels", path)
     if len(images) != len(labels) or not len(images):
         raise damaged(path, f"has {len(images)} {part} images and {len(labels)} labels", HINT)
     return Split(images, labels)
 
 
-def _images(array: AnyArray, key: str, path: Path) -> ImageArray:
+def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
+    """Return an array of a file as images, grey ones with their channel; refuse anything else."""
     if array.dtype != np.uint8 or array.ndim not in (3, 4):
         got = f"{array.dtype} of shape {array.shape}"
         raise damaged(path, f"must hold '{key}' as uint8 images, and holds {got}", HINT)
@@ -79,7 +80,7 @@ def _labels(array: AnyArray, key: str, path: Path) -> IntArray:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "biu":
         got = f"{array.dtype} of shape {array.shape}"
-        raise damaged(path, f"must hold '{key}' as one class number an image, not {got}", HINT)
+        raise damaged(path, f"must hold '{key}' as one class number per image, not {got}", HINT)
     if array.dtype.kind == "i" and array.size and array.min() < 0:
         raise damaged(path, f"has negative numbers in '{key}'", HINT)
     if array.size and int(array.max()) >= MOST_CLASSES:

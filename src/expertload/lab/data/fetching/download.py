@@ -24,7 +24,7 @@ LONGEST_PAUSE = 30.0
 
 
 class _BusyError(Exception):
-    """The server asks for patience."""
+    """The server is busy and asks us to try again later."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class ResumingDownloader:
     checksum : str
         ``"md5:..."`` or ``"sha256:..."``.
     at_most : int
-        Bytes that the file may have; a server that sends more is cut off.
+        The most bytes that the file may have; if a server sends more, the download stops.
     progress : bool, default=False
         Show a progress bar where standard error is a terminal.
     attempts : int, default=5
@@ -84,7 +84,7 @@ class ResumingDownloader:
         resumed = self._size() > 0
         self._complete(url)
         if not self._has_checksum() and resumed:
-            # What was there before may be of another version; begin once more from nothing.
+            # What was there before may be of another version; start again from the beginning.
             self.part.unlink()
             self._complete(url)
         if not self._has_checksum():
@@ -110,7 +110,7 @@ class ResumingDownloader:
                     ) from error
                 wait = getattr(error, "wait", None) or self.pause * 2 ** (attempt - 1)
                 time.sleep(min(wait, LONGEST_PAUSE))
-            except requests.RequestException as error:  # nothing that patience would mend
+            except requests.RequestException as error:  # waiting would not help
                 raise DownloadError(f"Could not download {url}: {error}.") from error
 
     def _transfer(self, url: str) -> None:

@@ -1,0 +1,254 @@
+"""What the network of a run says about new images, in a file that `expertload decide` reads.
+
+New images are shown to the network as its test images were: brought to the size of the training,
+normalised by the training images, over the views that an ensemble was made with. Images of another
+kind are refused, because what was certified says nothing about them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import check_count, require_extra
+from expertload.exceptions import DataNotFoundError, FileFormatError, ParameterError, ShapeError
+from expertload.lab.data import Dataset, Split
+from expertload.lab.data.dataset import ImageArray
+from expertload.lab.data.families.image_files import SUFFIXES, decode_images
+from expertload.lab.data.families.npz import as_images, read_npz
+from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
+from expertload.predictions.writing import open_writer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["predict_images"]
+
+LADDER_FILE = "ladder.json"
+ARRAYS = ("images", "test_images")
+
+Progress = Callable[[int, int | None], None]
+
+
+class Images(NamedTuple):
+    """Some new images, and what each is called."""
+
+    names: AnyArray
+    images: ImageArray
+
+
+def predict_images(
+    folders: Runs,
+    images: str,
+    out: str | os.PathLike[str] | IO[Any],
+    *,
+    batch_size: int = 512,
+    data_dir: str | Path | None = None,
+    allow: Collection[str] = (),
+    progress: Progress | None = None,
+) -> int:
+    """Write the probabilities of new images.
+
+    Parameters
+    ----------
+    folders : path, FinishedRun, or sequence of these
+        A run or an ensemble that is done, or what `lower_load` left behind: then its model. Of
+        several runs, the mean of their probabilities.
+    images : str
+        ``"folder:PATH"``: all images in it and in its subfolders. ``"npz:PATH"``: the array
+        ``images``, or ``test_images`` if there is none.
+    out : path or stream
+        A .csv, .jsonl or .parquet file, written completely or not at all; a stream for CSV.
+    batch_size : int, default=512
+        Images at a time.
+    data_dir : path, optional
+        Where the data files of the training are; only runs of earlier versions need them.
+    allow : collection of str
+        Import paths of your own networks that the folders may import.
+    progress : callable, optional
+        Called with the number of images done, and of all.
+
+    Returns
+    -------
+    int
+        The number of images. Their rows have a column ``image``, the path in the folder or the row
+        number, and a column ``p_CLASS`` for each class.
+
+    Examples
+    --------
+    >>> import io
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from expertload.lab import RunConfig, predict_images, train
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run, new, found = Path(place) / "run", Path(place) / "new.npz", io.StringIO()
+    ...     _ = train(config, run, accelerator="cpu")
+    ...     np.savez(new, images=np.zeros((3, 8, 8), np.uint8))
+    ...     predict_images(run, f"npz:{new}", found)
+    3
+    >>> found.getvalue().splitlines()[0]
+    'image,p_0,p_1,p_2,p_3,p_4,p_5,p_6,p_7,p_8,p_9'
+    """
+    check_count(batch_size, "batch_size", "predict_images")
+    runs = _read_models(folders)
+    learned = [run.load_description(data_dir) for run in runs]
+    data = _shared(learned)
+    source = _open(images, runs[0].config.data.image_size, batch_size)
+    networks = [run.load_network(own, allow=allow) for run, own in zip(runs, learned, strict=True)]
+    arrow = require_extra("pyarrow", "frames", "Writing predictions")
+    done = 0
+    with open_writer(out) as write:
+        for names, pixels in source.parts():
+            fitting = _fitting(pixels, data, images)
+            each = zip(networks, learned, strict=True)
+            proba = np.mean([_probabilities(one, fitting, own) for one, own in each], axis=0)
+            columns = {"image": names} | {
+                f"p_{name}": proba[:, place] for place, name in enumerate(data.class_names)
+            }
+            write({name: arrow.array(values) for name, values in columns.items()})
+            done += len(names)
+            if progress is not None:
+                progress(done, source.total)
+    return done
+
+
+def _read_models(folders: Runs) -> list[FinishedRun]:
+    several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
+    return read_runs([_model_of(each) for each in several], "predict_images")
+
+
+def _model_of(folder: str | Path | FinishedRun) -> str | Path | FinishedRun:
+    """The model at the top, for the folder of a ladder."""
+    if isinstance(folder, FinishedRun) or not (Path(folder) / LADDER_FILE).exists():
+        return folder
+    try:
+        model = Path(json.loads((Path(folder) / LADDER_FILE).read_text())["model"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(
+            f"{Path(folder) / LADDER_FILE} is damaged: it does not name its model. Hint: run "
+            "`expertload lab lower-load` again; it trains nothing that is trained."
+        ) from error
+    # Found also where the folder was moved or is named from elsewhere.
+    return Path(folder) / model.parent.name / model.name
+
+
+def _shared(learned: Sequence[Dataset]) -> Dataset:
+    """What the runs have in common; each normalises by its own training images."""
+    first, *others = learned
+    for other in others:
+        if (first.class_names, first.image_shape) != (other.class_names, other.image_shape):
+            raise ParameterError(
+                "predict_images averages runs of the same classes and image size. Got "
+                f"{first.num_classes} classes of {_shape(first.image_shape)} and "
+                f"{other.num_classes} of {_shape(other.image_shape)}. Hint: predict with one run "
+                "at a time."
+            )
+    return first
+
+
+def _probabilities(network: nn.Module, pixels: ImageArray, data: Dataset) -> FloatArray:
+    import torch
+
+    from expertload.lab.runs.network import apply_network
+
+    split = Split(pixels, np.zeros(len(pixels), np.int64))
+    with torch.no_grad():
+        logits = apply_network(
+            network, split, data.normalisation, network, batch_size=max(1, len(pixels))
+        )
+    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
+    return proba
+
+
+def _fitting(pixels: ImageArray, data: Dataset, source: str) -> ImageArray:
+    """The images in the shape of the training; refused where only a guess could make them so."""
+    wanted = data.image_shape
+    if wanted[2] == 1 and pixels.shape[-1] == 3 and (pixels == pixels[..., :1]).all():
+        pixels = pixels[..., :1]  # image files are read as colour, and these have none
+    elif wanted[2] == 3 and pixels.shape[-1] == 1:
+        pixels = np.repeat(pixels, 3, axis=-1)
+    if pixels.shape[1:] != wanted:
+        raise ShapeError(
+            f"The images of {source} are {_shape(pixels.shape[1:])}, and the network was trained "
+            f"on {_shape(wanted)}. Hint: bring them to that size and colour as the training "
+            "images were."
+        )
+    return pixels
+
+
+def _shape(shape: Sequence[int]) -> str:
+    colour = {1: "grey", 3: "in colour"}.get(shape[2], f"of {shape[2]} channels")
+    return f"{shape[1]} x {shape[0]} pixels, {colour}"
+
+
+# ------------------------------------------------------------------ where images are
+
+
+class _Source(NamedTuple):
+    """How many images there are, and a way to read them some at a time."""
+
+    total: int
+    parts: Callable[[], Iterator[Images]]
+
+
+def _open(images: str, size: int | None, batch_size: int) -> _Source:
+    kind, _, argument = images.partition(":")
+    path = Path(argument).expanduser()
+    if kind == "folder" and argument:
+        return _open_folder(path, size, batch_size)
+    if kind == "npz" and argument:
+        return _open_npz(path, batch_size)
+    raise ParameterError(
+        f"predict_images reads new images from folder:PATH or npz:PATH. Got {images!r} instead."
+    )
+
+
+def _open_folder(root: Path, size: int | None, batch_size: int) -> _Source:
+    if not root.is_dir():
+        raise DataNotFoundError(f"There is no folder {root}. Hint: write folder:PATH.")
+    paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise DataNotFoundError(
+            f"The folder {root} holds no images. Hint: PNG, JPEG, BMP, GIF, TIFF and WebP are read."
+        )
+
+    def parts() -> Iterator[Images]:
+        for start in range(0, len(paths), batch_size):
+            some = paths[start : start + batch_size]
+            names = np.array([path.relative_to(root).as_posix() for path in some], dtype=object)
+            yield Images(names, decode_images(some, size=size))
+
+    return _Source(len(paths), parts)
+
+
+def _open_npz(path: Path, batch_size: int) -> _Source:
+    if not path.is_file():
+        raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
+    arrays = read_npz(path)
+    key = next((name for name in ARRAYS if name in arrays), None)
+    if key is None:
+        raise FileFormatError(
+            f"{path} has no array 'images' (it has {', '.join(arrays)}). Hint: "
+            "numpy.savez(path, images=...) with uint8 of shape (n, height, width, channels)."
+        )
+    pixels = as_images(arrays[key], key, path)
+    if not len(pixels):
+        raise DataNotFoundError(f"{path} holds no images.")
+
+    def parts() -> Iterator[Images]:
+        for start in range(0, len(pixels), batch_size):
+            some = pixels[start : start + batch_size]
+            yield Images(np.arange(start, start + len(some)), some)
+
+    return _Source(len(pixels), parts)
