@@ -7,7 +7,7 @@ BIN := .venv/bin
 # One thread a worker: two workers that both start threads on two cores wait for each other.
 # Neighbouring tests share a worker and what they set up; a worker that is done takes from another.
 # Compiled modules are kept, as the processes that tests start would compile them each time.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
 SLOW := slow or simulation or processes or training or browser or spark or postgres
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -50,13 +50,14 @@ docs: .venv/.docs  ## build the site: docs/_build/html/index.html
 	@echo "The site is in docs/_build/html; open docs/_build/html/index.html"
 
 fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or starts a program
-	@HYPOTHESIS_PROFILE=fast $(PYTEST) -m 'not ($(SLOW))'
+	@HYPOTHESIS_PROFILE=fast $(PYTEST) --numprocesses auto -m 'not ($(SLOW))'
 
 test: .venv/.dev  ## run all tests
-	@$(PYTEST)
+	@$(PYTEST) --numprocesses auto
 
 coverage: .venv/.dev  ## run all tests, and say which lines and branches none of them reaches
-	@$(PYTEST) --cov --cov-report=term
+	@rm -rf .coverage && mkdir .coverage
+	@COVERAGE_FILE='$(CURDIR)/.coverage/data' $(PYTEST) --numprocesses auto --cov --cov-report=term
 
 check: .venv/.dev  ## formatting, lint, spelling and strict types
 	@$(BIN)/ruff format --check .

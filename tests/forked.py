@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import os
+import sys
 import time
+from pathlib import Path
 
 PRELOADED = ["torch.nn.parallel", "lightning.fabric", "expertload.lab.training.loop"]
 
@@ -25,6 +28,22 @@ def start(work, *arguments):
     process = _context().Process(target=work, args=arguments)
     process.start()
     return process
+
+
+def run_command(arguments, said: Path):
+    """Be the command line, whose output goes to a file: a work to start."""
+    import torch
+
+    from expertload.cli import main
+    from tests.lab.conftest import environment
+
+    os.environ.update(environment())  # for the processes that the command starts
+    with said.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    torch.set_num_threads(1)  # OMP_NUM_THREADS is read when torch is imported
+    sys.argv = ["expertload", *map(str, arguments)]
+    main()
 
 
 def finish(processes, seconds=300):

@@ -49,26 +49,24 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+LATER = ast.FunctionDef | ast.AsyncFunctionDef | ast.If
+
+
 def imports(path: Path):
     """(module, inside a function or a TYPE_CHECKING block) of every import in a file."""
-    tree = parsed(path)
-    lazy = {
-        id(node)
-        for scope in ast.walk(tree)
-        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
-        for node in ast.walk(scope)
-    }
-    for node in ast.walk(tree):
+    waiting = [(node, False) for node in parsed(path).body]
+    while waiting:
+        node, lazy = waiting.pop()
+        lazy = lazy or isinstance(node, LATER)
+        waiting += [(inner, lazy) for inner in ast.iter_child_nodes(node)]
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, id(node) in lazy
+            yield from ((alias.name, lazy) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: imports are absolute"
             if node.module == "expertload":
-                for alias in node.names:
-                    yield f"expertload.{alias.name}", id(node) in lazy
+                yield from ((f"expertload.{alias.name}", lazy) for alias in node.names)
             else:
-                yield node.module, id(node) in lazy
+                yield node.module, lazy
 
 
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py" or p.parent != PACKAGE)
@@ -126,8 +124,9 @@ def run(code: str) -> str:
 
 
 @pytest.mark.processes
-def test_importing_the_package_loads_nothing_heavy():
-    loaded = run("import sys, expertload; print(*sys.modules)").split()
+@pytest.mark.parametrize("module", ["expertload", "expertload.scorers"])
+def test_importing_the_package_loads_nothing_heavy(module):
+    loaded = run(f"import sys, {module}; print(*sys.modules)").split()
     others = ("torch", "matplotlib", "sklearn", "pandas", "torchmetrics", "narwhals")
     slow_parts = ("scipy.stats", "scipy.optimize", "scipy.interpolate")
     for module in others + slow_parts:

@@ -26,6 +26,8 @@ ELSEWHERE = {
     "lab compare": "needs runs: tests/lab/test_lab_page.py",
     "lab evaluate": "needs runs: tests/cli/test_lab_results.py",
     "lab ensemble": "needs runs: tests/lab/results/test_ensemble_runs.py",
+    "lab predict": "needs runs: tests/lab/results/test_predict.py",
+    "decide runs/lower-load": "needs runs: tests/lab/ladder/test_lower_load.py",
     "lab ood": "needs runs: tests/lab/results/test_ood.py",
     "lab data fetch": "needs the network: tests/lab/data/test_fetch.py",
     "desk demo": "runs until it is stopped: tests/desk/test_demo.py",

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -311,22 +308,3 @@ def test_pipelines_and_grid_search(data):
     inner = apart(make_pipeline(StandardScaler(), LogisticRegression()), target_accuracy=0.85)
     inner.fit(*data[0]).calibrate(*data[1])
     assert inner.operating_point_.is_certified
-
-
-@pytest.mark.processes
-def test_without_scikit_learn_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "import expertload\n"
-        "try:\n    import expertload.delegating_classifier\n"
-        "except expertload.exceptions.MissingExtraError as error:\n    print(error)"
-    )
-    source = str(Path(expertload.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": source},
-    )
-    assert "pip install 'expertload[sklearn]'" in done.stdout

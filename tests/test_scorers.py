@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -239,17 +236,3 @@ class TestMetadataRouting:
         assert aucoc_scorer.get_metadata_routing().score.requests == {"sample_weight": None}
         with pytest.raises(ParameterError, match="sample_weight alone. Got groups"):
             aucoc_scorer.set_score_request(groups=True)
-
-
-@pytest.mark.processes
-def test_importing_scorers_does_not_import_scikit_learn():
-    code = "import sys, expertload.scorers; print('sklearn' in sys.modules)"
-    source = str(Path(expertload.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": source},
-    )
-    assert done.stdout.strip() == "False"

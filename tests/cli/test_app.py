@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError
+from tests import forked
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
@@ -151,27 +152,17 @@ def test_debug_shows_where_an_error_comes_from():
 
 @pytest.mark.processes
 def test_ctrl_c_says_how_to_go_on(tmp_path):
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "expertload.cli", "lab", "train", "digits"),
-            *("--set", "training.epochs=100000", "--out", str(tmp_path)),  # it cannot end by itself
-        ],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    arguments = ["lab", "train", "digits", "--out", tmp_path]
+    arguments += ["--set", "training.epochs=100000"]  # it cannot end by itself
+    said = tmp_path / "said"
+    process = forked.start(forked.run_command, arguments, said)
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    try:
-        _, said = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert "run the same command again" in said
-    assert "Traceback" not in said
+    os.kill(process.pid, signal.SIGINT)
+    assert forked.finish([process], 60) == [130]
+    assert "run the same command again" in said.read_text()
+    assert "Traceback" not in said.read_text()
 
 
 def test_data_list_and_fetch(tmp_path):

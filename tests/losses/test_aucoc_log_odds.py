@@ -12,6 +12,7 @@ from tests.reference import aucoc_loss as reference
 
 from expertload.exceptions import ParameterError
 from expertload.losses import AUCOCLoss, aucoc_loss
+from expertload.losses.confidence_function import _sum_of_others
 
 
 def in_log_odds(logits, target, **options):
@@ -167,3 +168,21 @@ def test_ranks_need_no_smoothing():
 def test_bad_options_are_named(options, words):
     with pytest.raises(ParameterError, match=words):
         AUCOCLoss(**options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("maps", [False, True])
+def test_the_sum_of_other_classes_is_right_however_small(dtype, maps):
+    """Across the place where probabilities are no longer added up, up to none at all."""
+    top = torch.linspace(-3, 300, 61, dtype=torch.float64)
+    rest = torch.randn(61, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    logits = torch.cat((rest[:, :2], rest.amax(1, keepdim=True) + top[:, None], rest[:, 2:]), 1)
+    place = logits.argmax(1, keepdim=True)
+    wanted = logits.scatter(1, place, -torch.inf).logsumexp(1, keepdim=True) - logits.logsumexp(
+        1, keepdim=True
+    )
+    log_probability = logits.to(dtype).log_softmax(1)
+    if maps:
+        log_probability, place = log_probability.T[None], place.T[None]
+    found = _sum_of_others(log_probability, place).reshape(-1, 1)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=2e-5)

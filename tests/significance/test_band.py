@@ -68,3 +68,5 @@ def test_a_level_of_one_is_refused(level):
     """Its interval reaches from 0 to 1 wherever one stands, and was NaN."""
     with pytest.raises(ParameterError, match="confidence_level"):
         sig.coc_band_from_correctness([1, 0], [0.1, 0.2], confidence_level=level)
+    with pytest.raises(ParameterError, match="confidence_level"):
+        sig.coc_band([1, 0], [[0.1, 0.9], [0.8, 0.2]], confidence_level=level)

@@ -34,7 +34,7 @@ class HistogramBinning(OneVsRest):
     input : {"logits", "probabilities"}, default="logits"
         What is passed, never guessed.
     n_bins : int, default=15
-        Bins a class. Equal probabilities are never split, so there may be fewer.
+        Bins per class. Equal probabilities are never split, so there may be fewer.
     strategy : {"mass", "width"}, default="mass"
         ``"mass"`` for bins of equal weight, ``"width"`` for bins of equal width.
     smoothing : float, default=0

@@ -12,6 +12,8 @@ other classes (q_top = 0),
 
     dL/dz_j = A ([j = top] - q_j) + B ([j = true] - p_j)
 
+As p_j = (1 - r) q_j but for the top class, one exponential for each logit serves both.
+
 Where targets are probabilities t of classes (mixup, several readers), s = sum_j t_j p_j is the
 chance that an answer drawn from p is right, and [j = true] above becomes t_j p_j / s.
 
@@ -39,6 +41,8 @@ from expertload.losses.kde.array_namespace import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
 LONG_ROW = 32
+# A sum of probabilities is exact to rounding down to here; below, they vanish one by one.
+SMALLEST_SUM = 1e-30
 
 __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 
@@ -150,13 +154,15 @@ class _ConfidenceLoss(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
         logits, normaliser, top, target, gradient, others, soft = ctx.saved_tensors
         by_top, by_target = (gradient * grad_output).split(1, dim=1)
-        grad = (logits - normaliser).exp_()
         if others is None:
+            grad = (logits - normaliser).exp_()
             grad.mul_((by_top + by_target).neg_())
+            grad.scatter_add_(1, top, by_top)
         else:
-            elsewhere = (logits - (normaliser + others)).scatter_(1, top, -torch.inf).exp_()
-            grad.mul_(-by_target).sub_(elsewhere.mul_(by_top))
-        grad.scatter_add_(1, top, by_top)
+            grad = (logits - (normaliser + others)).scatter_(1, top, -torch.inf).exp_()
+            grad.mul_((by_top + by_target * others.exp()).neg_())
+            confidence = (logits.gather(1, top) - normaliser).exp_()
+            grad.scatter_add_(1, top, by_top - by_target * confidence)
         if soft is None:
             grad.scatter_add_(1, target.unsqueeze(1), by_target)
         else:
@@ -185,6 +191,19 @@ def _sum_of_others(log_probability: Tensor, top: Tensor) -> Tensor:
 
     Without any other class it is the lowest finite number, so that differences stay numbers.
     """
+    if log_probability.device.type != "cpu":  # looking for tiny ones would make a device wait
+        return _log_of_tiny(log_probability, top)
+    others = log_probability.exp().scatter_(1, top, 0.0).sum(1, keepdim=True)
+    tiny = (others < SMALLEST_SUM).squeeze(1)
+    others.log_()
+    if tiny.any():
+        rows, their_top = (each.movedim(1, -1)[tiny] for each in (log_probability, top))
+        others.movedim(1, -1)[tiny] = _log_of_tiny(rows, their_top)
+    return others
+
+
+def _log_of_tiny(log_probability: Tensor, top: Tensor) -> Tensor:
+    """Return the same without taking the exponential of anything small."""
     others = log_probability.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
     return others.clamp(min=torch.finfo(others.dtype).min)
 

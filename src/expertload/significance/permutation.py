@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expertload._area import delegated_mass
 from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._typing import ArrayLike, BoolArray, FloatArray, Seed
+from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
     check_count,
@@ -20,12 +21,14 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.columns import sort_probabilities
-from expertload.curve import area_of_cases, aucoc_score
+from expertload.curve import aucoc_score
 from expertload.tally import COMPARISON_SLACK
 
 __all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
 
 EXCHANGES = ("predictions", "ranks")
+# Rounds times cases handled together, so that temporaries stay in a few megabytes.
+CELLS = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +114,7 @@ def permutation_test(
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, labels, caller)
         b = check_cases(y_true, y_proba_b, None, None, labels, caller)
-        return _test(_aucoc_difference(a, b, exchange), len(a.correct), n_rounds, rng)
+        return _test(_aucoc_differences(a, b, exchange), len(a.correct), n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
             "exchange='ranks' and metric", caller, "ranks are all that AUCOC needs, but no other"
@@ -130,7 +133,10 @@ def permutation_test(
         number_b = metric(y, np.where(rows, proba_a, proba_b), **told)
         return check_metric_value(number_a, caller) - check_metric_value(number_b, caller)
 
-    return _test(difference, len(y), n_rounds, rng)
+    def differences(swaps: BoolArray) -> FloatArray:
+        return np.array([difference(swap) for swap in swaps])
+
+    return _test(differences, len(y), n_rounds, rng)
 
 
 def permutation_test_from_correctness(
@@ -174,23 +180,41 @@ def permutation_test_from_correctness(
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
-    return _test(_aucoc_difference(a, b, exchange), len(a.correct), n_rounds, rng)
+    return _test(_aucoc_differences(a, b, exchange), len(a.correct), n_rounds, rng)
 
 
-def _aucoc_difference(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], float]:
-    """The difference in AUCOC after exchanging the cases marked, which needs no probabilities."""
-    if exchange == "ranks":
-        a, b = (cases._replace(confidence=_ranks(cases.confidence)) for cases in (a, b))
+def _aucoc_differences(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], FloatArray]:
+    """Differences in AUCOC, one for each row of cases to exchange.
 
-    def area(swap: BoolArray, own: Cases, other: Cases) -> float:
-        mixed = Cases(
-            np.where(swap, other.correct, own.correct),
-            np.where(swap, other.confidence, own.confidence),
-            None,
-        )
-        return area_of_cases(mixed, "exact", "permutation_test")
+    The predictions of both models are sorted together once. A round only says which of them belong
+    to the first model; the others belong to the second.
+    """
+    n, sides = len(a.correct), (a.confidence, b.confidence)
+    confidence = np.concatenate([_ranks(side) for side in sides] if exchange == "ranks" else sides)
+    order = np.argsort(confidence)
+    ranked = confidence[order]
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    correct = np.concatenate([a.correct, b.correct])[order].astype(np.float64)
+    delegated = delegated_mass(np.arange(n, -1, -1) / n, n, "exact")
 
-    return lambda swap: area(swap, a, b) - area(swap, b, a)
+    def areas(below: IntArray, right: FloatArray) -> FloatArray:
+        """AUCOC of each round: cases up to each confidence, and the correct ones at it."""
+        mass = np.diff(delegated[below], axis=1, prepend=0)
+        if len(ends) < 2 * n:
+            mass /= np.diff(below, axis=1, prepend=0).clip(min=1)
+        found: FloatArray = np.einsum("ij,ij->i", right, mass)
+        return found
+
+    def differences(swaps: BoolArray) -> FloatArray:
+        of_first = np.concatenate([~swaps, swaps], axis=1)[:, order]
+        below = np.cumsum(of_first, axis=1)[:, ends]
+        right, every = of_first * correct, correct
+        if len(ends) < 2 * n:
+            starts = np.append(0, ends[:-1] + 1)
+            right, every = (np.add.reduceat(each, starts, axis=-1) for each in (right, correct))
+        return areas(below, right) - areas(ends + 1 - below, every - right)
+
+    return differences
 
 
 def _ranks(confidence: FloatArray) -> FloatArray:
@@ -202,14 +226,19 @@ def _ranks(confidence: FloatArray) -> FloatArray:
 
 
 def _test(
-    difference: Callable[[BoolArray], float], n: int, n_rounds: int, rng: np.random.Generator
+    differences: Callable[[BoolArray], FloatArray],
+    n: int,
+    n_rounds: int,
+    rng: np.random.Generator,
 ) -> PermutationResult:
-    observed = difference(np.zeros(n, dtype=np.bool_))
+    observed = float(differences(np.zeros((1, n), dtype=np.bool_))[0])
     as_extreme = abs(observed) - COMPARISON_SLACK
-    hits = sum(
-        abs(difference(rng.integers(0, 2, n, dtype=np.bool_))) >= as_extreme
-        for _ in range(n_rounds)
-    )
+    hits = 0
+    at_once = max(1, CELLS // n)
+    for done in range(0, n_rounds, at_once):
+        rounds = min(at_once, n_rounds - done)
+        swaps = np.array([rng.integers(0, 2, n, dtype=np.bool_) for _ in range(rounds)])
+        hits += int(np.count_nonzero(np.abs(differences(swaps)) >= as_extreme))
     return PermutationResult(
         difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
     )

@@ -153,7 +153,7 @@ def _thresholds(
         n_ladder = max(1, math.ceil(LADDER_SHARE * clustered.n_clusters))
         ladder = rng.permutation(clustered.n_clusters) < n_ladder
         aside = ladder[clustered.cluster]
-        if aside.all():  # a single cluster, of which nothing can be said
+        if aside.all():  # nothing can be said about a single cluster
             aside = ~aside
         scores, tested = clustered.cases.confidence[aside], clustered.take(~aside)
         scores = scores if len(scores) else tested.cases.confidence[:1]

@@ -65,7 +65,7 @@ def _reason(tests: Tests, ladder: Ladder, least: int, advice: FoundAdvice) -> Re
     steps, promise = tests.steps, tests.promise
     if tests.n_cases < least:
         return "too_few_cases"
-    if promise.counts_all_cases:  # of which only the first step matters, and all cases count
+    if promise.counts_all_cases:  # only the first step matters, and all cases count
         steps = steps.take(slice(1))._replace(n_accepted=np.array([float(tests.n_cases)]))
     if steps.n_accepted[-1] < least:
         return "too_few_accepted"
