@@ -135,6 +135,19 @@ def test_runs_become_csv(tmp_path):
     assert [path.name for path in into.iterdir()] == ["claim-tiny.csv"]
 
 
+def test_runs_that_are_elsewhere_stay_in_the_csv(tmp_path):
+    first, second, into = tmp_path / "first", tmp_path / "second", tmp_path / "csv"
+    into.mkdir()
+    for runs, seeds, score in ((first, (0, 1), 0.7), (second, (1, 2), 0.8)):
+        for seed in seeds:
+            run = write_run(runs / "claim-tiny", make_config("ce", seed=seed))
+            RunFolder(run).write_metrics([{"epoch": 1, "aucoc": score}])
+    assert list(gather_claim(first, into=into)) == ["claim-tiny: 2 runs"]
+    assert list(gather_claim(second, into=into)) == ["claim-tiny: 2 runs"]
+    rows = [row for row in read_rows(into / "claim-tiny.csv") if row.split == LAST_EPOCH]
+    assert [(row.seed, row.value) for row in rows] == [(0, 0.7), (1, 0.8), (2, 0.8)]
+
+
 def test_a_wrong_folder_is_said_in_words(tmp_path):
     with pytest.raises(FileFormatError, match="no folder claim-"):
         list(gather_claim(tmp_path))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results.rows import ResultRow, finished_runs, write_rows
+from expertload.lab.results.rows import ResultRow, finished_runs, read_rows, write_rows
 from expertload.lab.results.rows import rows_of as rows_of_run
 from expertload.lab.results.selection import best_options, grouped
 from expertload.lab.runs.finished import FinishedRun
@@ -24,6 +24,7 @@ from tools.evidence.markdown import DASH, p_value, spread, table
 
 REGIMES = {
     "claim-cifar100": "CIFAR-100, augmented: many classes, not saturated",
+    "claim-cifar100-lt": "CIFAR-100 with a long tail, augmented: many classes, few images",
     "claim-dermamnist": "DermaMNIST, augmented: in between",
     "claim-dermamnist-interpolating": "DermaMNIST, images as they are: learned by heart",
 }
@@ -39,7 +40,10 @@ Rows = list[ResultRow]
 
 
 def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
-    """Read the folders claim-* of a folder into CSV; yield a line on each when it is written."""
+    """Read the folders claim-* of a folder into CSV; yield a line on each when it is written.
+
+    Runs that the CSV has and the folder does not have stay, so seeds can be added later.
+    """
     folders = sorted(path for path in runs.glob("claim-*") if path.is_dir())
     if not folders:
         raise FileFormatError(
@@ -48,8 +52,19 @@ def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
         )
     for folder in folders:
         if rows := [row for run in finished_runs(folder) for row in _rows(run)]:
-            write_rows((into or files.HERE) / f"{folder.name}.csv", rows)
-            yield f"{folder.name}: {len({(row.options, row.loss, row.seed) for row in rows})} runs"
+            path = (into or files.HERE) / f"{folder.name}.csv"
+            read = {_run_of(row) for row in rows}
+            kept = (
+                [row for row in read_rows(path) if _run_of(row) not in read]
+                if path.exists()
+                else []
+            )
+            write_rows(path, sorted([*kept, *rows], key=_run_of))
+            yield f"{folder.name}: {len(read)} runs"
+
+
+def _run_of(row: ResultRow) -> tuple[str, str, int]:
+    return row.loss, row.options, row.seed
 
 
 def _rows(run: FinishedRun) -> Iterator[ResultRow]:
@@ -197,14 +212,15 @@ def claim_tuning(regime: str) -> str:
 
 
 def claim_summary() -> str:
-    """One line for each regime and form: the change in AUCOC and in load, on fresh seeds."""
+    """One line for each regime: what each form and each control adds to AUCOC, on fresh seeds."""
     lines = []
+    compared = [*FORMS.values(), *CONTROLS.values()]
     for regime, title in REGIMES.items():
         if best := confirmed(regime):
             ce = by_seed(best["cross-entropy"][1])
             changes = [
-                str(paired(by_seed(best[form][1]), ce)) if form in best else DASH
-                for form in FORMS.values()
+                str(paired(by_seed(best[loss][1]), ce)) if loss in best else DASH
+                for loss in compared
             ]
             lines.append([title, str(len(ce)), *changes])
-    return table(["AUCOC, against cross-entropy", "seeds", *FORMS.values()], lines)
+    return table(["AUCOC, against cross-entropy", "seeds", *compared], lines)
