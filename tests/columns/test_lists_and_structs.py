@@ -162,7 +162,7 @@ def lists(*changed):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (lists((6, [0.5, 0.5])), r"'probabilities' of x.parquet must be of one length. Got 2 num"),
+        (lists((6, [0.5, 0.5])), r"'probabilities' of x.parquet must have the same length. Got 2"),
         (lists((6, [0.5, 0.5, 0, 0])), r"Got 4 number\(s\) in row 7, and 3 in the first list"),
         (lists((6, [])), r"Got 0 number\(s\) in row 7"),
         (lists((0, [0.5, 0.5])), r"Got 3 number\(s\) in row 2, and 2 in the first list"),
@@ -190,7 +190,7 @@ def test_the_classes_must_be_as_many(tmp_path):
     with pytest.raises(ex.FileFormatError, match="once for each column .*Got cat, dog"):
         read_predictions(path, names=ColumnNames(classes="cat,dog"))
     some = ColumnNames(probabilities="probabilities.0,probabilities.1", classes="cat,dog")
-    with pytest.raises(ex.FileFormatError, match="hold 3 numbers, and 2 would be taken"):
+    with pytest.raises(ex.FileFormatError, match="All 3 numbers .* must be used. Got 2"):
         read_predictions(path, names=some)
 
 

@@ -78,7 +78,7 @@ def test_a_format_can_be_named(tmp_path):
     path.write_text(csv_text())
     assert tally_frame(scan_file(path, options=FileOptions(format="csv"))).n_cases == 5
     path.rename(tmp_path / "predictions")
-    with pytest.raises(exceptions.FileFormatError, match="cannot be told from its name.*format"):
+    with pytest.raises(exceptions.FileFormatError, match="not known from its name.*format"):
         scan_file(tmp_path / "predictions")
     with pytest.raises(exceptions.ParameterError, match="'format'"):
         FileOptions(format="excel")

@@ -22,7 +22,7 @@ LINE = '{"label":0,"p_0":0.5,"p_1":0.5}\n'
 
 BROKEN = {
     "empty file": ("x.csv", "", "is empty"),
-    "blank lines": ("x.csv", "\n\n\n", "first line of x.csv is empty"),
+    "blank lines": ("x.csv", "\n\n\n", "line of x.csv must name the columns. Got an empty line"),
     "header alone": ("x.csv", "label,p_a,p_b\n", "no cases"),
     "no header": ("x.csv", "0,0.9,0.1\n1,0.2,0.8\n", "No predictions were found"),
     "other columns": ("x.csv", "a,b\n1,2\n", "It has the columns a, b"),
@@ -36,13 +36,13 @@ BROKEN = {
     "logits": ("x.csv", "label,p_a,p_b\na,3.1,-2\nb,1,4\n", "softmax"),
     "percent": ("x.csv", "label,p_a,p_b\na,90,10\nb,20,80\n", "percentages"),
     "percent signs": ("x.csv", GOOD + "a,90%,10%\n", "'90%' in row 3. Hint: .* fractions"),
-    "not available": ("x.csv", GOOD + "a,NA,1\n", "'NA' in row 3. Hint: drop the cases"),
-    "a note for Excel": ("x.csv", "sep=;\n" + GOOD.replace(",", ";"), "'sep=;', .* remove it"),
+    "not available": ("x.csv", GOOD + "a,NA,1\n", "'NA' in row 3. Hint: remove the cases"),
+    "a note for Excel": ("x.csv", "sep=;\n" + GOOD.replace(",", ";"), "'sep=;', .* remove this"),
     "blanks between": ("x.csv", '"label" "p_a"\n"a" 0.9\n', "Hint: .*--delimiter"),
     "rows that do not sum to one": ("x.csv", GOOD + "a,0.9,0.9\n", "one.* 1.8 in row 3.* p_a, p_b"),
     "one case": ("x.csv", "label,p_a,p_b\na,0.9,0.1\n", "at least 2"),
-    "short row": ("x.csv", GOOD * 3 + "a\n", "line 10 .1 value.* as many"),
-    "long row": ("x.csv", GOOD + "a,0.5,0.5,9,9,9\n", "line 4 .6 value.* as many"),
+    "short row": ("x.csv", GOOD * 3 + "a\n", "line 10 .1 value.* must have 3 value"),
+    "long row": ("x.csv", GOOD + "a,0.5,0.5,9,9,9\n", "line 4 .6 value.* must have 3 value"),
     "open quote": ("x.csv", GOOD + '"a,0.5,0.5\n', "opens in line 4 of x.csv is never closed"),
     "duplicated header": ("x.csv", "label,p_a,p_a\na,1,0\nb,0,1\n", "more than one column 'p_a'"),
     "header that differs in case": ("x.csv", "label,p_a,P_A\na,1,0\n", "more than one column"),
@@ -51,14 +51,14 @@ BROKEN = {
     "negative weight": ("x.csv", "confidence,correct,sample_weight\n1,1,-1\n2,0,1\n", "negative"),
     "correct beyond one": ("x.csv", "confidence,correct\n1,7\n2,0\n", r"in \[0, 1\]"),
     "unknown end": ("x.xlsx", GOOD, "is a spreadsheet.* as CSV"),
-    "packed in another way": ("x.csv.bz2", GOOD, "Hint: unpack it"),
+    "packed in another way": ("x.csv.bz2", GOOD, "Hint: decompress it"),
     "a table of another kind": ("x.feather", GOOD, "Hint: save it as Parquet"),
-    "no end": ("predictions", GOOD, "cannot be told from its name"),
+    "no end": ("predictions", GOOD, "not known from its name"),
     "parquet that is none": ("x.parquet", GOOD, "could not be read as parquet"),
     "npz that is none": ("x.npz", GOOD, "could not be read as npz"),
     "database that is none": ("x.duckdb", GOOD, "--query"),
     "json that is none": ("x.jsonl", '{"label": 1,\nnonsense', "could not be read as json"),
-    "json of other things": ("x.json", "[1, 2, 3]", "Row 1 of x.json is no object"),
+    "json of other things": ("x.json", "[1, 2, 3]", "Row 1 of x.json must be an object"),
     "json, lists": ("x.jsonl", '{"label":0,"p_0":[1],"p_1":0}\n' * 2, "must hold numbers"),
     "json, mixed": ("x.jsonl", LINE + '{"label":0,"p_0":"x","p_1":1}\n', "must hold numbers"),
     "json, a key that is missing": ("x.jsonl", LINE + '{"label":0,"p_0":1}\n', "lacks 1 value"),
@@ -110,7 +110,7 @@ def test_an_archive_with_objects_is_not_unpickled(tmp_path):
         read_predictions(path)
     np.save(tmp_path / "bare.npy", np.zeros(3))
     (tmp_path / "bare.npy").rename(tmp_path / "bare.npz")
-    with pytest.raises(ExpertLoadError, match="one bare array"):
+    with pytest.raises(ExpertLoadError, match="a single array without a name"):
         read_predictions(tmp_path / "bare.npz")
 
 

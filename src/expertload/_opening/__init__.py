@@ -1,8 +1,8 @@
-"""The one way to open a file: recognised by its name, read by fixed rules, or refused.
+"""Opens every file: its name determines the format, fixed rules determine its content.
 
-Files of predictions and frames on disk both come through here, so a file means the same
-everywhere. Nothing is sniffed: the dialect of a CSV is fixed, its values are text until somebody
-asks for numbers, and rows are counted twice, by two programs.
+Files of predictions and frames on disk are both opened here, so a file has the same meaning
+everywhere. Nothing is guessed from the content: the dialect of a CSV is fixed, its values stay text
+until numbers are requested, and two programs count the rows. A file that breaks a rule is refused.
 """
 
 from expertload._opening.options import FileOptions

@@ -1,4 +1,4 @@
-"""DuckDB, kept to what it is asked: no extension is fetched, no other file is touched."""
+"""DuckDB connections that download no extensions and read no files except the given ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["check_query", "connect", "first_sentence", "lock", "quoted", "saying_errors", "text_of"]
 
-# What is not built in is not there: nothing is fetched from anywhere.
+# Extensions that are not built in are neither downloaded nor loaded.
 SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -23,13 +23,13 @@ def connect(options: Mapping[str, str] | None = None) -> Any:
 
 
 def connect_to(database: Path) -> Any:
-    """Return a connection to someone else's database, which can access nothing else."""
+    """Return a read-only connection to a user's database, without access to other files."""
     config = {**SETTINGS, "enable_external_access": "false", "lock_configuration": "true"}
     return _duckdb().connect(database, read_only=True, config=config)
 
 
 def lock(connection: Any, paths: Sequence[Path]) -> None:
-    """Leave a connection these files and nothing else, whatever a query asks for."""
+    """Restrict a connection to these files, so that no query can read any other."""
     allowed = ", ".join(text_of(str(path)) for path in paths)
     connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
@@ -37,7 +37,7 @@ def lock(connection: Any, paths: Sequence[Path]) -> None:
 
 
 def check_query(query: str, where: str) -> str:
-    """Return a query that is one question and nothing more."""
+    """Return the query if it is a single SELECT; refuse it otherwise."""
     duckdb = _duckdb()
     try:
         statements = duckdb.extract_statements(query)
@@ -54,18 +54,18 @@ def check_query(query: str, where: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name for a query."""
+    """Return a column name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text_of(value: str) -> str:
-    """Return text for a query."""
+    """Return text as an SQL string literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 @contextmanager
 def saying_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None]:
-    """Turn what DuckDB says into a sentence about the file, without the folder it lies in."""
+    """Turn a DuckDB error into a sentence about the file, without the path of its folder."""
     duckdb = _duckdb()
     try:
         yield
@@ -78,19 +78,19 @@ def saying_errors(where: str, what: str, paths: Sequence[Path]) -> Iterator[None
 
 
 def literal_paths(paths: Sequence[Path]) -> str:
-    """Return paths for a query, each of which means one file."""
+    """Return an SQL list of paths, each of which matches exactly one file."""
     return "[" + ", ".join(text_of(_literally(path)) for path in paths) + "]"
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return the first line of DuckDB's message, without its kind and what may follow."""
+    """Return the first line of a DuckDB message, without the error type and further lines."""
     text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     text = re.sub(r"^[A-Za-z ]*(Error|Exception): ", "", text.strip())
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _literally(path: Path) -> str:
-    """Return a path that means one file: DuckDB takes stars and brackets for patterns."""
+    """Escape a path, because DuckDB reads stars and brackets as patterns."""
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
@@ -99,9 +99,9 @@ def _duckdb() -> Any:
 
 
 def _quiet(connection: Any) -> Any:
-    """Turn off the bar of progress, which goes to standard output.
+    """Turn off DuckDB's progress bar, which is printed to standard output.
 
-    In a notebook without ipywidgets it is off, and even turning it off is refused.
+    In a notebook without ipywidgets it is already off, and DuckDB refuses to turn it off again.
     """
     [(is_on,)] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
     if is_on:

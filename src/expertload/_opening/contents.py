@@ -1,4 +1,4 @@
-"""The bytes of a file, unpacked and decoded; what is damaged is said in a sentence."""
+"""The bytes of a file, decompressed and decoded; damaged files raise an error that says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["COMPRESSIONS", "check_text", "check_whole_text", "pieces_of", "trans
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-PIECE = 1 << 18  # stays in the cache while it is walked over
+PIECE = 1 << 18  # small enough to stay in the processor's cache while it is scanned
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -26,7 +26,7 @@ BYTE_ORDER_MARKS = {
 
 
 def pieces_of(path: Path, compression: str, where: str) -> Iterator[bytes]:
-    """Return a file's content a piece at a time, or say that it is damaged."""
+    """Yield a file's content in pieces; raise an error if the file is damaged."""
     try:
         with path.open("rb") as raw, _unpacked(raw, compression) as stream:
             while piece := stream.read(PIECE):
@@ -34,7 +34,7 @@ def pieces_of(path: Path, compression: str, where: str) -> Iterator[bytes]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise _damaged(where, compression, error) from error
     except OSError as error:
-        if compression == "zstd" and error.errno is None:  # Arrow's word for damage
+        if compression == "zstd" and error.errno is None:  # Arrow raises OSError for damaged data
             raise _damaged(where, compression, error) from error
         raise FileFormatError(f"{where} could not be read: {error.strerror or error}.") from error
 
@@ -57,7 +57,7 @@ def _damaged(where: str, compression: str, error: Exception) -> FileFormatError:
 
 
 def transcoded(pieces: Iterator[bytes], encoding: str, where: str) -> Iterator[bytes]:
-    """Return UTF-8 for text in another encoding."""
+    """Yield text in another encoding as UTF-8."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for piece in pieces:
@@ -92,7 +92,7 @@ def check_text(block: bytes, where: str, n_lines: int = 0, *, is_whole: bool = T
     if nul >= 0:
         line = n_lines + block.count(b"\n", 0, nul) + 1
         raise FileFormatError(
-            f"{where} holds a NUL byte in line {line}, so it is no text. Hint: {_packed(block)}"
+            f"{where} must be a text file. Got a NUL byte in line {line}. Hint: {_packed(block)}"
             "get the file again."
         )
     if block.isascii():
@@ -107,19 +107,21 @@ def check_text(block: bytes, where: str, n_lines: int = 0, *, is_whole: bool = T
 def _refuse_encoding(block: bytes, where: str, line: int) -> NoReturn:
     encoding = likely_encoding(block)
     raise FileFormatError(
-        f"{where} is not in UTF-8 (line {line}); it may be in {encoding}. Hint: {_packed(block)}"
-        f"pass --encoding {encoding}, or save it as UTF-8."
+        f"{where} must be in UTF-8. Got text that may be in {encoding} (line {line}). Hint: "
+        f"{_packed(block)}pass --encoding {encoding}, or save it as UTF-8."
     )
 
 
 def _packed(block: bytes) -> str:
-    """Say that a block looks like the beginning of a packed file."""
+    """Return a hint if a block looks like the start of a compressed file, else an empty text."""
     ends = (end for end, mark in PACKED_MARKS.items() if block.startswith(mark))
-    return next((f"it looks packed: then its name must end in {end}. If not, " for end in ends), "")
+    return next(
+        (f"if it is compressed, its name must end in {end}; otherwise, " for end in ends), ""
+    )
 
 
 def likely_encoding(block: bytes) -> str:
-    """Return what text that is not UTF-8 most likely is in.
+    """Return the most likely encoding of text that is not UTF-8.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which file is meant and what it holds: decided by its name, never by its content."""
+"""Finds the files that a path refers to, and their format: by name, never by content."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ PACKED = (".bz2", ".xz", ".zip", ".lz4", ".br", ".7z", ".tar", ".tgz", ".rar")
 TABLES = (".feather", ".arrow", ".ipc", ".orc", ".avro", ".h5", ".hdf5", ".rds", ".rdata", ".sav")
 WELCOME = (
     "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
-    "DuckDB databases; where the name does not say it, say the format (--format)."
+    "DuckDB databases; if the name has another ending, name the format (--format)."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenedFile:
-    """A file, or a folder of Parquet files, that is there and may be read.
+    """A file, or a folder of Parquet files, that exists and can be read.
 
     Attributes
     ----------
     paths : tuple of Path
-        What to read, in order.
+        The paths to read, in order.
     where : str
-        What to call it in messages.
+        The name to use in messages.
     kind : str
-        What it holds: csv, tsv, parquet, jsonl, json, npz or database.
+        The format: csv, tsv, parquet, jsonl, json, npz or database.
     compression : str
-        How it is packed: gzip, zstd or none.
+        The compression: gzip, zstd or none.
     """
 
     paths: tuple[Path, ...]
@@ -68,12 +68,12 @@ class OpenedFile:
     compression: str = "none"
 
     def pieces(self) -> Iterator[bytes]:
-        """Return the content, unpacked, some bytes at a time."""
+        """Yield the decompressed content in pieces."""
         return pieces_of(self.paths[0], self.compression, self.where)
 
 
 def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
-    """Find a file and its format; standard input and other encodings become a UTF-8 copy."""
+    """Find a file and its format; standard input and other encodings are copied as UTF-8."""
     if os.fspath(path) == STANDARD_INPUT:
         return _from_standard_input(options)
     refuse_addresses(os.fspath(path))
@@ -88,7 +88,7 @@ def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFi
 
 
 def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
-    """Find all files that paths and patterns mean, in order; they must be of one kind."""
+    """Find all files that match the paths and patterns, in order; all must have one format."""
     found = [resolve_file(one, options) for path in paths for one in _matching(path)]
     kinds = sorted({file.kind for file in found})
     if len(kinds) > 1:
@@ -99,7 +99,7 @@ def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
 
 
 def kind_of(name: str, asked: str | None) -> tuple[str, str]:
-    """Return what a file holds and how it is packed, from its name or the user's option."""
+    """Return the format and compression of a file, from its name or the user's option."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if compression is not None:
@@ -110,13 +110,14 @@ def kind_of(name: str, asked: str | None) -> tuple[str, str]:
         _refuse_name(name, end)
     if compression is not None and kind in ("npz", "parquet", "database"):
         raise FileFormatError(
-            f"{name} is a packed {kind} file, which cannot be read in parts. Hint: unpack it first."
+            f"{name} is a compressed {kind} file, which cannot be read in parts. Hint: decompress "
+            "it."
         )
     return kind, compression or "none"
 
 
 def without_ending(name: str) -> str:
-    """Return a file's name without what says how it is packed and what it holds.
+    """Return a file's name without the endings for its compression and format.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def refuse_addresses(path: str) -> None:
     """Refuse web addresses: nothing is ever downloaded."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
         raise FileFormatError(
-            f"{path} is an address, and only files on this machine are read. Hint: download it "
+            f"{path} is a web address. Only files on this machine can be read. Hint: download it "
             "first."
         )
 
@@ -142,21 +143,23 @@ def refuse_addresses(path: str) -> None:
 def _refuse_name(name: str, end: str) -> NoReturn:
     if end in SPREADSHEETS:
         raise FileFormatError(
-            f"{name} is a spreadsheet, whose cells change what was typed into them. Hint: save the "
-            "sheet as CSV (UTF-8) and pass that file."
+            f"{name} is a spreadsheet. Spreadsheets cannot be read: cells may differ from what was "
+            "typed. Hint: save the sheet as CSV (UTF-8) and pass that file."
         )
     if end in PACKED:
         raise FileFormatError(
-            f"{name} is packed in a way that is not read. Hint: unpack it, or pack it as .gz or "
-            ".zst."
+            f"{name} has a compression that cannot be read. Hint: decompress it, or compress it as "
+            ".gz or .zst."
         )
     if end in TABLES:
-        raise FileFormatError(f"Files like {name} are not read. Hint: save it as Parquet or CSV.")
-    raise FileFormatError(f"What {name} holds cannot be told from its name. {WELCOME}")
+        raise FileFormatError(
+            f"The format of {name} cannot be read. Hint: save it as Parquet or CSV."
+        )
+    raise FileFormatError(f"The format of {name} is not known from its name. {WELCOME}")
 
 
 def _check_readable(file: Path, where: str) -> None:
-    """Refuse what is not there, is empty, or would wait for somebody to write."""
+    """Refuse a path that does not exist, is empty, or is a pipe or device."""
     try:
         status = file.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -165,7 +168,7 @@ def _check_readable(file: Path, where: str) -> None:
         raise FileFormatError(f"{where} could not be read: {error.strerror or error}.") from error
     if not stat.S_ISREG(status.st_mode):
         raise FileFormatError(
-            f"{where} is no regular file but a pipe or a device, which cannot be read twice. "
+            f"{where} must be a regular file. Got a pipe or a device, which cannot be read twice. "
             "Hint: pass - to read standard input."
         )
     if status.st_size == 0:
@@ -180,14 +183,14 @@ def _folder(folder: Path, where: str, options: FileOptions) -> OpenedFile:
         if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
     ]
     if not found or options.format not in (None, "parquet"):
-        raise FileFormatError(f"{folder} is a folder, and holds no Parquet files (.parquet).")
+        raise FileFormatError(f"{folder} is a folder without Parquet files (.parquet).")
     for file in found:
         _check_readable(file, str(file.relative_to(folder.absolute())))
     return OpenedFile(paths=tuple(found), where=where, kind="parquet")
 
 
 def _matching(path: str) -> Iterator[str]:
-    """Return the files that a pattern means; a name that is there means itself."""
+    """Return the files that match a pattern; the name of an existing file matches itself."""
     refuse_addresses(path)
     file = Path(path)
     if file.exists() or not re.search(r"[*?\[]", path):
@@ -197,7 +200,7 @@ def _matching(path: str) -> Iterator[str]:
 
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns too
     if not found:
-        raise DataNotFoundError(f"No file is like {path}. Hint: check the path.")
+        raise DataNotFoundError(f"No file matches {path}. Hint: check the path.")
     yield from found
 
 
@@ -220,7 +223,7 @@ def _from_standard_input(options: FileOptions) -> OpenedFile:
 
 
 def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
-    """Return a copy in UTF-8, which every reader knows."""
+    """Return a UTF-8 copy, which every reader understands."""
     with _saying_copy_errors(file.where):
         target = _own_folder() / f"utf-8.{file.kind}"
         with target.open("wb") as copy:
@@ -231,18 +234,19 @@ def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
 
 @contextmanager
 def _saying_copy_errors(where: str) -> Iterator[None]:
-    """Turn what the system says, of a full disk for instance, into a sentence."""
+    """Turn a system error, such as a full disk, into a sentence."""
     try:
         yield
     except OSError as error:
         raise FileFormatError(
-            f"{where} could not be copied to a folder for such files: {error.strerror or error}. "
-            "Hint: name another folder in the environment variable TMPDIR."
+            f"{where} could not be copied to the folder for temporary files: "
+            f"{error.strerror or error}. Hint: set the environment variable TMPDIR to another "
+            "folder."
         ) from error
 
 
 def _own_folder() -> Path:
-    """Return a folder for copies, which is removed when the process ends."""
+    """Return a temporary folder for copies, which is removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="expertload-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,4 +1,4 @@
-"""JSON: one object a case, every value as it is written."""
+"""JSON with one object per case; every value is kept as written."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["JsonRows", "survey_json"]
 
-# DuckDB reads a number as a double and writes 1.50 as 1.5, and -0 as 0, but it leaves strings
-# alone. So every number becomes a string for as long as DuckDB takes rows apart: a string ends
-# with a mark then, and what was a number begins with one and does not end with it.
+# DuckDB reads a number as a double and writes 1.50 as 1.5, and -0 as 0, but it does not change
+# strings. So while DuckDB splits rows into columns, every number becomes a string that begins with
+# a mark, and every string gets a mark at its end. Afterwards the marks show which is which.
 STRING_OR_NUMBER = r'"((?:[^"\\]|\\.)*)"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)'
 MARK = "|"
 MARKED = f"regexp_replace(json, {text_of(STRING_OR_NUMBER)}, '\"\\1{MARK}\\2\"', 'g')"
-# In lists and objects, a quote inside a string follows a backslash, so never what is named here.
+# In lists and objects, a quote inside a string follows a backslash, so it never matches these.
 MARKED_NUMBER = r'([\[,:])"[|]([-+.eE0-9]+)"'
 END_OF_MARKED_STRING = r'[|]"([],:}])'
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonRows:
-    """The objects of some files.
+    """The JSON objects of one or more files.
 
     Attributes
     ----------
     objects : str
-        What DuckDB selects them from, as text in one column `json`.
+        The SQL source of the objects, as text in one column `json`.
     names : tuple of str
         Their keys.
     rewritten : frozenset of str
-        The keys with numbers that DuckDB may write in another way, and with lists and objects.
+        Keys whose values DuckDB might rewrite: some numbers, and lists and objects.
     """
 
     objects: str
@@ -45,7 +45,7 @@ class JsonRows:
     rewritten: frozenset[str]
 
     def sql(self, names: Sequence[str] | None, numbers: Sequence[str]) -> str:
-        """Return the query for some columns as text: to guess types is to change what is there."""
+        """Return a query for these columns as text, because guessed types would change values."""
         wanted = self.names if names is None else tuple(dict.fromkeys(names))
         kept = [name for name in wanted if name in self.rewritten and name not in numbers]
         plain = [name for name in wanted if name not in kept]
@@ -63,7 +63,7 @@ def _texts(row: str, names: Sequence[str]) -> str:
 
 
 def _unmarked(name: str) -> str:
-    """Return what takes the marks away again."""
+    """Return an SQL expression for a column's text without the marks."""
     text = f"kept.{quoted(name + MARK)}"
     numbers = f"regexp_replace({text}, {text_of(MARKED_NUMBER)}, '\\1\\2', 'g')"
     nested = f"regexp_replace({numbers}, {text_of(END_OF_MARKED_STRING)}, '\"\\1', 'g')"
@@ -74,9 +74,9 @@ def _unmarked(name: str) -> str:
 
 
 def survey_json(connection: Any, files: Sequence[OpenedFile], paths: str) -> JsonRows:
-    """Read the keys of all objects, and refuse what is no table."""
+    """Read the keys of all objects; refuse a file that is not one object per case."""
     kind, where = files[0].kind, files[0].where
-    for file in files:  # DuckDB takes what a packed file still gives where it is damaged
+    for file in files:  # DuckDB silently accepts the readable part of a damaged compressed file
         check_whole_text(file.pieces(), file.where)
     objects = (
         f"read_json_objects({paths}, format = '{_form(files[0])}', hive_partitioning = false, "
@@ -102,14 +102,14 @@ def survey_json(connection: Any, files: Sequence[OpenedFile], paths: str) -> Jso
 
 
 def _is_rewritten(types: set[str], signed: bool) -> bool:
-    """Whether there are fractions or exponents, what may hold some, or -0, a whole number."""
+    """Whether DuckDB might rewrite values: fractions, exponents, nested values or -0."""
     return bool(
         types & ({"DOUBLE", "ARRAY", "OBJECT"} | ({"UBIGINT", "BIGINT"} if signed else set()))
     )
 
 
 def _form(file: OpenedFile) -> str:
-    """Return whether rows stand in an array, each in a line, or one after the other."""
+    """Return DuckDB's name for the layout: an array, one object per line, or neither."""
     if file.kind == "jsonl":
         return "newline_delimited"
     start = next(file.pieces(), b"").lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -117,12 +117,13 @@ def _form(file: OpenedFile) -> str:
 
 
 def _names(found: list[tuple[list[str], str, int]], where: str) -> list[str]:
-    """Return all keys in the order they appear in; a case is an object that has each once."""
+    """Return all keys in order of appearance; refuse rows that are not objects, or repeat a key."""
     for keys, kind, row in found:
         if kind != "OBJECT":
             raise FileFormatError(
-                f"Row {row} of {where} is no object but {str(kind).lower()}. Hint: predictions in "
-                'JSON are objects, {"label": 1, "p_0": 0.1, "p_1": 0.9} for instance.'
+                f"Row {row} of {where} must be an object. Got {str(kind).lower()}. Hint: write "
+                "each "
+                'case as an object such as {"label": 1, "p_0": 0.1, "p_1": 0.9}.'
             )
         lowered = Counter(key.lower() for key in keys)
         repeated = next((key for key, n in lowered.items() if n > 1), None)
@@ -134,16 +135,16 @@ def _names(found: list[tuple[list[str], str, int]], where: str) -> list[str]:
         raise FileFormatError(f"{where} holds no cases.")
     if len(spellings) < len(names) or "" in spellings:
         raise FileFormatError(
-            f"{where} has keys that differ in case alone, or are empty. Hint: give every column a "
-            "name of its own."
+            f"{where} has keys that are empty, or that differ only in upper and lower case. Hint: "
+            "give every column a distinct name."
         )
     return names
 
 
 def _check_row_wise(rows: list[str], where: str) -> None:
-    """Refuse one object of lists: pandas writes columns unless it is told otherwise."""
+    """Refuse a single object of columns, which is what pandas writes by default."""
     if len(rows) == 1 and all(isinstance(v, list | dict) for v in json.loads(rows[0]).values()):
         raise FileFormatError(
-            f"{where} holds columns, and one row per case is wanted. Hint: write a list of "
-            "objects; pandas does with to_json(..., orient='records')."
+            f"{where} must hold one object per case. Got one object of columns. Hint: write a list "
+            "of objects; in pandas, use to_json(..., orient='records')."
         )

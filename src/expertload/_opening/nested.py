@@ -1,8 +1,7 @@
 """Columns that hold several numbers per case: lists, and structs of named fields.
 
-Each number becomes a column of its own, `probabilities.cat` or `probabilities.0`. Where a list is
-of another length than the first, the whole row is missing, so that no number takes the place of
-another.
+Each number becomes a separate column, `probabilities.cat` or `probabilities.0`. If a list differs
+in length from the first one, all its numbers are missing, so that none ends up in a wrong column.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ class Part:
     Attributes
     ----------
     column : str
-        The column that it is a part of.
+        The column that holds this number.
     name, type : str
-        The name of the part, and what it holds, in DuckDB's words.
+        The name of the part, and its DuckDB type.
     sql : str
-        What DuckDB is to be asked for.
+        The SQL expression that selects this number.
     length : int or None
-        How many numbers the lists hold; None for structs, whose fields have names.
+        The length of the lists; None for structs, whose fields have names.
     """
 
     column: str
@@ -49,17 +48,17 @@ class Part:
 
     @property
     def is_place(self) -> bool:
-        """Whether this is one of several numbers that have no names but their places."""
+        """Whether this is an element of a list, which has a position but no name."""
         return self.length is not None and self.length > 1
 
 
 def parts_of(
     types: dict[str, Any], length_of: Callable[[str], int | None]
 ) -> dict[str, tuple[Part, ...]]:
-    """Return the parts of every column that holds several numbers, and nothing else.
+    """Return the parts of every column that holds several numbers.
 
-    `length_of` tells the length of a column's first list. A column whose parts would be called as
-    other columns are stays as it is.
+    `length_of` returns the length of a column's first list. A column is not split if a part would
+    have the same name as another column.
     """
     taken = {name.lower() for name in types}
     found = {name: tuple(_parts(name, kind, length_of)) for name, kind in types.items()}
@@ -84,7 +83,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def is_known_to_parquet(kind: Any) -> bool:
-    """Whether a column of this type, of DuckDB's, can be copied to Parquet as it is."""
+    """Whether Parquet can store a column of this DuckDB type unchanged."""
     if kind.id in ("list", "array", "struct", "map"):
         return all(name == "size" or is_known_to_parquet(child) for name, child in kind.children)
     return kind.id in KNOWN_TO_PARQUET

@@ -1,4 +1,4 @@
-"""numpy's archive: arrays by name, one row per case; nothing in it is ever executed."""
+"""npz archives: named arrays with one row per case. Nothing in them is ever executed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DAMAGE = (
 
 
 class NpzSource:
-    """The arrays of an archive; one with two dimensions is as many columns, numbered from 0."""
+    """The arrays of an archive; a matrix becomes one column per column, numbered from 0."""
 
     nested: frozenset[str] = frozenset()
 
@@ -49,13 +49,13 @@ class NpzSource:
         self.n_rows: int | None = None
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
-        """Return some columns whole, as they are."""
+        """Return whole columns, unchanged."""
         return self._same_rows({name: self._arrays[name] for name in names})
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:
-        """Return some columns whole, and those of few distinct values coded."""
+        """Return whole columns; columns with few distinct values as codes."""
         whole = self.read(tuple(dict.fromkeys((*names, *coded))), numbers)
         codes = {name: Coded(*np.unique(whole[name], return_inverse=True)) for name in coded}
         return {name: whole[name] for name in names}, codes
@@ -68,7 +68,7 @@ class NpzSource:
         size: int,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Return Arrow's arrays, this many rows at a time."""
+        """Yield Arrow arrays with this many rows."""
         pa = require_extra("pyarrow", "frames", "Deciding files")
         columns = self.read([*names, *numbers])
         n = len(next(iter(columns.values())))
@@ -78,10 +78,10 @@ class NpzSource:
             yield {name: part[name] for name in names}, {name: part[name] for name in numbers}
 
     def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
-        """Do nothing: arrays of numbers hold numbers."""
+        """Do nothing, because numeric arrays contain no text."""
 
     def _load(self) -> Table:
-        # Opened here, because numpy does not close a file that turns out to be damaged.
+        # Opened here, because numpy leaves a damaged file open.
         with self._saying_errors(), self._path.open("rb") as file:
             return self._unique(list(self._columns(_arrays(file))))
 
@@ -108,18 +108,18 @@ class NpzSource:
                 yield from zip(names, array.T, strict=True)
 
     def _unique(self, columns: list[tuple[str, AnyArray]]) -> Table:
-        """Refuse two columns of one name: an array of its own, and a place of a matrix."""
+        """Refuse two columns with the same name: an array p_0, and column 0 of a matrix p."""
         counts = Counter(name.lower() for name, _ in columns)
         repeated = next((name for name, _ in columns if counts[name.lower()] > 1), None)
         if repeated is not None:
             raise FileFormatError(
                 f"{self.where} has more than one column '{repeated}'. Hint: the columns of a "
-                "matrix are numbered, p_0, p_1 and so on; give every array a name of its own."
+                "matrix are numbered, p_0, p_1 and so on; give every array a distinct name."
             )
         return dict(columns)
 
     def _same_rows(self, columns: Table) -> Table:
-        """Return what is read if it has one row per case; what else there is may have others."""
+        """Return these arrays if all have one row per case; arrays that are not read may differ."""
         lengths = {len(array) for array in columns.values()}
         if len(lengths) > 1:
             got = ", ".join(f"{name}: {len(array)}" for name, array in columns.items())
@@ -133,12 +133,14 @@ def _arrays(file: BinaryIO) -> Table:
     """Return all arrays of an archive by name."""
     archive = np.load(file, allow_pickle=False) if _is_array_or_archive(file) else None
     if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError("it is no archive" if archive is None else "it holds one bare array")
+        raise ValueError(
+            "it is not an archive" if archive is None else "it holds a single array without a name"
+        )
     with archive, zipfile.ZipFile(file) as members_of:
         members = [name for name in members_of.namelist() if name.endswith(".npy")]
         arrays = {name.removesuffix(".npy"): archive[name] for name in members}
     if len(arrays) < len(members):
-        raise ValueError("it holds two arrays of one name")
+        raise ValueError("it holds two arrays with the same name")
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
             raise ValueError(f"{name}.npy holds no array")
@@ -150,7 +152,7 @@ def _arrays(file: BinaryIO) -> Table:
 
 
 def _is_array_or_archive(file: BinaryIO) -> bool:
-    """Whether a file begins as numpy's do; of others, numpy speaks as of files to be trusted."""
+    """Whether a file starts like npy or npz; for others, numpy suggests unsafe loading."""
     start = file.read(6)
     file.seek(0)
     return start == b"\x93NUMPY" or start.startswith(b"PK")

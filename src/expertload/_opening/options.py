@@ -27,7 +27,7 @@ class FileOptions:
         What stands between the values of a CSV. By default a tab in a .tsv; else the first of
         comma, semicolon and tab that the header has outside quotes.
     decimal : {".", ","}, default="."
-        What stands before the digits of a fraction, in CSV.
+        The decimal mark of numbers in a CSV.
     encoding : str, optional
         The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for example.
 
@@ -55,14 +55,14 @@ class FileOptions:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether a file is to be read as it lies there."""
+        """Whether the file can be read without converting its encoding."""
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
 
 def _check_delimiter(delimiter: str | None, decimal: str, caller: str) -> None:
     if delimiter is None:
         return
-    wanted = "must be one character, and no quote, letter, digit or line end"
+    wanted = "must be one character that is not a quote, a letter, a digit or a line end"
     if (
         len(delimiter) != 1
         or not delimiter.isascii()

@@ -1,4 +1,4 @@
-"""What DuckDB is told to read of a file: never left to its own guesses."""
+"""Queries that read a file with DuckDB, with every option fixed so that DuckDB guesses nothing."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = ["Reader", "reader_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """What DuckDB is to be asked for the columns of some files.
+    """The query for the columns of one or more files.
 
     Attributes
     ----------
     sql : callable
-        Return the query for some columns, or for all of them. Those that are also given as
-        numbers need not come as they are written.
+        Returns the query for some columns, or for all of them. Columns that are also requested as
+        numbers need not be returned as written.
     parameters : dict from str to object
-        What the query calls `$name`: thousands of columns as a value are much quicker to plan
-        than as a text that DuckDB reads, and reads again.
+        Values for `$name` in the query. DuckDB plans thousands of columns much faster if they are
+        a parameter than if they are part of the query text.
     columns : tuple of str or None
-        The names, where they are known without asking; such columns are all text.
+        The column names, if known without a query; such columns are all text.
     n_rows : int or None
-        How many rows must come, where that is known.
+        The number of rows that the query must return, if known.
     """
 
     sql: Callable[[Sequence[str] | None, Sequence[str]], str]
@@ -50,20 +50,20 @@ class Reader:
 
     @classmethod
     def of(cls, table: str) -> Reader:
-        """Return what reads one table, of which DuckDB knows the columns."""
+        """Return a reader for one table; DuckDB supplies its columns."""
         return cls(sql=lambda names, numbers: f"SELECT * FROM {table}")
 
     def relation(self, connection: Any, query: str) -> Any:
-        """Return what a query that holds that of `sql` asks for, not read yet."""
+        """Return the relation of a query built from `sql`, without running it."""
         return connection.sql(query, params=self.parameters)
 
     def all_of(self, connection: Any) -> Any:
-        """Return all columns, not read yet."""
+        """Return a relation of all columns, without running it."""
         return self.relation(connection, self.sql(None, ()))
 
 
 def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
-    """Return how to read some files of one kind."""
+    """Return a reader for files that all have the same format."""
     kind = files[0].kind
     if kind in ("csv", "tsv"):
         return _csv(files, options)
@@ -83,8 +83,8 @@ def _csv(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
     for file, survey in zip(files, surveys, strict=True):
         if survey.header != surveys[0].header:
             raise FileFormatError(
-                f"The header of {file.where} is not that of {files[0].where}. Hint: files that are "
-                "read together must have the same columns, in the same order."
+                f"The header of {file.where} differs from that of {files[0].where}. Hint: files "
+                "that are read together must have the same columns, in the same order."
             )
 
     def sql(names: Sequence[str] | None, _numbers: Sequence[str]) -> str:
@@ -102,9 +102,9 @@ def _csv(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
 
 
 def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
-    """Return the query for a file; its columns are numbered, because any name may be one.
+    """Return the query for one file; columns are numbered, because a name may be any text.
 
-    Only those that are wanted are named: to plan a query over thousands takes longer than to read.
+    Only the requested columns are named: planning thousands takes longer than reading them.
     """
     number = {name: f"c{i}" for i, name in enumerate(survey.header)}
     named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
@@ -122,9 +122,9 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 
 
 def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
-    """Refuse files of different columns, of which DuckDB would take those of the first."""
+    """Refuse files with different columns; DuckDB would use only the columns of the first."""
     paths = [path for file in files for path in file.paths]
-    unlimited = connect()  # the user's limits are for reading rows
+    unlimited = connect()  # a separate connection: the user's limits apply to reading rows
     first = None
     for path in paths:
         where = files[0].where if len(paths) == 1 else _below(path, paths)
@@ -137,14 +137,14 @@ def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
         first = first or schema
         if schema != first:
             raise FileFormatError(
-                f"The columns of {where} are not those of {_below(paths[0], paths)}. "
+                f"The columns of {where} differ from those of {_below(paths[0], paths)}. "
                 "Hint: files that are read together must have the same columns, in the same order "
                 "and types."
             )
 
 
 def _check_names(connection: Any, path: Path, where: str) -> None:
-    """Refuse two columns of one name: DuckDB would call the second p_dog_1, say."""
+    """Refuse two columns with the same name, because DuckDB would rename the second."""
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({literal_paths([path])})"
     (_, *tree) = connection.execute(query).fetchall()  # the root comes first
     names = Counter(name.lower() for name in _top_level(tree))
@@ -152,12 +152,12 @@ def _check_names(connection: Any, path: Path, where: str) -> None:
     if repeated is not None:
         raise FileFormatError(
             f"{where} has more than one column '{repeated}', in upper or lower case. Hint: give "
-            "every column a name of its own."
+            "every column a distinct name."
         )
 
 
 def _top_level(tree: Sequence[tuple[str, int]]) -> Iterator[str]:
-    """Return the names that are no part of another; each stands before its own parts."""
+    """Return the names of top-level columns; in a schema, each comes before its own parts."""
     n_parts = 0
     for name, n_children in tree:
         if n_parts == 0:
@@ -166,5 +166,5 @@ def _top_level(tree: Sequence[tuple[str, int]]) -> Iterator[str]:
 
 
 def _below(path: Path, paths: Sequence[Path]) -> str:
-    """Return a path as seen from the folder that all are in: names alone may be the same."""
+    """Return a path relative to the common folder, because file names alone may repeat."""
     return path.relative_to(os.path.commonpath([path.parent for path in paths])).as_posix()

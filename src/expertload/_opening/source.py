@@ -1,4 +1,4 @@
-"""Columns of cases, from whatever holds them: whole, or some rows at a time."""
+"""Columns of cases from any kind of file, read whole or in batches of rows."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
 
 Table = dict[str, AnyArray]
 Progress = Callable[[int, int | None], None]
-Batch = dict[str, Any]  # pyarrow arrays, which the type checker does not know
+Batch = dict[str, Any]  # pyarrow arrays, for which the type checker has no types
 
 
-# Arrow's numbers that lie in memory as numpy's do.
+# Arrow's numeric types with the same memory layout as numpy's.
 NUMBERS = {
     **{
         f"{sign}int{8 * size}": f"{sign or 'i'}{size}"
@@ -45,14 +45,14 @@ NUMBERS = {
 
 
 class Coded(NamedTuple):
-    """A column of few distinct values: each of them once, and which of them each row holds."""
+    """A column with few distinct values, stored as the distinct values and a code per row."""
 
     values: AnyArray
     codes: IntArray
 
 
 class Source(Protocol):
-    """Columns of cases, read as asked for.
+    """Columns of cases that are read on request.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ class Source(Protocol):
     columns : list of str
         The names of the columns.
     types : dict from str to str
-        What each column holds, in DuckDB's words; `VARCHAR` for text.
+        The DuckDB type of each column; `VARCHAR` for text.
     numbered : frozenset of str
-        The columns that are the places of a matrix, and have no names but their numbers.
+        The columns of a matrix or list, which have positions but no names.
     nested : frozenset of str
-        What holds several numbers per case, and so is several of the columns.
+        The columns of the file that hold several numbers per case, and were split.
     n_rows : int or None
-        How many rows there are, where that is known without reading them.
+        The number of rows, if it is known without reading them.
     """
 
     where: str
@@ -95,16 +95,16 @@ class Source(Protocol):
         size: int,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Return Arrow arrays, this many rows at a time: some columns unchanged, some as numbers.
+        """Yield Arrow arrays with this many rows: some columns unchanged, some as numbers.
 
-        Text in the columns of numbers is turned into numbers, and missing where it is none. What
-        numpy has no type for (decimals, times with a zone, lists) is text, but for the columns in
-        `typed`, if Parquet has one.
+        Text in numeric columns is converted to numbers; a value that is not a number is missing.
+        Values without a numpy type (decimals, times with a zone, lists) are converted to text,
+        except in the columns `typed`, if Parquet has a type for them.
         """
         ...
 
     def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
-        """Refuse what spells no number, in the rows where none was found."""
+        """Refuse values that are not numbers, in the rows where the conversion failed."""
         ...
 
 
@@ -113,15 +113,15 @@ def open_source(
     options: FileOptions | None = None,
     progress: Progress | None = None,
 ) -> Source:
-    """Open a file by what its name ends in; a database needs a query.
+    """Open a file by the ending of its name; a database needs a query.
 
-    `progress` is called with the rows read so far, and all where that is known.
+    `progress` is called with the number of rows read so far, and the total if known.
     """
     options = options or FileOptions()
     file = resolve_file(path, options)
     if file.kind == "database" and options.query is None:
         raise FileFormatError(
-            f"{file.where} is a database. Hint: say what to read with --query 'SELECT ...'."
+            f"{file.where} is a database. Hint: select the rows to read with --query 'SELECT ...'."
         )
     return _npz(file, options) if file.kind == "npz" else _duckdb(file, options, progress)
 
@@ -131,8 +131,8 @@ def _npz(file: OpenedFile, options: FileOptions) -> Source:
 
     if options.query is not None:
         raise FileFormatError(
-            f"A query cannot be put to {file.where}: an npz file is no table. Hint: leave --query "
-            "out, or save the arrays as Parquet."
+            f"A query cannot read {file.where}, because an npz file is not a table. Hint: leave "
+            "out --query, or save the arrays as Parquet."
         )
     return NpzSource(file)
 
@@ -144,9 +144,9 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
 
 
 class Gathered:
-    """Values that come in parts, in one array of the length that was promised.
+    """Collects values that arrive in parts into one array of a known length.
 
-    To keep the parts and to join them at the end takes twice the memory, and the time to get it.
+    Keeping the parts and joining them at the end would take twice the memory.
     """
 
     def __init__(self, n_promised: int | None) -> None:
@@ -154,7 +154,7 @@ class Gathered:
         self._array: AnyArray = np.empty(0)
 
     def append(self, part: AnyArray) -> None:
-        """Take in what comes next; where a value is missing, all become objects."""
+        """Add the next part; if a value is missing, the array becomes one of objects."""
         begin, end = self._n, self._n + len(part)
         kind = part.dtype if begin == 0 else np.result_type(self._array, part)
         if end > len(self._array) or kind != self._array.dtype:
@@ -165,27 +165,27 @@ class Gathered:
         self._n = end
 
     def whole(self) -> AnyArray:
-        """Return what was taken in."""
+        """Return the collected values."""
         return self._array[: self._n]
 
 
 class CodedParts:
-    """A column of few distinct values that comes in parts; of each, only small codes are kept."""
+    """Collects a column with few distinct values that arrives in parts; keeps small codes only."""
 
     def __init__(self, n_promised: int | None) -> None:
         self._n_promised = n_promised
-        self._values: list[Any] = []  # the distinct values of each part, as Arrow's arrays
+        self._values: list[Any] = []  # the distinct values of each part, as Arrow arrays
         self._codes: list[IntArray] = []
 
     def append(self, part: Any) -> None:
-        """Take in Arrow's values; a missing one is a value of its own."""
+        """Add Arrow values; a missing value counts as one more distinct value."""
         encoded = part.dictionary_encode(null_encoding="encode")
         codes = to_numpy(encoded.indices)
         self._values.append(encoded.dictionary)
         self._codes.append(codes.astype(np.min_scalar_type(len(encoded.dictionary))))
 
     def whole(self) -> Coded:
-        """Return the column, with one number for each value wherever it stands."""
+        """Return the column, with the same code for a value in every part."""
         pa = require_extra("pyarrow", "frames", "Reading files of predictions")
         values = pa.chunked_array(self._values or [pa.array([], pa.string())]).combine_chunks()
         encoded = values.dictionary_encode(null_encoding="encode")
@@ -199,10 +199,10 @@ class CodedParts:
 
 
 def to_numpy(values: Any) -> AnyArray:
-    """Return Arrow's values as numpy's, an array of objects with None where one is missing.
+    """Return Arrow values as a numpy array; of objects, with None, if some are missing.
 
-    Arrow's own way loads pandas first, if there is one, which takes longer than reading a small
-    file. So it is left for dates, which no other way makes numpy's.
+    Arrow's own conversion imports pandas if it is installed, which takes longer than reading a
+    small file. So it is used only for dates, which cannot be converted in another way.
     """
     kind = str(values.type)
     if values.null_count == 0 and kind in NUMBERS:
@@ -217,7 +217,7 @@ def to_numpy(values: Any) -> AnyArray:
 
 
 def from_numpy(values: AnyArray) -> Any:
-    """Return numpy's numbers or truth values as Arrow's, for the same reason in another way."""
+    """Return numpy numbers or booleans as an Arrow array, without importing pandas."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     kind, letters = pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
     if values.dtype == np.bool_:
@@ -226,14 +226,14 @@ def from_numpy(values: AnyArray) -> Any:
 
 
 def _with_none(moments: AnyArray) -> AnyArray:
-    """Return moments as objects, None where one is missing; Python knows no year above 9999."""
+    """Return moments as objects, None if missing; Python's own type ends at the year 9999."""
     listed = moments.astype(object)
     listed[np.isnat(moments)] = None
     return listed
 
 
 def _numbers(values: Any, dtype: str) -> AnyArray:
-    """Return numbers from where they lie."""
+    """Return a numpy view of Arrow's numbers, without a copy."""
     chunks = getattr(values, "chunks", [values])
     parts = [
         np.frombuffer(chunk.buffers()[1], dtype)[chunk.offset : chunk.offset + len(chunk)]

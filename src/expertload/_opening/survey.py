@@ -1,9 +1,9 @@
-"""A quick walk over the bytes of a CSV: is it one that all programs read alike, and how long is it?
+"""Scans the bytes of a CSV: do all programs read it in the same way, and how many rows has it?
 
-The walk knows the dialect of RFC 4180 and nothing else. A file in which some rows could be read in
-more than one way (a quote in the middle of a value, line ends of two kinds, a quote never closed)
-is refused here, with the line; the rest is counted, so that whoever reads the values can compare.
-It costs a fraction of reading: where a piece of the file has no quotes, only line ends are counted.
+The scan accepts only the dialect of RFC 4180. If a row could be read in more than one way (a quote
+in the middle of a value, two kinds of line ends, a quote that is never closed), the file is refused
+with the line number. The scan also counts rows, which must agree with what the real reader finds.
+It takes a fraction of the reading time: in a block without quotes, only line ends are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from expertload.exceptions import FileFormatError
 __all__ = ["Survey", "survey_csv"]
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-LONGEST_LINE = 2_000_000  # what DuckDB takes
+LONGEST_LINE = 2_000_000  # DuckDB's limit
 DELIMITERS = (",", ";", "\t")
 LINE_FEED, RETURN, QUOTE = 10, 13, 34
 LF, CR, CRLF = "a line feed", "a carriage return", "both a carriage return and a line feed"
@@ -36,16 +36,16 @@ LF, CR, CRLF = "a line feed", "a carriage return", "both a carriage return and a
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a CSV is made of.
+    """The header, delimiter and number of rows of a CSV.
 
     Attributes
     ----------
     header : tuple of str
         The names in its first line.
     delimiter : str
-        What stands between values.
+        The character between values.
     n_rows : int
-        How many rows follow the header; empty lines do not count.
+        The number of rows after the header, without empty lines.
     """
 
     header: tuple[str, ...]
@@ -54,14 +54,14 @@ class Survey:
 
 
 def survey_csv(file: OpenedFile, options: FileOptions) -> Survey:
-    """Walk over a CSV, or refuse it."""
+    """Scan a CSV and return its survey; refuse a file that programs read in different ways."""
     text = _first_record(file)
     delimiter = options.delimiter or ("\t" if file.kind == "tsv" else _delimiter_of(text))
     header = _names(text, delimiter, file.where)
     if len(header) == 1 and options.delimiter is None and "|" in header[0]:
         raise FileFormatError(
-            f"The header of {file.where} is one name, '{header[0]}'. Hint: if | stands between "
-            "values, say so with --delimiter '|'; if not, with --delimiter ','."
+            f"The header of {file.where} has only one name, '{header[0]}'. Hint: if values are "
+            "separated by |, pass --delimiter '|'; if not, pass --delimiter ','."
         )
     walk = _Walk(where=file.where, delimiter=ord(delimiter), n_columns=len(header))
     for block in _blocks(file.pieces(), file.where):
@@ -76,7 +76,7 @@ def survey_csv(file: OpenedFile, options: FileOptions) -> Survey:
 
 
 def _first_record(file: OpenedFile) -> str:
-    """Return the first line; more than one where a name in quotes goes on in the next."""
+    """Return the first record, which may span several lines if a quoted name does."""
     read = content = b""
     end = None
     for piece in file.pieces():
@@ -90,13 +90,13 @@ def _first_record(file: OpenedFile) -> str:
     check_text(record, file.where)
     if not record:
         raise FileFormatError(
-            f"The first line of {file.where} is empty. Hint: it must name the columns."
+            f"The first line of {file.where} must name the columns. Got an empty line."
         )
     return record.decode()
 
 
 def _end_of_record(content: bytes) -> int | None:
-    """Return where the first line ends that closes as many quotes as were opened."""
+    """Return the end of the first line at which all open quotes are closed."""
     quotes = begin = 0
     for match in re.finditer(rb"[\r\n]", content):
         quotes += content.count(b'"', begin, match.start())
@@ -115,8 +115,8 @@ def _delimiter_of(header: str) -> str:
 def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
     if re.fullmatch(r'"?sep=.?"?', text, re.IGNORECASE):
         raise FileFormatError(
-            f"The first line of {where} is '{text}', a note for Excel. Hint: remove it; the first "
-            "line must name the columns."
+            f"The first line of {where} must name the columns. Got '{text}', which is meant for "
+            "Excel. Hint: remove this line."
         )
     csv_lines = text.splitlines(keepends=True)
     try:
@@ -124,19 +124,19 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
     except csv.Error as error:
         raise FileFormatError(
             f"The header of {where} could not be read: {error}. Hint: if "
-            "something else than a comma, a semicolon or a tab stands between values, say so "
+            "values are not separated by a comma, a semicolon or a tab, name the delimiter "
             "(--delimiter)."
         ) from error
-    # The first name is blank where pandas wrote its index.
+    # The first name is blank if pandas wrote its index.
     names = tuple(name if name.strip() else f"column{i}" for i, name in enumerate(header))
     lowered = [name.strip().lower() for name in names]
-    # A number twice is no name: then a row of values stands where the header should.
+    # A repeated number is not a name: the first line is then a row of values, not a header.
     numbers = all(re.match(r"[-+.\d]", name) for name in lowered)
     repeated = [name for name, n in Counter(lowered).items() if n > 1] if not numbers else []
     if repeated:
         raise FileFormatError(
             f"The header of {where} names more than one column '{repeated[0]}'. "
-            "Hint: give every column a name of its own."
+            "Hint: give every column a distinct name."
         )
     return names
 
@@ -145,7 +145,7 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
 
 
 def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[bytes]:
-    """Return the content in blocks of whole lines, without a byte order mark."""
+    """Yield the content in blocks of whole lines, without a byte order mark."""
     rest, first = b"", True
     for piece in pieces:
         block = rest + piece if rest else piece
@@ -159,8 +159,8 @@ def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[bytes]:
             rest = block
         if len(rest) > LONGEST_LINE:
             raise FileFormatError(
-                f"{where} has a line of more than {LONGEST_LINE:,} bytes. Hint: is it a CSV? Look "
-                "for a quote that is not closed."
+                f"{where} has a line of more than {LONGEST_LINE:,} bytes. Hint: check that it is a "
+                "CSV, and look for a quote that is not closed."
             )
     if rest:
         yield rest
@@ -168,25 +168,25 @@ def _blocks(pieces: Iterator[bytes], where: str) -> Iterator[bytes]:
 
 @dataclass
 class _Walk:
-    """What is known after some blocks."""
+    """The state of the scan after some blocks."""
 
     where: str
     delimiter: int
     n_columns: int
     n_records: int = 0
     n_delimiters: int = 0
-    n_lines: int = 0  # as an editor counts them, for messages
-    inside: bool = False  # a quoted value goes on in the next block
-    opened: int = 0  # the line where it began
+    n_lines: int = 0  # as an editor counts lines, for messages
+    inside: bool = False  # whether a quoted value continues in the next block
+    opened: int = 0  # the line where that value began
     end: str = ""  # how lines end, outside quotes
 
     def __post_init__(self) -> None:
-        # What may stand before a quote that opens, and after one that closes.
+        # Characters allowed before an opening quote, and after a closing one.
         self.beside_quotes = np.zeros(256, dtype=bool)
         self.beside_quotes[[self.delimiter, LINE_FEED, RETURN, QUOTE]] = True
 
     def pass_over(self, block: bytes) -> None:
-        """Take in some lines."""
+        """Scan a block of lines."""
         if b"\0" in block or not block.isascii():
             check_text(block, self.where, self.n_lines)
         codes = np.frombuffer(block, dtype=np.uint8)
@@ -198,15 +198,15 @@ class _Walk:
             self._look_closely(codes)
 
     def finish(self) -> None:
-        """Refuse what the end of the file shows to be cut short."""
+        """Refuse a file that ends inside a quoted value."""
         if self.inside:
             raise FileFormatError(
-                f"A quote that opens in line {self.opened} of {self.where} is never closed. "
-                "Hint: close it, or write a quote inside a value as two in quotes."
+                f"A quote that opens in line {self.opened} of {self.where} is never closed. Hint: "
+                "close it; a quote inside a value is written twice, and the value put in quotes."
             )
 
     def _count_lines(self, codes: AnyArray, n_feeds: int) -> None:
-        """Count where there are no quotes and no empty lines: every line is a record."""
+        """Count lines as records, in a block without quotes and empty lines."""
         if n_feeds:
             self._check_ends(np.array([LF]), np.array([self.n_lines + 1]))
         self.n_lines += n_feeds
@@ -231,7 +231,7 @@ class _Walk:
         self.n_records += is_cut and not self.inside
 
     def _check_ends(self, kinds: AnyArray, lines: AnyArray) -> None:
-        """Refuse a line that ends in another way than the first."""
+        """Refuse a line whose line end differs from that of the first line."""
         if len(kinds) == 0:
             return
         self.end = self.end or str(kinds[0])
@@ -239,27 +239,29 @@ class _Walk:
         if other.any():
             first = int(np.argmax(other))
             raise FileFormatError(
-                f"Line {lines[first]} of {self.where} ends with {kinds[first]}, and those before "
-                f"it with {self.end}. Hint: save it with line ends of one kind, and put values "
-                "that hold a line end in quotes."
+                f"All lines of {self.where} must end with {self.end}, as the first one does. Got "
+                f"{kinds[first]} at the end of line {lines[first]}. Hint: save the file with one "
+                "kind of line end, and put values that contain a line end in quotes."
             )
 
     def _count_records(self, ends: AnyArray, width: AnyArray) -> None:
-        """Count the records that end here, but for those that are empty."""
+        """Count the records that end in this block, except empty ones."""
         if len(ends) == 0:
             return
-        first = -1 if self.inside else 0  # what goes on from the block before is not empty
+        # a value that continues from the previous block is not empty
+        first = -1 if self.inside else 0
         starts = np.append(first, (ends + width)[:-1])
         empty = int((starts == ends).sum())
         if empty and self.n_columns == 1:
             raise FileFormatError(
-                f"{self.where} has one column and an empty line, which may be a missing value or "
-                'none. Hint: remove the empty lines, or write "" for a missing value.'
+                f"{self.where} has one column and an empty line. It is not clear whether a value "
+                "is "
+                'missing there. Hint: remove the empty lines, or write "" for a missing value.'
             )
         self.n_records += len(ends) - empty
 
     def _check_quotes(self, codes: AnyArray, quotes: AnyArray, ends: AnyArray) -> None:
-        """Refuse a quote that neither opens nor closes a value, nor stands for itself in one."""
+        """Refuse a quote that neither opens nor closes a value, and is not doubled inside one."""
         opens = (np.arange(len(quotes)) + self.inside) % 2 == 0
         padded = np.concatenate([[LINE_FEED], codes, [LINE_FEED]])
         beside = np.where(opens, padded[quotes], padded[quotes + 2])
@@ -268,13 +270,14 @@ class _Walk:
             line = self.n_lines + 1 + int(np.searchsorted(ends, quotes[np.argmin(sound)]))
             raise FileFormatError(
                 f"Line {line} of {self.where} has a quote in the middle of a value, which programs "
-                "read in different ways. Hint: put the value in quotes and double those in it, "
-                '"5"" disk".'
+                "read in different ways. Hint: put the value in quotes and double the quotes in "
+                "it, "
+                'such as "5"" disk".'
             )
 
 
 def ragged(file: OpenedFile, delimiter: str, n_columns: int) -> FileFormatError:
-    """Word that a row is longer or shorter than the header, and which; slow, but only once."""
+    """Return an error that names the row whose length differs from the header; slow, but rare."""
     lines = io.TextIOWrapper(io.BufferedReader(_Stream(file.pieces())), "utf-8-sig", newline="")
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     which = "A row"
@@ -282,14 +285,14 @@ def ragged(file: OpenedFile, delimiter: str, n_columns: int) -> FileFormatError:
         row = next((row for row in reader if row and len(row) != n_columns), [])
         which = f"The row that ends in line {reader.line_num} ({len(row)} value(s))"
     return FileFormatError(
-        f"{which} of {file.where} does not have as many values as its header has names, "
-        f"{n_columns}. Hint: look for a row that is cut short, or a value with a delimiter in it "
-        "that is not in quotes."
+        f"{which} of {file.where} must have {n_columns} value(s), one for each name in the header. "
+        "Hint: look for a row that is cut short, or for a value that contains a delimiter and is "
+        "not in quotes."
     )
 
 
 class _Stream(io.RawIOBase):
-    """Pieces as a stream."""
+    """Pieces of bytes as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._rest = pieces, b""
@@ -305,7 +308,7 @@ class _Stream(io.RawIOBase):
 
 
 def _line_ends(codes: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return where lines end, and how wide each end is: two where a feed follows a return."""
+    """Return where lines end, and the width of each end: two for a return and a feed."""
     feeds, returns = np.flatnonzero(codes == LINE_FEED), np.flatnonzero(codes == RETURN)
     if len(returns) == 0:
         return feeds, np.ones(len(feeds), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""CSV, Parquet, JSON and databases, through DuckDB: only the columns asked for are read."""
+"""CSV, Parquet, JSON and databases, read with DuckDB: only the requested columns."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from expertload.exceptions import FileFormatError
 __all__ = ["DuckDBSource", "number_in_text", "scan"]
 
 WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-# What numpy knows as it is; other types are shown as DuckDB writes them, or made doubles.
+# Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 MOMENTS = ("DATE", "TIMESTAMP")
 PLAIN = {*WHOLE_NUMBERS, *MOMENTS, "UBIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"}
 BATCH = 100_000
-# How programs write that a value is missing.
+# Common texts for a missing value.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "none", "null", "nil", "-", "?", ".", "missing")
 
 
 class DuckDBSource:
-    """A table that DuckDB reads."""
+    """The columns of a table that DuckDB reads."""
 
     def __init__(
         self, file: OpenedFile, options: FileOptions, progress: Progress | None = None
@@ -88,11 +88,12 @@ class DuckDBSource:
         gathered = {name: Gathered(self.n_rows) for name in names if name in numbers}
         for some, others in self.batches(plain, numbers, size=BATCH):
             for name, column in gathered.items():
-                with self._saying_errors():  # a damaged file may promise more rows than memory has
+                # a damaged file may claim more rows than fit into memory
+                with self._saying_errors():
                     column.append(to_numpy(others[name]))
             for name in chunks:
                 chunks[name].append(some[name])
-            for name in coded:  # as they come, so that text is not kept
+            for name in coded:  # while they arrive, so that the text is not kept
                 codes[name].append({**some, **others}[name])
         found = {name: self._spelled(name, gathered.pop(name).whole()) for name in tuple(gathered)}
         found |= {name: to_numpy(_joined(chunks.pop(name))) for name in tuple(chunks)}
@@ -114,7 +115,7 @@ class DuckDBSource:
         size: int,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Return Arrow's arrays; that no row was lost is known at the end."""
+        """Yield Arrow arrays; after the last one, check that no row was lost."""
         self._check_whole(numbers)
         only_numbers = [name for name in numbers if name not in names]
         typed = [name for name in typed if name in self._portable]
@@ -133,10 +134,10 @@ class DuckDBSource:
         self._check_rows(n_rows)
 
     def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
-        """Refuse text that spells no number, as it is written; what is missing is another matter.
+        """Refuse text that is not a number, and quote it; missing values are reported elsewhere.
 
-        `is_none` says of some rows of the column, from `first_row` on, where no number was found.
-        A list of another length than the first spells none, either.
+        `is_none` marks the rows, from `first_row` on, in which no number was found. A list whose
+        length differs from the first one is refused too.
         """
         limit = f" LIMIT {len(is_none)} OFFSET {first_row - 1}"
         if name in self._parts:
@@ -162,36 +163,36 @@ class DuckDBSource:
         ):
             if length not in (None, part.length):
                 raise FileFormatError(
-                    f"The lists in the column '{part.column}' of {self.where} must be of one "
+                    f"The lists in the column '{part.column}' of {self.where} must have the same "
                     f"length. Got {length} number(s) in row {row}, and {part.length} in the first "
                     "list. Hint: give every case one number per class."
                 )
 
     def _check_whole(self, numbers: Sequence[str]) -> None:
-        """Refuse some numbers of a list: without the others, nobody knows what they are of."""
+        """Refuse a selection of only some numbers of a list, because positions would shift."""
         parts = [self._parts[name] for name in dict.fromkeys(numbers) if name in self._parts]
         taken = Counter(part.column for part in parts)
         for part in parts:
             if part.length not in (None, taken[part.column]):
                 raise FileFormatError(
-                    f"The lists in the column '{part.column}' of {self.where} hold {part.length} "
-                    f"numbers, and {taken[part.column]} would be taken. Hint: take all of them, "
-                    "one a class, or say which with --query 'SELECT ... FROM file'."
+                    f"All {part.length} numbers of the lists in the column '{part.column}' of "
+                    f"{self.where} must be used. Got {taken[part.column]} of them. Hint: use all "
+                    "of them, one per class, or select some with --query 'SELECT ... FROM file'."
                 )
 
     def _hint(self, written: str) -> str:
-        """Say what to do with commas before fractions, lists, percentages and missing values."""
+        """Return a hint for decimal commas, lists, percentages and missing values."""
         if self._file.kind in ("json", "jsonl") and written.lstrip().startswith(("[", "{")):
             return (
-                " Hint: in JSON, give every number a key of its own, "
-                '{"p_cat": 0.9, "p_dog": 0.1} for instance; lists are read from Parquet.'
+                " Hint: in JSON, give every number its own key, such as "
+                '{"p_cat": 0.9, "p_dog": 0.1}; lists are read from Parquet.'
             )
         if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
-            return " Hint: if commas stand before fractions, say so with --decimal ','."
+            return " Hint: if the decimal mark is a comma, pass --decimal ','."
         if written.rstrip().endswith("%"):
-            return " Hint: write percentages as fractions, 0.95 for 95%."
+            return " Hint: write percentages as fractions: 0.95 for 95%."
         if written.strip().lower() in MISSING:
-            return " Hint: drop the cases without a value."
+            return " Hint: remove the cases without a value."
         return ""
 
     def _select(
@@ -202,10 +203,11 @@ class DuckDBSource:
         limit: str = "",
         numbers: Sequence[str] = (),
     ) -> Iterator[Any]:
-        # The results are numbered, because the same expression twice would be one column.
+        # The results are numbered, because a repeated expression would be merged into one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
         with self._saying_errors():
-            cursor = self._connection.cursor()  # another query may be half read
+            # a new cursor, because another query may still be in progress
+            cursor = self._connection.cursor()
             query = f"SELECT {listed} FROM ({self._reader.sql(names, numbers)}){limit}"
             reader = self._reader.relation(cursor, query).to_arrow_reader(size)
         while True:
@@ -227,10 +229,11 @@ class DuckDBSource:
         return f"CAST({column} AS VARCHAR)"
 
     def _put(self, query: str) -> None:
-        """Put a query to the database, or to the file under that name."""
+        """Read the result of a query instead, in which the file is called `file`."""
         if not self._is_database:
             if self._file.kind in ("csv", "tsv"):
-                self._check_rows(self._counted())  # nobody knows how many the query must return
+                # checked now, because the number of rows of the query is not known in advance
+                self._check_rows(self._counted())
             with self._saying_errors():
                 self._reader.all_of(self._connection).to_view("file")
                 lock(self._connection, self._file.paths)
@@ -238,7 +241,7 @@ class DuckDBSource:
         self._reader = Reader.of(f"({query}\n)")
 
     def _described(self) -> tuple[list[str], dict[str, str]]:
-        """Return the columns, and what each holds."""
+        """Return the columns and their types."""
         if self._reader.columns is not None:
             return list(self._reader.columns), dict.fromkeys(self._reader.columns, "VARCHAR")
         with self._saying_errors():
@@ -246,7 +249,7 @@ class DuckDBSource:
         return self._spread(dict(zip(found.columns, found.types, strict=True)))
 
     def _spread(self, kinds: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-        """Return columns and types, those of several numbers per case as one column per number."""
+        """Return columns and types; columns of several numbers per case are split."""
         nested = parts_of(kinds, self._length)
         self._portable = frozenset(name for name in kinds if is_known_to_parquet(kinds[name]))
         self._parts = {part.name: part for parts in nested.values() for part in parts}
@@ -256,7 +259,7 @@ class DuckDBSource:
         return [*columns, *self._parts], types
 
     def _length(self, column: str) -> int | None:
-        """Return how many numbers the first list of a column holds; None where there is none."""
+        """Return the length of the first list in a column; None if the column has no list."""
         list_ = quoted(column)
         query = f"SELECT len({list_}) FROM ({self._reader.sql(None, ())}) WHERE {list_} IS NOT NULL"
         with self._saying_errors():
@@ -275,7 +278,7 @@ class DuckDBSource:
     def _check_rows(self, n_rows: int) -> None:
         if self.n_rows is not None and n_rows != self.n_rows:
             raise FileFormatError(
-                f"{self.where} has {self.n_rows} rows, and {n_rows} were read. Hint: it may have "
+                f"{self.where} has {self.n_rows} rows, but {n_rows} were read. Hint: it may have "
                 "changed in the meantime; if not, save it again with plain quotes and line ends."
             )
 
@@ -285,17 +288,17 @@ class DuckDBSource:
 
 
 def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) -> Any:
-    """Return some files as one relation of DuckDB, which is read when somebody asks it."""
+    """Return files as one DuckDB relation, which is read only when it is used."""
     files = resolve_files(paths, options)
     if files[0].kind in ("npz", "database"):
         raise FileFormatError(
             f"{files[0].where} cannot be scanned. Hint: scan_file takes .csv, .tsv, .parquet, "
-            ".jsonl and .json; read_predictions takes the rest."
+            ".jsonl and .json; read_predictions takes the other formats."
         )
     if options.decimal != ".":
         raise FileFormatError(
-            "scan_file leaves text as it is written, so it takes no decimal comma. Hint: turn the "
-            "columns of numbers around in a query, replace(p_cat, ',', '.') for instance."
+            "scan_file keeps text as written, so it does not support decimal commas. Hint: convert "
+            "the numeric columns in a query, for example with replace(p_cat, ',', '.')."
         )
     connection = connect(settings)
     reader = reader_of(connection, files, options)
@@ -310,10 +313,10 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
 
 
 def number_in_text(column: str, decimal: str = ".") -> str:
-    """Return the number that a text spells, missing where it spells none.
+    """Return an SQL expression for the number in a text column; missing if it is not a number.
 
-    Fractions are written in one way: where that is with a comma, a point may as well stand
-    between thousands. Underscores are for programs.
+    Only one decimal mark is accepted: with a decimal comma, a point could separate thousands.
+    Underscores, which DuckDB accepts inside numbers, are refused.
     """
     if decimal == ".":
         return f"CASE WHEN NOT contains({column}, '_') THEN TRY_CAST({column} AS DOUBLE) END"
@@ -322,7 +325,7 @@ def number_in_text(column: str, decimal: str = ".") -> str:
 
 
 def shortened(written: str) -> str:
-    """Return what is written in quotes, the beginning of it where it is long."""
+    """Return a text in quotes, shortened if it is long."""
     return repr(written if len(written) <= 60 else written[:57] + "...")
 
 
