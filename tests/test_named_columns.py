@@ -103,7 +103,7 @@ def test_what_a_frame_calls_its_columns_by_itself_is_no_name():
     for frame in (pd.DataFrame(PROBA), pl.DataFrame(PROBA)):
         assert el.aucoc_score(TRUE, frame) == WANTED
         assert el.aucoc_score(np.array(["a", "b", "c"])[TRUE], frame) == WANTED
-        with pytest.raises(ex.LabelError, match="only where 0 occurs"):
+        with pytest.raises(ex.LabelError, match="and 0 must occur"):
             el.aucoc_score(np.maximum(TRUE, 1), frame)
     p = PROBA[:, 0]
     y = (p > 0.4).astype(int)
@@ -124,7 +124,7 @@ def test_names_of_some_labels_are_refused(labels, names):
     with pytest.raises(ex.LabelError, match="aucoc_score names no column"):
         el.aucoc_score(np.array(labels)[TRUE], frame)
     point = op.choose(labels, np.eye(3), target_accuracy=1)
-    with pytest.raises(ex.LabelError, match="policy decides between .* columns of the frame"):
+    with pytest.raises(ex.LabelError, match="policy has the classes .* columns of the frame"):
         point.decide(frame)
 
 
@@ -136,14 +136,14 @@ def test_labels_overrule_names():
 
 def test_numbers_that_may_be_names_or_places_are_refused():
     point = op.choose([2, 0, 1], np.eye(3), labels=[2, 0, 1], target_accuracy=1)
-    with pytest.raises(ex.LabelError, match="decides between 2, 0, 1, and .* are 0, 1, 2"):
+    with pytest.raises(ex.LabelError, match="has the classes 2, 0, 1, but .* are 0, 1, 2"):
         point.decide(pd.DataFrame(PROBA))
     assert point.decide(pd.DataFrame(PROBA, columns=[1, 2, 0])).labels.shape == (40,)
 
 
 def test_decisions_refuse_columns_that_are_more():
     point = op.choose(["a", "b"], [0.1, 0.9], target_accuracy=1)
-    with pytest.raises(ex.LabelError, match="decides between a, b, .* are a, b, c"):
+    with pytest.raises(ex.LabelError, match="has the classes a, b, .* are a, b, c"):
         point.decide(pd.DataFrame({"a": [0.1], "b": [0.9], "c": [0.0]}))
 
 

@@ -146,7 +146,7 @@ def test_joint_promises_to_groups():
     [
         ([1.5, 2.5], DataTypeError, "only integers or only strings"),
         (["a", None], DataTypeError, "'unknown'"),
-        ([["a"], ["b"]], ShapeError, "one name a case"),
+        ([["a"], ["b"]], ShapeError, "one name for each case"),
         (["a"], ShapeError, "one row per case"),
     ],
 )

@@ -57,7 +57,7 @@ def test_two_classes_in_any_order_or_one_of_them(tmp_path, rows, pair, columns, 
     path = write_csv(tmp_path / "x.csv", header, lines)
     y, p = zip(*rows, strict=True)
     if len(columns) == 1 and len(set(y)) == 1 and pair not in KNOWN_BY_HALF:
-        with pytest.raises(LabelError, match="tells two classes apart"):
+        with pytest.raises(LabelError, match="needs two classes"):
             read_predictions(path)
         return
     expected = evaluate_predictions(y, p, labels=[0, 1])
@@ -126,11 +126,11 @@ def test_true_is_yes_and_one(tmp_path, columns, label):
         ("label,p_a,p_b\n0,0.9,0.1\na,0.2,0.8\n", "names no column: 0"),
         ("label,p_a,p_b\nyes,0.9,0.1\nno,0.2,0.8\n", "names no column: no"),
         ("label,p_sick\nill,0.9\nwell,0.2\n", "'p_sick' of x.csv .* ill, well. Hint: .* p_well"),
-        ("label,p_1\nill,0.9\nwell,0.2\n", "'p_1' of x.csv .* cannot be told"),
-        ("label,p_2\n0,0.9\n1,0.2\n", "'p_2' of x.csv .* cannot be told"),
-        ("label,proba\n1,0.9\n2,0.2\n", "'proba' of x.csv .* cannot be told"),
-        ("label,p_a\na,0.9\nb,0.2\nc,0.2\n", "tells two classes apart. .* a, b, c"),
-        ("label,p_2\n0,0.9\n1,0.2\n2,0.2\n", "tells two classes apart"),
+        ("label,p_1\nill,0.9\nwell,0.2\n", "'p_1' of x.csv .* it is not clear which class"),
+        ("label,p_2\n0,0.9\n1,0.2\n", "'p_2' of x.csv .* it is not clear which class"),
+        ("label,proba\n1,0.9\n2,0.2\n", "'proba' of x.csv .* it is not clear which class"),
+        ("label,p_a\na,0.9\nb,0.2\nc,0.2\n", "needs two classes. .* a, b, c"),
+        ("label,p_2\n0,0.9\n1,0.2\n2,0.2\n", "needs two classes"),
         ('label,p_a,p_b\n"c\nd",0.9,0.1\na,0.2,0.8\n', "names no column: c d"),
     ],
 )

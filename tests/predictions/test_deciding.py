@@ -166,7 +166,7 @@ def test_a_policy_without_groups_has_no_reasons_to_give(tmp_path, policy, table)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("p_cat,p_dog\n0.5,0.5\n", "decides between cat, dog, owl"),
+        ("p_cat,p_dog\n0.5,0.5\n", "has the classes cat, dog, owl"),
         ("p_cat,p_dog,p_cow\n0.5,0.5,0\n", "are of cat, dog, cow"),
         ("label\ncat\n", "--probabilities"),
         ("p_cat,p_dog,p_owl\n", "no cases"),

@@ -132,18 +132,18 @@ def test_older_policies_match_numbers_too(tmp_path):
     path.write_text("p_0\n0.9\n")
     assert decide(policy, path)[0]["label"] == "0"
     path.write_text("p_1,p_2\n0.9,0.1\n")
-    with pytest.raises(FileFormatError, match="decides between 0, 1, .* are of 1, 2"):
+    with pytest.raises(FileFormatError, match="has the classes 0, 1, .* belong to 1, 2"):
         decide(policy, path)
     path.write_text("p_2\n0.9\n")
-    with pytest.raises(ExpertLoadError, match="cannot be told"):
+    with pytest.raises(ExpertLoadError, match="it is not clear which class"):
         decide(policy, path)
 
 
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ("p_benign,p_malignant,p_other", "decides between benign, malignant, .* are of benign"),
-        ("p_other", "Of which class 'p_other' of new.csv"),
+        ("p_benign,p_malignant,p_other", "has the classes benign, malignant, .* belong to benign"),
+        ("p_other", "'p_other' of new.csv must be named after one of the classes"),
         ("p_0,p_1", "are of 0, 1"),
         ("p_benign,p_other", "are of benign, other"),
     ],
@@ -160,7 +160,7 @@ def test_three_classes_have_three_columns(tmp_path):
     policy = choose(["a", "b", "c"], np.eye(3), target_accuracy=1)
     path = tmp_path / "new.csv"
     path.write_text("p_a\n0.9\n")
-    with pytest.raises(FileFormatError, match="decides between a, b, c, .* are of a"):
+    with pytest.raises(FileFormatError, match="has the classes a, b, c, .* belong to a"):
         decide(policy, path)
 
 
@@ -233,7 +233,7 @@ def test_what_a_policy_decides_by_must_be_there_or_be_named(tmp_path, table):
     assert decide(policy, new) == [{"row": "1", "accepted": "true", "confidence": "0.99"}]
     policy = policy_of(path, probabilities="good_*").operating_point
     new.write_text("p_neg,p_pos\n0.1,0.9\n")
-    with pytest.raises(FileFormatError, match="column.s. good_pos, good_neg, and new.csv lacks"):
+    with pytest.raises(FileFormatError, match="column.s. good_pos, good_neg, but new.csv lacks"):
         decide(policy, new)
     assert decide(policy, new, names=ColumnNames(probabilities="p_*"))[0]["label"] == "pos"
 
@@ -319,7 +319,7 @@ def test_none_is_no_column_unless_one_is_called_so(tmp_path):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (ColumnNames(confidence="sure"), "decides by the probabilities.*column 'sure'"),
+        (ColumnNames(confidence="sure"), "uses the probabilities.*column 'sure'"),
         (ColumnNames(group="site"), "one threshold for all cases.*column 'site'"),
     ],
 )

@@ -1,9 +1,9 @@
-"""Columns and classes: which column holds what, and which label is the class of which column.
+"""Columns and classes: the role of each column, and the class that each column belongs to.
 
-One home for all that reads predictions. `spelling` says when two names are one class, `matching`
-which label belongs to which column, `arrays` applies that to arrays and frames, `finding` finds the
-columns of a file, `values` turns them into numbers, and `policy` finds the columns that a policy
-decides by. Nothing is guessed: what leaves a doubt is refused in a sentence.
+Everything that reads predictions uses these modules. `spelling` decides when two names are the same
+class, `matching` matches labels to columns, `arrays` applies this to arrays and frames, `finding`
+finds the columns of a file, `values` turns them into numbers, and `policy` finds the columns that a
+policy needs. Nothing is guessed: if a match is not clear, the data are refused with a message.
 """
 
 from expertload.columns.arrays import (

@@ -1,7 +1,7 @@
 """Labels and groups of arrays, and of frames of pandas and Polars.
 
-Frames are known by their columns, so neither library is imported. What a frame calls its columns by
-itself, numbers in their order, is no name.
+Frames are recognised by their attribute `columns`, so neither library is imported. Default column
+names, which only number the columns, do not count as names.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ __all__ = [
 
 Named = tuple[IntArray, tuple[ClassName, ...]]
 
-# A label from here on is taken for an identifier, not for a class number.
+# An integer label this large is assumed to be an identifier, not a class number.
 MAX_CLASSES = 2**20
-# More groups than this are no groups that anyone reads, but an identifier.
+# With more groups than this, the column is assumed to be an identifier.
 MAX_GROUPS = 1000
-# Whole numbers beyond are no longer told apart by a double.
+# Beyond this, doubles cannot represent every whole number.
 EXACT = 2**53
-# Labels that span no more than this are counted, which is faster than to sort them.
+# Labels in a range no wider than this are counted, which is faster than sorting.
 COUNTED = 2**16
 
 
 def said_of(caller: str) -> Wording:
-    """Return how a refusal speaks to those who called a function."""
+    """Return the wording of messages to the caller of a function."""
     return Wording(
         f"passed to {caller}",
         f"passed to {caller}",
@@ -80,16 +80,16 @@ def said_of(caller: str) -> Wording:
 def check_labels(
     y_true: ArrayLike, n_classes: int, labels: ArrayLike | None, caller: str
 ) -> IntArray:
-    """Return the column number of each label, where columns have no names of their own."""
+    """Return the column number of each label, for columns without names."""
     return check_named_labels(y_true, None, n_classes, labels, caller)[0]
 
 
 def check_named_labels(
     y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None, caller: str
 ) -> Named:
-    """Return the column number of each label, and the name or the number of each column.
+    """Return the column number of each label, and the name or number of each column.
 
-    A lone column that is named after the first class is made the second class's.
+    A single column named after the first class is converted to the second class.
     """
     y, said = label_array(y_true, "y_true", caller), said_of(caller)
     if labels is not None:
@@ -99,7 +99,7 @@ def check_named_labels(
         return _places(values, found)[rows], names
     columns = frame_columns(y_proba)
     if columns is None and y.dtype.kind in "biu":
-        if y.dtype.kind != "b":  # both truth values are known, whichever occur
+        if y.dtype.kind != "b":  # False and True are both known, even if only one occurs
             check_places(int(y.min()), int(y.max()), n_classes, said)
         return y.astype(np.int64, copy=False), tuple(range(n_classes))
     values, rows = _distinct(y)
@@ -117,17 +117,17 @@ def _places(values: list[str], found: Matched) -> IntArray:
 
 
 def _second(found: Matched) -> Matched:
-    """Exchange the classes where the lone column is the first one's."""
+    """Exchange the classes if the single column belongs to the first one."""
     if found.lone != 0:
         return found
     return Matched(found.classes[::-1], {label: 1 - i for label, i in found.place.items()}, 1)
 
 
 def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
-    """Return the labels that occur, as text, and the number of each case's among them."""
+    """Return the distinct labels as text, and for each case the index of its label."""
     if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < COUNTED:
         low = int(y.min())
-        wide = y if y.dtype.kind == "u" else y.astype(np.int64)  # where differences do not overflow
+        wide = y if y.dtype.kind == "u" else y.astype(np.int64)  # differences fit in here
         shifted = (wide - y.dtype.type(low)).astype(np.int64)
         present = np.bincount(shifted) > 0
         values = [str(low + i) for i in np.flatnonzero(present).tolist()]
@@ -137,7 +137,7 @@ def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
 
 
 def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> int:
-    """Return how many classes there are where no columns show it, and two at least."""
+    """Return the number of classes if no columns show it; at least two."""
     if labels is not None:
         return max(2, as_array(labels, "labels", caller).size)
     y = label_array(y_true, "y_true", caller)
@@ -146,14 +146,14 @@ def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> i
     largest = int(y.max())
     if largest >= MAX_CLASSES:
         raise LabelError(
-            f"Integer labels passed to {caller} are class numbers from 0 on. Got {largest}. "
-            "Hint: pass labels=[...] that names the classes in order."
+            f"Integer labels passed to {caller} must be class numbers that start at 0. Got "
+            f"{largest}. Hint: pass labels=[...] that names the classes in order."
         )
     return max(2, largest + 1)
 
 
 def check_names(labels: ArrayLike, n_classes: int, caller: str) -> tuple[ClassName, ...]:
-    """Return what a user calls the columns, one name each."""
+    """Return the user's names for the columns, one per column."""
     names = as_array(labels, "labels", caller)
     if names.ndim != 1 or len(names) != n_classes:
         raise LabelError(
@@ -166,7 +166,7 @@ def check_names(labels: ArrayLike, n_classes: int, caller: str) -> tuple[ClassNa
 
 
 def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
-    """Return classes as numbers where labels are, so that decisions are of the labels' kind."""
+    """Return classes as numbers if labels are numbers, so that decisions have the same type."""
     if y.dtype.kind not in "biu":
         return tuple(str(each) for each in classes)
     for as_number in (whole_number, truth_number):
@@ -177,7 +177,7 @@ def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ..
 
 
 def label_array(values: ArrayLike, name: str, caller: str) -> AnyArray:
-    """Return labels as integers, truth values or strings; whole floats pass as integers."""
+    """Return labels as integers, booleans or strings; whole floats become integers."""
     y = as_array(values, name, caller)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -211,7 +211,7 @@ def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
 
 
 def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
-    """Return objects as what they are: text, whole numbers, or floats to look at."""
+    """Return objects as an array of text, whole numbers or floats, by what they contain."""
     if all(isinstance(value, str) for value in y):
         return y.astype(np.str_)
     try:
@@ -226,16 +226,16 @@ def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
         raise refuse(
             "must hold only integers or only strings",
             f"a mixture, missing values, or other things ({', '.join(kinds)})",
-            "drop the cases without a label, and pass the others as strings",
+            "remove the cases without a label, and pass the others as strings",
         ) from error
 
 
 def label_text(value: Any, said: Wording) -> str:
-    """Return one label as text; a float must be one that no other whole number is mistaken for."""
+    """Return one label as text; refuse floats too large to represent every whole number."""
     if isinstance(value, float) and abs(value) > EXACT:
         raise LabelError(
             f"The labels {said.labels} must not be floats beyond 2**53, which skip whole numbers. "
-            f"Got {value:g}. Hint: make them integers or strings."
+            f"Got {value:g}. Hint: convert them to integers or strings."
         )
     return str(value)
 
@@ -244,14 +244,14 @@ def label_text(value: Any, said: Wording) -> str:
 
 
 def frame_columns(y_proba: Any) -> list[str] | None:
-    """Return the names of a frame's columns, None where there are none to go by."""
+    """Return the names of a frame's columns; None if it has only default names."""
     names = frame_names(y_proba)
     return None if names is None or is_numbering(names) else [str(name) for name in names]
 
 
 def frame_names(y_proba: Any) -> list[Any] | None:
-    """Return what a frame calls its columns, None where they are no names or it is no frame."""
-    found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
+    """Return the column names of a frame; None for default names, or if it is not a frame."""
+    found = getattr(y_proba, "column_names", None)  # in Arrow tables, `columns` holds the values
     found = getattr(y_proba, "columns", None) if found is None else found
     names = [] if found is None or callable(found) else list(found)
     plain = all(isinstance(name, str | int | np.integer | np.bool_) for name in names)
@@ -259,13 +259,13 @@ def frame_names(y_proba: Any) -> list[Any] | None:
 
 
 def is_numbering(names: Sequence[Any]) -> bool:
-    """Whether these are the names that pandas or Polars give to columns without any."""
+    """Whether these are the default names that pandas or Polars give to columns."""
     own = [[*range(len(names))], [f"column_{i}" for i in range(len(names))]]
     return list(names) in own
 
 
 def sort_probabilities(y_true: ArrayLike, y_proba: Any, caller: str) -> AnyArray:
-    """Return probabilities as an array whose columns are in the order of the classes' names."""
+    """Return probabilities as an array with columns in the order of the sorted classes."""
     array = as_array(y_proba, "y_proba", caller)
     if frame_columns(y_proba) is None:
         return array
@@ -284,7 +284,7 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
     values = as_array(groups, name, caller)
     if values.ndim != 1:
         raise ShapeError(
-            message(name, caller, "must have one name a case", f"shape {values.shape}")
+            message(name, caller, "must have one name for each case", f"shape {values.shape}")
         )
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(np.str_)
@@ -297,14 +297,14 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
                 caller,
                 "must hold only integers or only strings",
                 f"an array of {values.dtype}",
-                "give cases without a group a name of their own, such as 'unknown'",
+                "give cases without a group a group name such as 'unknown'",
             )
         )
     return values
 
 
 def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
-    """Return the name of each case's group as a string; missing values are a group too."""
+    """Return the group name of each case as a string; missing values form a group."""
     array = as_array(groups, "groups", caller)
     if array.ndim != 1 or len(array) != n:
         raise ShapeError(
@@ -319,7 +319,7 @@ def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
                 caller,
                 f"must hold at most {MAX_GROUPS} distinct groups",
                 f"{n_groups}",
-                "is it an identifier or a measurement? Cut it into bands first",
+                "for an identifier, pass no groups; cut a measurement into bands first",
             )
         )
     return names

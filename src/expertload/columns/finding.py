@@ -1,7 +1,7 @@
-"""Which column is what: found by the names people use, or as they are told.
+"""Finds the role of each column: by conventional names, or as the user named them.
 
-Names are compared without regard to case. What was taken is always said, because a convention
-that guesses wrong in silence is worse than none.
+Names are compared without regard to case. The output always states which columns were used, because
+a convention that is silently wrong is worse than no convention.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ CONVENTIONS = {
     "correct": ("correct", "is_correct"),
     "prediction": ("y_pred", "prediction", "predicted"),
     "group": ("group",),
-    "weight": ("sample_weight",),  # `weight` is as often in kilograms
+    "weight": ("sample_weight",),  # not `weight`, which is often a body weight
 }
 LOGITS = ("logit_", "logits_", "logit.", "logits.")
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
-# The numbers of a list or struct are called after the column that holds them.
+# The numbers of a list or struct are named after the column that holds them.
 PARTS = tuple(f"{name}." for name in WHOLE)
 NO_COLUMN = "none"
 HINT = (
-    "Hint: say which they are (--label, --probabilities, --logits, --confidence, --correct, "
+    "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
     "--prediction)."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
-    """The columns a user named; None where the convention is to find them.
+    """The columns that a user named; None for columns to find by convention.
 
     Attributes
     ----------
     label, confidence, correct, prediction, group, weight : str, optional
-        The name of a column, or ``"none"`` where none is to be found.
+        The name of a column, or ``"none"`` if there is no such column.
     probabilities, logits : str, optional
-        A pattern such as ``"p_*"``, or names with commas between them; that of a list or struct
-        is all numbers in it. The softmax of logits is taken.
+        A pattern such as ``"p_*"``, or names separated by commas. The name of a list or struct
+        means all numbers in it. A softmax is applied to logits.
     classes : str, optional
-        The class that each of these columns is of, in their order, with commas between them.
-        Without it, columns are of the classes they are named after.
+        The class of each of these columns, in order, separated by commas. By default, each
+        column belongs to the class it is named after.
     normalize : bool, default=False
-        Divide probabilities by the sum of their row, as those need that were rounded.
+        Whether to divide probabilities by the sum of their row, for rounded probabilities.
     """
 
     label: str | None = None
@@ -82,22 +82,22 @@ class ColumnNames:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns that were taken.
+    """The columns that are used.
 
     Attributes
     ----------
     label, confidence, correct, prediction, group, weight : str or None
-        The name of a column, None where there is none.
+        The name of a column; None if there is none.
     probabilities : tuple of str
-        The columns of probabilities, in the file's order, or in that of a policy's classes.
+        The columns of probabilities, in the order of the file or of a policy's classes.
     classes : tuple of str
-        What each of them is the probability of.
+        The class of each of these columns.
     lone : int or None
-        Of one column, whether it is of the first or the second of a policy's two classes.
+        For a single column: 0 or 1, the class of a policy's two classes that it belongs to.
     is_numbered : bool
-        Whether these are the places of a matrix, without names of their own.
+        Whether these are the columns of a matrix or list, which have no names.
     is_logits, is_normalized : bool
-        Whether the softmax of these columns is taken, and whether rows are divided by their sum.
+        Whether a softmax is applied to these columns, and whether rows are divided by their sum.
     """
 
     label: str | None = None
@@ -115,7 +115,7 @@ class Columns:
 
     @property
     def read_as(self) -> Literal["probabilities", "normalized", "logits"] | None:
-        """What the columns of probabilities are read as; None where there are none."""
+        """How the columns of probabilities are read; None if there are none."""
         if not self.probabilities:
             return None
         other: Literal["probabilities", "normalized"]
@@ -124,13 +124,13 @@ class Columns:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every column taken."""
+        """All columns that are used."""
         single = (self.label, self.confidence, self.correct, self.prediction, self.group)
         return (*self.probabilities, *(name for name in (*single, self.weight) if name is not None))
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Those that hold numbers and nothing else; correctness may be in words."""
+        """The columns that must hold numbers; correctness may also be in words."""
         single = (self.confidence, self.weight)
         return (*self.probabilities, *(name for name in single if name is not None))
 
@@ -159,7 +159,7 @@ class Columns:
 
 
 class Picked(NamedTuple):
-    """Columns of probabilities or logits, and the class that each is of."""
+    """Columns of probabilities or logits, and the class of each."""
 
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
@@ -167,12 +167,12 @@ class Picked(NamedTuple):
 
 
 def said_of_file(where: str, label: str | None = None) -> Wording:
-    """Return how a refusal speaks to those who named a file."""
+    """Return the wording of messages about a file."""
     of = f"of {where}" if label is None else f"of the column '{label}' of {where}"
     return Wording(
         of,
         f"of {where}",
-        "say which class each of them is of, in order (--classes 0,1 for instance)",
+        "name the class of each column, in order (such as --classes 0,1)",
     )
 
 
@@ -183,9 +183,9 @@ def find_columns(
     *,
     numbered: frozenset[str] = frozenset(),
 ) -> Columns:
-    """Find what an evaluation needs: labels with probabilities, or confidence with correctness.
+    """Find the columns of an evaluation: labels and probabilities, or confidence and correctness.
 
-    Correctness is a column of its own, or that a prediction is the label.
+    Correctness is either a column, or whether a prediction equals the label.
     """
     found = Columns(
         group=find_role(available, "group", names.group, where),
@@ -221,10 +221,10 @@ def find_columns(
 
 
 def find_probabilities(available: Sequence[str], names: ColumnNames, where: str) -> Picked:
-    """Return the columns of probabilities, or else of logits, and the class that each is of."""
+    """Return the columns of probabilities, or else of logits, and the class of each."""
     if names.probabilities and names.logits:
         raise FileFormatError(
-            f"Columns of {where} were named as probabilities and as logits. Hint: name either."
+            f"Columns of {where} must be named as probabilities or as logits. Got both."
         )
     wanted = names.probabilities or names.logits
     if wanted is None:
@@ -251,14 +251,14 @@ def _picked(available: Sequence[str], wanted: str, where: str) -> Picked:
         found += matches
     columns = tuple(column for column, _ in found)
     if len(set(columns)) < len(columns):
-        raise FileFormatError(f"A column of {where} was named twice as a probability.")
+        raise FileFormatError(f"Each column of {where} must be named only once as a probability.")
     return Picked(columns, tuple(name for _, name in found))
 
 
 def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
     """Return columns by name or by pattern, and the class that each is named after.
 
-    That is what a pattern's star stands for, or else the name without a prefix.
+    The class is the text that a pattern's star matches, or else the name without a prefix.
     """
     if one in available:
         return [(one, without_prefix(one))]
@@ -270,14 +270,14 @@ def pick(available: Collection[str], one: str) -> list[tuple[str, str]]:
 
 
 def find_role(available: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
-    """Return the column of a role, as it was named or by convention, if there is one."""
+    """Return the column of a role, as named by the user or by convention; None if there is none."""
     return find_column(available, CONVENTIONS[role], wanted, where)
 
 
 def find_column(
     available: Sequence[str], conventions: Sequence[str], wanted: str | None, where: str
 ) -> str | None:
-    """Return the column a user named, or the first of the conventional names that is there."""
+    """Return the column that a user named, or the first conventional name that exists."""
     if is_declined(wanted, available):
         return None
     if wanted is not None:
@@ -287,19 +287,19 @@ def find_column(
 
 
 def is_declined(wanted: str | None, available: Sequence[str]) -> bool:
-    """Whether a user said that there is no such column; one may be called so, though."""
+    """Whether the user passed "none", and no column has that name."""
     return wanted == NO_COLUMN and wanted not in available
 
 
 def find_named(available: Sequence[str], name: str, where: str) -> str:
-    """Return a column that must be there."""
+    """Return a column that must exist."""
     if name in available:
         return name
     raise _no_column(name, available, where)
 
 
 def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
-    """Word the error for a column that is not there, and name those that are."""
+    """Return the error for a column that does not exist, with the columns that do."""
     return FileFormatError(
         f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
         f"{said_of_blanks(available)}"
@@ -307,13 +307,13 @@ def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatErr
 
 
 def said_of_blanks(available: Sequence[str]) -> str:
-    """Return a sentence on a name with blanks around it, which is easily overlooked."""
+    """Return a sentence about a name with blanks around it, which is easily overlooked."""
     blank = next((name for name in available if name != name.strip()), None)
-    return "" if blank is None else f" The name {blank!r} has a blank around it: remove that."
+    return "" if blank is None else f" The name {blank!r} starts or ends with a blank: remove it."
 
 
 def find_same(available: Sequence[str], name: str) -> str | None:
-    """Return a column of this name, whatever the case of its letters, if there is one."""
+    """Return the column with this name, in upper or lower case; None if there is none."""
     if name in available:
         return name
     return next((each for each in available if each.lower() == name.lower()), None)
@@ -332,7 +332,7 @@ def _conventional(available: Sequence[str]) -> Picked:
 
 
 def shortened(names: tuple[str, ...]) -> str:
-    """Return names with commas between them, a few where there are many."""
+    """Return names separated by commas, shortened if there are many."""
     if len(names) <= 4:
         return ", ".join(names)
     return f"{names[0]}, {names[1]}, ..., {names[-1]} ({len(names)} columns)"

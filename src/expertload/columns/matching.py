@@ -1,15 +1,14 @@
 """Labels matched to columns of probabilities: one set of rules for arrays, frames and files.
 
-1. Columns with names are matched by name. Every label must name one; a label that names none is
-   refused, and so are numbers beside names: numbers matched to the wrong column look like any
-   others.
-2. Columns without names, those of an array, are matched by order. Whole numbers are places, if
-   they begin at 0 and end in range; text stands for the columns in sorted order, if every class
-   occurs.
-3. One column is the probability of the class it is named after. It is the second class's if its
-   name says nothing: a name of no class beside classes 0 and 1, or a name without a prefix.
-4. A user who names the classes of the columns in order (``labels=``, ``--classes``) overrules the
-   names of the columns.
+1. Columns with names are matched by name. Every label must match a column; otherwise the data are
+   refused. Numeric labels are not matched to named columns by position, because a wrong match
+   could not be noticed.
+2. Columns without names, as in an array, are matched by position. Whole numbers are column numbers,
+   if 0 occurs and none is too large. Text labels are sorted and matched to the columns in order,
+   if every class occurs.
+3. A single column is the probability of the class it is named after. If it is not named after a
+   class, it belongs to the second class: this needs classes 0 and 1, or a name without a prefix.
+4. Classes that the user names in order (``labels=``, ``--classes``) override the column names.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
 class Wording(NamedTuple):
-    """How a refusal speaks to those who called a function, or typed a command."""
+    """The wording of messages to the caller of a function, or the user of a command."""
 
     labels: str  # "passed to aucoc_score", "of the column 'label' of x.csv"
     columns: str  # "passed to aucoc_score", "of x.csv"
@@ -54,7 +53,7 @@ class Wording(NamedTuple):
 class Matched(NamedTuple):
     """Classes in the order of their columns, and the class number of each label.
 
-    Of a lone column there are two classes, in sorted order; `lone` is the number of its own.
+    A single column has two classes, in sorted order; `lone` is the number of its own class.
     """
 
     classes: tuple[ClassName, ...]
@@ -65,9 +64,9 @@ class Matched(NamedTuple):
 def match_columns(
     labels: Collection[str], columns: Sequence[str], classes: Sequence[str], said: Wording
 ) -> Matched:
-    """Match the distinct labels of cases to columns of these classes: several, or a lone one.
+    """Match the distinct labels of cases to the columns of these classes.
 
-    Where labels map to the rows in which they first stand, refusals name the row.
+    If labels map to the rows in which they first occur, messages name the row.
     """
     if len(columns) == 1:
         return match_lone(labels, columns[0], classes[0], said)
@@ -92,7 +91,7 @@ def match_by_name(labels: Collection[str], names: Sequence[str], said: Wording) 
 
 
 def in_order(classes: Sequence[ClassName], names: Sequence[str]) -> list[int] | None:
-    """Return the column of each class, None unless each has one and each column has a class."""
+    """Return the column of each class; None unless classes and columns match one to one."""
     labels = [str(each) for each in classes]
     found, _ = places_by_name(labels, names)
     places = [found[label] for label in labels if label in found]
@@ -103,10 +102,10 @@ def in_order(classes: Sequence[ClassName], names: Sequence[str]) -> list[int] | 
 def places_by_name(
     labels: Collection[str], names: Sequence[str]
 ) -> tuple[dict[str, int], Sequence[str]]:
-    """Return the place among columns of every label that names one, and the classes of all.
+    """Return the column number of every label that matches a column, and the classes of all.
 
-    Names are compared as they are, then without a prefix, each time letter for letter, then as
-    `class_key` spells them; last, of two classes, as words for true and false.
+    Names are compared as written, then without a prefix: first letter by letter, then by
+    `class_key`. Last, two classes are compared as words for true and false.
     """
     bare = [without_prefix(name) for name in names]
     most: dict[str, int] = {}
@@ -115,7 +114,7 @@ def places_by_name(
         for spelled in (str, class_key):
             places = {spelled(name): i for i, name in enumerate(classes)}
             if len(places) < len(classes):
-                continue  # two classes differ in their spelling alone
+                continue  # two classes that differ only in spelling
             found = {label: places[spelled(label)] for label in labels if spelled(label) in places}
             if len(found) > len(most):
                 most, of = found, classes
@@ -135,7 +134,7 @@ def _by_truth(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]
 
 
 def match_by_order(labels: Collection[str], n_columns: int, said: Wording) -> Matched:
-    """Match distinct labels to columns without names: places from 0, or all in sorted order."""
+    """Match distinct labels to columns without names: as column numbers, or in sorted order."""
     found = {label: whole_number(label) for label in labels}
     numbers = {label: number for label, number in found.items() if number is not None}
     if len(numbers) == len(found):
@@ -143,22 +142,22 @@ def match_by_order(labels: Collection[str], n_columns: int, said: Wording) -> Ma
         return Matched(tuple(range(n_columns)), numbers)
     if len(labels) != n_columns:
         raise LabelError(
-            f"The labels {said.labels} cannot be matched to columns: {len(labels)} distinct names "
-            f"for {n_columns} columns. Hint: {said.remedy}."
+            f"The labels {said.labels} cannot be matched to columns. Got {len(labels)} distinct "
+            f"names for {n_columns} columns. Hint: {said.remedy}."
         )
     return Matched(tuple(sorted(labels)), {label: i for i, label in enumerate(sorted(labels))})
 
 
 def check_places(low: int, high: int, n_columns: int, said: Wording) -> None:
-    """Raise unless whole numbers are places of columns: none out of range, and 0 among them.
+    """Raise unless whole numbers are column numbers: 0 occurs, and none is out of range.
 
-    Labels 1 to 4 of five classes may be places, or the classes 1 to 5 without the last. That 0
-    occurs settles it.
+    With five columns, labels 1 to 4 could be column numbers, or the classes 1 to 5 without the
+    last. If 0 occurs, they are column numbers.
     """
     if low != 0 or high >= n_columns:
         raise LabelError(
-            f"Integer labels {said.labels} are column numbers from 0 to {n_columns - 1} only where "
-            f"0 occurs and none is larger. Got labels from {low} to {high}. Hint: {said.remedy}."
+            f"Integer labels {said.labels} must be column numbers from 0 to {n_columns - 1}, and 0 "
+            f"must occur. Got labels from {low} to {high}. Hint: {said.remedy}."
         )
 
 
@@ -166,12 +165,12 @@ def check_places(low: int, high: int, n_columns: int, said: Wording) -> None:
 
 
 def match_lone(labels: Collection[str], column: str, name: str, said: Wording) -> Matched:
-    """Match the distinct labels of cases to one column: the probability of one of two classes."""
+    """Match the distinct labels of cases to a single column, which implies two classes."""
     pair = _two_classes(labels, name)
     if pair is None:
         raise LabelError(
-            f"One column of probabilities, '{column}' {said.columns}, tells two classes apart. Got "
-            f"the labels {listed(sorted(labels))}. Hint: give each class a column, named after "
+            f"A single column of probabilities, '{column}' {said.columns}, needs two classes. Got "
+            f"the labels {listed(sorted(labels))}. Hint: give each class a column named after "
             "it, or number two classes 0 and 1."
         )
     side = class_of_lone_column(pair, column, name)
@@ -182,9 +181,9 @@ def match_lone(labels: Collection[str], column: str, name: str, said: Wording) -
 
 
 def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> int | None:
-    """Return whether a lone column is of the first class or the second; None if none can tell."""
+    """Return 0 or 1, the class of a single column; None if it is not clear."""
     classes = [str(each) for each in pair]
-    is_letter = len(name) == 1 and name.isalpha()  # f may be false, or the model's name
+    is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
     found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
     if found:
         return found[name]
@@ -194,16 +193,16 @@ def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> i
 
 
 def refuse_lone(pair: Sequence[ClassName], column: str, said: Wording) -> NoReturn:
-    """Raise because one cannot tell which class a lone column is of."""
+    """Raise because the class of a single column is not clear."""
     raise LabelError(
-        f"Of which class '{column}' {said.columns} holds the probability cannot be told: the "
-        f"classes are {listed(pair)}. Hint: name it after one of them, p_{pair[1]} for "
-        f"instance, or {said.remedy}."
+        f"The column '{column}' {said.columns} must be named after one of the classes "
+        f"{listed(pair)}: it is not clear which class it is the probability of. Hint: name it "
+        f"p_{pair[1]}, for example, or {said.remedy}."
     )
 
 
 def _two_classes(labels: Collection[str], name: str) -> tuple[ClassName, ...] | None:
-    """Return the two classes that there must be, in sorted order, if labels leave no doubt."""
+    """Return the two classes in sorted order, if the labels determine them."""
     numbers = {whole_number(label) for label in labels}
     if None not in numbers:
         begun = 0 in numbers or truth_number(name) is not None  # 1 alone may be the first class

@@ -1,8 +1,8 @@
-"""The columns that a policy decides by: those it was made with, each with its class.
+"""Finds the columns that a policy was made with, and the class of each.
 
-A threshold belongs to a confidence, and a label to a column. Another column that happens to be
-called `confidence`, or the probabilities of another model in the same file, would be accepted by
-any program that only looks for names people use; so the policy's own names come first.
+A threshold is valid only for the confidence it was made with. A search by conventional names could
+pick another column that happens to be called `confidence`, or the probabilities of another model in
+the same file. So the names stored in the policy come first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["arrange_probabilities", "known_groups", "policy_columns"]
 
 
 class Known(Protocol):
-    """What a policy knows of its columns: the origin of an operating point."""
+    """The columns that a policy was made with, stored in the operating point."""
 
     @property
     def ranked_by(self) -> str: ...
@@ -56,33 +56,33 @@ class Known(Protocol):
 def policy_columns(
     available: Sequence[str], known: Known, names: ColumnNames, where: str, *, by_group: bool
 ) -> Columns:
-    """Find what a policy needs of a file; probabilities in the order of its classes."""
+    """Find the columns of a file that a policy needs; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
     if not given and _is_named(names.confidence, available):
         raise FileFormatError(
-            f"The policy decides by the probabilities of {where}, and --confidence names the "
-            f"column '{names.confidence}'. Hint: leave it out, or make a policy of that column: "
-            "expertload evaluate --confidence."
+            f"The policy uses the probabilities of {where}, but --confidence names the column "
+            f"'{names.confidence}'. Hint: leave out --confidence, or make a policy from that "
+            "column with expertload evaluate --confidence."
         )
     if not by_group and _is_named(names.group, available):
         raise FileFormatError(
-            f"The policy has one threshold for all cases of {where}, and --group names the column "
-            f"'{names.group}'. Hint: leave it out, or make a policy with a threshold for each "
-            "group: expertload evaluate --certify-groups."
+            f"The policy has one threshold for all cases of {where}, but --group names the column "
+            f"'{names.group}'. Hint: leave out --group, or make a policy with a threshold for each "
+            "group with expertload evaluate --certify-groups."
         )
     picked = _probabilities(available, known, names, where)
     confidence = _confidence(available, known, names.confidence, where) if given else None
     if (confidence is None) if given else not picked.columns:
         wanted = "a column 'confidence'" if given else "probabilities (p_*, prob_* or proba_*)"
         raise FileFormatError(
-            f"The policy decides by {wanted}, and {where} has none. Hint: say which column it is "
+            f"The policy needs {wanted}, but {where} has none. Hint: name the columns "
             f"({'--confidence' if given else '--probabilities'})."
         )
     group = find_role(available, "group", names.group, where) if by_group else None
     if by_group and group is None:
         raise FileFormatError(
-            f"The policy has a threshold for each group, and {where} has no column 'group'. "
-            "Hint: say which column it is (--group)."
+            f"The policy has a threshold for each group, but {where} has no column 'group'. "
+            "Hint: name the column (--group)."
         )
     return Columns(
         probabilities=picked.columns,
@@ -108,8 +108,8 @@ def _confidence(
     found = find_same(available, saved)
     if found is None:
         raise FileFormatError(
-            f"The policy is a threshold of the column '{saved}', and {where} has none of that "
-            "name. Hint: say which column holds the same confidence (--confidence)."
+            f"The policy has a threshold for the column '{saved}', but {where} has no such column. "
+            "Hint: name the column with the same confidence (--confidence)."
         )
     return found
 
@@ -132,47 +132,47 @@ def _probabilities(
         return _in_order(known, picked, where)
     found = {label: find_same(available, column) for label, column in saved.items()}
     there = {label: column for label, column in found.items() if column is not None}
-    # Of two classes, one leaves what the other is, unless there are columns of yet others.
+    # With two classes, one column is enough, unless there are columns of other classes.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns)
     if len(there) == len(saved) or (there and enough):
         return Picked(tuple(there.values()), tuple(there), _were_logits(known, there.values()))
     if not there and known.ranked_by == "given_confidence":
-        return Picked()  # labels are an extra here
+        return Picked()  # labels are optional here
     lacking = [column for label, column in saved.items() if label not in there]
     raise FileFormatError(
-        f"The policy decides by the column(s) {listed(list(saved.values()))}, and {where} lacks "
-        f"{listed(lacking)}. Hint: say which columns hold the same probabilities "
+        f"The policy needs the column(s) {listed(list(saved.values()))}, but {where} lacks "
+        f"{listed(lacking)}. Hint: name the columns with the same probabilities "
         f"(--probabilities).{said_of_blanks(available)}"
     )
 
 
 def _were_logits(known: Known, columns: Iterable[str]) -> bool:
-    """Return whether a policy was made of logits; older ones say so by the names alone."""
+    """Whether a policy was made from logits; in older policies, only column names show it."""
     if known.read_as is not None:
         return known.read_as == "logits"
     return all(column.lower().startswith(LOGITS) for column in columns)
 
 
 def _check_read_as(read_as: str, picked: Picked, where: str) -> None:
-    """Refuse to take for logits what the policy took for probabilities, or the reverse."""
+    """Refuse logits if the policy was made from probabilities, and the reverse."""
     if picked.is_logits == (read_as == "logits"):
         return
     was, now = ("logits", "probabilities") if read_as == "logits" else ("probabilities", "logits")
     raise FileFormatError(
-        f"The policy was made of the column(s) {listed(picked.columns)} as {was}, and those of "
-        f"{where} would be read as {now}. Hint: name them as --{was}, or leave that out: the "
-        "policy remembers."
+        f"The policy was made from the column(s) {listed(picked.columns)} as {was}, but those of "
+        f"{where} would be read as {now}. Hint: name them with --{was}, or leave the option out: "
+        "the policy stores it."
     )
 
 
 def _in_order(known: Known, picked: Picked, where: str) -> Picked:
-    """Put the columns in the order of the policy's classes, whatever theirs is in the file."""
+    """Return the columns in the order of the policy's classes."""
     columns, classes, _ = picked
     if len(columns) < 2 or (known.labels is None and known.ranked_by == "given_confidence"):
         return picked
     labels = known.labels or tuple(
         range(len(columns))
-    )  # older policies did not say that of numbers
+    )  # older policies do not store this for numbers
     places = in_order(labels, classes)
     if places is None:
         _refuse(labels, classes, where)
@@ -182,7 +182,7 @@ def _in_order(known: Known, picked: Picked, where: str) -> Picked:
 
 
 def _side(known: Known, picked: Picked, where: str) -> int:
-    """Return whether a lone column is of the first or the second of two classes."""
+    """Return 0 or 1, the class of a single column."""
     labels = known.labels or (0, 1)
     if len(labels) != 2:
         _refuse(labels, picked.classes, where)
@@ -194,9 +194,9 @@ def _side(known: Known, picked: Picked, where: str) -> int:
 
 def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> NoReturn:
     raise FileFormatError(
-        f"The policy decides between {listed(labels)}, and the probabilities of {where} are of "
-        f"{listed(classes)}. Hint: name the columns after the classes, p_{labels[0]} for "
-        "instance, or say which class each is of, in order (--classes)."
+        f"The policy has the classes {listed(labels)}, but the probabilities of {where} belong to "
+        f"{listed(classes)}. Hint: name the columns after the classes, such as p_{labels[0]}, "
+        "or name the class of each column, in order (--classes)."
     )
 
 
@@ -206,9 +206,9 @@ def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> 
 def arrange_probabilities(
     y_proba: Any, labels: Sequence[ClassName] | None, caller: str
 ) -> AnyArray:
-    """Return probabilities in the order of a policy's classes, by the names of a frame's columns.
+    """Return probabilities in the order of a policy's classes, matched by a frame's column names.
 
-    Columns without names are in that order already. A lone column that is named after the first
+    Columns without names are assumed to be in that order. A single column named after the first
     class becomes two columns.
     """
     array, found = as_array(y_proba, "y_proba", caller), frame_names(y_proba)
@@ -223,14 +223,18 @@ def arrange_probabilities(
     if len(labels) == 2 and len(columns) == 1 and not numbered:
         side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))
         if side is None:
-            refuse_lone(labels, columns[0], Wording(of, of, "pass an array of the second class's"))
+            refuse_lone(
+                labels,
+                columns[0],
+                Wording(of, of, "pass an array with the probabilities of the second class"),
+            )
         return np.column_stack(both_classes(array.reshape(-1), side))
     places = in_order(labels, columns)
     if numbered and places in (None, list(range(len(columns)))):
         return array
-    if places is None or numbered:  # the numbers may be names, or places in the policy's order
+    if places is None or numbered:  # the numbers could be names, or positions in the policy's order
         raise LabelError(
-            f"The policy decides between {listed(labels)}, and the columns of the frame {of} "
+            f"The policy has the classes {listed(labels)}, but the columns of the frame {of} "
             f"are {listed(columns)}. Hint: name the columns after the classes, or pass an array "
             "whose columns are in their order."
         )
@@ -241,7 +245,7 @@ def arrange_probabilities(
 
 
 def known_groups(policy: Sequence[ClassName], values: AnyArray) -> list[ClassName]:
-    """Return groups as the policy spells them, in text or in whole numbers; others as no group."""
+    """Return groups in the policy's spelling, as text or whole numbers; None for unknown ones."""
     numbers = [group for group in policy if isinstance(group, int)]
     nobody: ClassName = max(numbers) + 1 if numbers else "".join(map(str, policy)) + "?"
     spelled = class_key if numbers else str

@@ -1,12 +1,12 @@
-"""How classes are spelled: what a label and the name of a column share if they are one class.
+"""Spellings of classes: when a label and a column name are the same class.
 
 | written | is the class |
 | --- | --- |
 | ``cat`` | cat, letter for letter, without blanks around it |
-| ``é``, one character or an e and an accent | the same, as Unicode has it |
-| ``1``, ``1.0``, ``01``, ``True`` as a number | 1, a whole number however it is written |
+| ``é``, one character or an e and an accent | the same class (Unicode normalisation) |
+| ``1``, ``1.0``, ``01``, ``True`` as a number | 1, the same whole number |
 | ``p_cat``, ``prob_cat``, ``proba_cat`` | cat, if it is the name of a column |
-| ``true``, ``yes``, ``pos``, ``1`` and their opposites | each other, where there are two classes |
+| ``true``, ``yes``, ``pos``, ``1`` and their opposites | the same, if there are two classes |
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ TRUTHS = {
     **dict.fromkeys(("false", "f", "no", "n", "neg", "negative", "0"), 0),
 }
 NUMBER = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
-# Beyond these digits a number is an identifier, and compared as it is written.
+# A number with more digits is an identifier, and compared as written.
 MOST_DIGITS = 18
 MOST_SHOWN = 8
 
 
 def class_key(name: object) -> str:
-    """Return what the spellings of a class have in common: 1, '1.0' and ' 01' are one class."""
+    """Return a key that all spellings of a class share: 1, '1.0' and ' 01' are the same class."""
     text = unicodedata.normalize("NFC", str(name).strip())
     number = NUMBER.fullmatch(text)
     if number is None:
@@ -52,14 +52,14 @@ def class_key(name: object) -> str:
 
 
 def whole_number(name: object) -> int | None:
-    """Return the whole number that a class is named after, if it is one."""
+    """Return the whole number that a class name represents; None if it is not one."""
     key = class_key(name)
     is_number = re.fullmatch(rf"-?\d{{1,{MOST_DIGITS}}}", key, re.ASCII)
     return int(key) if is_number else None
 
 
 def truth_number(name: object) -> int | None:
-    """Return 1 for true, yes and their like, 0 for false and no, None for other names."""
+    """Return 1 for words such as true and yes, 0 for false and no, None for other names."""
     return TRUTHS.get(class_key(name).casefold())
 
 
@@ -70,7 +70,7 @@ def without_prefix(column: str) -> str:
 
 
 def plain_classes(classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
-    """Return names as whole numbers if all are, and none would lose a zero it begins with."""
+    """Return names as whole numbers, if all are and none has a leading zero."""
     whole = re.compile(r"-?(0|[1-9]\d{0,16})(\.0*)?", re.ASCII)
     if not all(whole.fullmatch(str(name)) for name in classes):
         return tuple(classes)
@@ -79,17 +79,17 @@ def plain_classes(classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, and what other libraries have for it."""
+    """Whether a value is missing: None, NaN, or another library's missing value."""
     if value is None:
         return True
     try:
-        return not bool(value == value)  # NaN and NaT are unlike themselves
-    except (TypeError, ValueError):  # pandas' NA will not say
+        return not bool(value == value)  # NaN and NaT are not equal to themselves
+    except (TypeError, ValueError):  # pandas.NA raises an error here
         return True
 
 
 def listed(names: Sequence[object], most: int = MOST_SHOWN) -> str:
-    """Return names with commas between them, the first few where there are many."""
+    """Return names separated by commas, only the first few if there are many."""
     texts = [" ".join(str(name).split()) for name in names]
     texts = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""

@@ -1,4 +1,4 @@
-"""From what a file holds to what an evaluation takes; what does not fit is named by its row."""
+"""Converts columns of a file to arrays for an evaluation; errors name the row."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ __all__ = [
     "sums_missed",
 ]
 
-NOT_ONE = "if a column is no probability, say which are (--probabilities)"
-# What rounding to two digits can do to the sum of a row: a half of the last digit a class.
+NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
+# The largest rounding error per class, for probabilities rounded to two digits.
 ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
-BLOCK = 1 << 16  # rows at a time, so that what is computed of them stays in the processor's cache
+BLOCK = 1 << 16  # rows per block, so that intermediate results stay in the processor's cache
 
 
 # ------------------------------------------------------------------ one column
 
 
 def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
-    """Return a column as finite numbers, or say which row holds none."""
+    """Return a column as finite numbers; raise an error that names the first bad row."""
     if values.dtype.kind in "fiub":
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
         _check_finite(numbers, column, where, first_row)
         return numbers
     _check_present(values, column, where, first_row)
-    if values.dtype.kind in "OU":  # numpy would make numbers of dates and complex numbers, too
+    if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             return values.astype(np.float64)
     row, bad = next(
@@ -65,7 +65,7 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
 
 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
-    """Return a column of correctness as numbers; it may be in words, true or yes and their like."""
+    """Return a column of correctness as numbers; words such as true and yes are converted."""
     if values.dtype.kind == "O":
         words = {value: _truth(str(value)) for value in set(values.tolist())}
         if None not in words.values():
@@ -74,7 +74,7 @@ def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
 
 
 def _truth(word: str) -> int | None:
-    """Return 1 or 0 for a word that says so; numbers are none."""
+    """Return 1 or 0 for a word such as true or no; None for anything else, numbers included."""
     return truth_number(word) if whole_number(word) is None else None
 
 
@@ -86,21 +86,21 @@ def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
 
 
 def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArray:
-    """Return whether each prediction is the label, however either is spelled."""
+    """Return whether each prediction is the same class as the label, in any spelling."""
     keys = {label: class_key(label) for label in dict.fromkeys(labels)}
     classes, guesses = sorted(set(keys.values())), list(dict.fromkeys(predictions))
     places, _ = places_by_name(guesses, classes)
     if not places:
         raise FileFormatError(
-            f"No prediction of {where} is a label: the labels are {listed(classes)}, the "
-            f"predictions {listed(guesses)}. Hint: spell both alike."
+            f"The predictions of {where} must be among the labels {listed(classes)}. Got "
+            f"{listed(guesses)}. Hint: use the same names for both."
         )
     named = {guess: classes[place] for guess, place in places.items()}
     return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
 
 
 def names_from(values: AnyArray) -> AnyArray:
-    """Return a column as text, None where a value is missing."""
+    """Return a column as text, with None for missing values."""
     names = np.empty(len(values), dtype=object)
     names[:] = [None if is_missing(v) else str(v) for v in values.tolist()]
     return names
@@ -111,7 +111,7 @@ def _check_finite(values: FloatArray, column: str, where: str, first_row: int) -
     if len(bad):
         raise FileFormatError(
             f"The column '{column}' of {where} must be finite. Got {values[bad[0]]} in row "
-            f"{first_row + int(bad[0])}, and {len(bad)} such value(s) in all. Hint: drop those "
+            f"{first_row + int(bad[0])}, and {len(bad)} such value(s) in total. Hint: remove those "
             "cases, or find out why the model produced them."
         )
 
@@ -123,7 +123,7 @@ def _check_present(values: AnyArray, column: str, where: str, first_row: int) ->
     if missing:
         raise FileFormatError(
             f"The column '{column}' of {where} lacks {len(missing)} value(s), the first in row "
-            f"{first_row + missing[0]}. Hint: drop the cases without a value."
+            f"{first_row + missing[0]}. Hint: remove the cases without a value."
         )
 
 
@@ -151,13 +151,13 @@ def probabilities_from(
     lone: int | None = None,
     first_row: int = 1,
 ) -> FloatArray:
-    """Return one column per class; a lone column, of the first class or the second, becomes two."""
+    """Return one column per class; a single column of one of two classes becomes two."""
     given = [numbers_from(table[name], name, where, first_row) for name in columns.probabilities]
     if columns.is_logits:
-        if len(given) == 1:  # log-odds: the other class's logit is zero
+        if len(given) == 1:  # log-odds: the logit of the other class is zero
             given = both_logits(given[0], lone)
         return softmax(np.column_stack(given))
-    # Column by column in memory: what is asked of rows is then asked of columns as wholes.
+    # Stored column by column, so that operations on rows run over whole columns.
     proba: FloatArray = np.stack(given).T
     _check_range(columns, proba, where, first_row)
     if len(given) == 1:
@@ -166,22 +166,22 @@ def probabilities_from(
 
 
 def both_classes(own: AnyArray, lone: int | None) -> list[FloatArray]:
-    """Return the probabilities of two classes from that of one, the first or the second.
+    """Return the probabilities of two classes from the probability of one of them.
 
-    In double precision, so that a threshold means the same in every program that reads the file.
+    In double precision, so that a threshold has the same effect in every program.
     """
     own = own.astype(np.float64)
     return [own, 1 - own] if lone == 0 else [1 - own, own]
 
 
 def both_logits(own: FloatArray, lone: int | None) -> list[FloatArray]:
-    """Return the logits of two classes from the log-odds of one, the first or the second."""
+    """Return the logits of two classes from the log-odds of one of them."""
     zero = np.zeros(len(own))
     return [own, zero] if lone == 0 else [zero, own]
 
 
 def softmax(logits: FloatArray) -> FloatArray:
-    """Return probabilities of logits, in double precision."""
+    """Return the softmax of logits, in double precision."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=1, keepdims=True)
     weight = np.exp(shifted)
@@ -196,14 +196,14 @@ def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int
     percentages = "for percentages, divide by 100; " if low >= 0 and high <= 100 else ""
     raise ProbabilityError(
         f"The column '{columns.probabilities[column]}' of {where} must hold probabilities in "
-        f"[0, 1]. Got {proba[row, column]:g} in row {first_row + row}. Taken as probabilities: "
-        f"{shortened(columns.probabilities)}. Hint: {percentages}for logits, say which they are "
-        f"(--logits), and their softmax is taken; {NOT_ONE}."
+        f"[0, 1]. Got {proba[row, column]:g} in row {first_row + row}. Used as probabilities: "
+        f"{shortened(columns.probabilities)}. Hint: {percentages}for logits, name them with "
+        f"--logits, and a softmax is applied; {NOT_ONE}."
     )
 
 
 def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
-    """Return the rows whose probabilities do not sum to one, as nearly as was asked for."""
+    """Return the rows whose probabilities do not sum to one within the tolerance."""
     tolerance, rounded = _tolerances(proba)
     forgiven = rounded if columns.is_normalized else tolerance
     missed = np.empty(len(proba), dtype=np.bool_)
@@ -214,30 +214,30 @@ def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
 
 
 def _tolerances(proba: FloatArray) -> tuple[float, float]:
-    """Return what arithmetic may do to the sum of a row, and what rounding may."""
+    """Return the tolerances for the sum of a row: for arithmetic, and for rounded values."""
     half = proba.dtype == np.float16
     tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
     rounded = min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST)
-    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions are no binary ones
+    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions have no exact binary form
 
 
 def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
-    """Return probabilities if rows sum to one, or divided by their sums if that was asked for."""
+    """Return probabilities if rows sum to one, or divided by their sums if requested."""
     missed = sums_missed(columns, proba)
     if not (missed.any() or columns.is_normalized):
         return proba
-    total = np.ascontiguousarray(proba).sum(axis=1, dtype=np.float64)  # to the last bit, each row
+    total = np.ascontiguousarray(proba).sum(axis=1, dtype=np.float64)  # exact for each row
     if not missed.any():
         return np.asarray(proba / total[:, None])
     first = int(missed.argmax())
     _, rounded = _tolerances(proba)
     hint = (
-        f"--normalize forgives {rounded:g}, what rounding to two digits can do"
+        f"--normalize allows an error of {rounded:g}, as from rounding to two digits"
         if columns.is_normalized or (np.abs(total - 1) > rounded).any()
         else "for rounded values, divide each row by its sum with --normalize"
     )
     raise ProbabilityError(
         f"The probabilities of {where} {SUM_TO_ONE}. Got {total[first]:g} in row "
-        f"{first_row + first}. Taken as probabilities: {shortened(columns.probabilities)}. Hint: "
+        f"{first_row + first}. Used as probabilities: {shortened(columns.probabilities)}. Hint: "
         f"{hint}; {NOT_ONE}."
     )

@@ -59,7 +59,7 @@ def test_a_split_without_the_first_class_is_evaluated():
     rng = np.random.default_rng(3)
     proba = rng.dirichlet([1, 1, 1], 60)
     labels = rng.integers(1, 3, 60)
-    with pytest.raises(LabelError, match="only where 0 occurs"):
+    with pytest.raises(LabelError, match="and 0 must occur"):
         aucoc_score(labels, proba)
     found = evaluate_probabilities(labels, proba, [0.9])
     # Class 0 as the last column and the others moved up: the same cases under other numbers.
