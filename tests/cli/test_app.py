@@ -203,7 +203,7 @@ def test_train_prints_the_numbers_and_where_they_are(tmp_path):
 def test_a_candidate_can_be_set(tmp_path):
     common = ["lab", "train", "digits", *SMALL, "--out", tmp_path, "--loss", "ce+aucoc"]
     first = run(*common)
-    assert "candidates for ce+aucoc; this is the first" in " ".join(first.output.split())
+    assert "candidates for ce+aucoc; this trains the first" in " ".join(first.output.split())
     chosen = run(*common, "--set", "loss.weight=7.5")
     assert "candidates" not in chosen.output
     assert {path.name.split("-seed")[0] for path in tmp_path.iterdir()} >= {"ce+aucoc-w7.5"}

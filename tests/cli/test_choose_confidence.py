@@ -129,7 +129,7 @@ def test_a_person_reads_what_was_chosen(chosen):
 
 @pytest.mark.parametrize(
     ("option", "words"),
-    [("--confidence", "and no confidence"), ("--weight", "takes cases without weights")],
+    [("--confidence", "leave out --confidence"), ("--weight", "needs cases without weights")],
 )
 def test_what_cannot_be_chosen_on_is_a_sentence(option, words, tmp_path):
     y_true, logits, _ = cases(60)
@@ -144,4 +144,4 @@ def test_two_models_are_refused(tmp_path):
     files = [write(tmp_path / f"{k}.csv", y_true, logits) for k in "xy"]
     done = run("evaluate", *files, "--choose-confidence")
     assert done.exit_code != 0
-    assert "takes one model" in " ".join(done.output.replace("│", " ").split())
+    assert "supports only one model" in " ".join(done.output.replace("│", " ").split())

@@ -178,7 +178,7 @@ def test_cases_that_belong_together(run, table, tmp_path):
     rows = {**table, "patient": np.array([f"p{i // 4}" for i in range(2000)])}
     write(tmp_path / "scans.csv", rows)
     warned = run("evaluate", "scans.csv", "--target-accuracy", 0.9)
-    assert "'patient' of scans.csv names 500 for 2000 cases" in warned.stderr
+    assert "'patient' of scans.csv has 500 distinct values for 2000 cases" in warned.stderr
     assert "--cluster patient" in warned.stderr
     declined = run("evaluate", "scans.csv", "--cluster", "none")
     assert "Warning" not in declined.stderr
@@ -202,7 +202,7 @@ def test_cases_that_belong_together(run, table, tmp_path):
     write(tmp_path / "gaps.csv", gaps)
     said = run("evaluate", "gaps.csv", "--cluster", "patient", code=1).stderr
     assert "names no cluster in row 8" in said
-    assert "names 500 for 1999 cases" in run("evaluate", "gaps.csv").stderr
+    assert "has 500 distinct values for 1999 cases" in run("evaluate", "gaps.csv").stderr
 
 
 def test_several_targets_are_certified_at_once(run, file):
@@ -210,7 +210,7 @@ def test_several_targets_are_certified_at_once(run, file):
         run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout.split()
     )
     assert "target threshold load right when automatic" in text
-    assert "All of them hold at once, with 95 % confidence." in text
+    assert "All of these hold together, with 95 % confidence." in text
     found = json.loads(
         run("evaluate", file, "--json", "--target-accuracy", 0.9, "--target-accuracy", 0.8).stdout
     )
@@ -319,7 +319,7 @@ def test_nothing_is_written_over_what_is_read(run, file, tmp_path, arguments):
     (tmp_path / "link.html").symlink_to(file)
     run("evaluate", "model.csv", "--target-accuracy", 0.9, "--save-policy", "policy.json")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "would be written over" in run(*arguments, code=1).stderr
+    assert "would replace" in run(*arguments, code=1).stderr
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

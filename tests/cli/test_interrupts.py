@@ -33,7 +33,7 @@ sys.addaudithook(interrupt)
 main()
 """
 BEFORE = "Stopped before anything was done.\n"
-DURING = "Stopped; run the same command again to go on.\n"
+DURING = "Stopped; run the same command again to continue.\n"
 
 
 def interrupted_at(moment, *arguments, code=INTERRUPTED):

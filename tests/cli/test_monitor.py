@@ -116,7 +116,7 @@ def test_uneven_probabilities_need_the_least(run, policy, tmp_path):
 def test_the_picture_is_drawn(run, policy, tmp_path, kind):
     file = audits(tmp_path / "a.csv", stream(300, 0.8))
     out = tmp_path / f"evidence.{kind}"
-    assert "The picture is in" in run(policy, file, "--out", out, code=3).stdout
+    assert "The plot is in" in run(policy, file, "--out", out, code=3).stdout
     assert out.stat().st_size > 5000
     if kind == "png":
         picture = image.imread(out)
@@ -126,16 +126,16 @@ def test_the_picture_is_drawn(run, policy, tmp_path, kind):
 @pytest.mark.parametrize(
     ("content", "arguments", "words"),
     [
-        ("key,right\na,1\n", [], "must say whether each decision was right"),
+        ("key,right\na,1\n", [], "must show whether each decision was right"),
         ("key,correct\na,maybe\n", [], "must hold numbers"),
         ("key,correct\na,1\na,1\n", [], "'a' again: it is given twice"),
         ("key,correct\n,1\n", [], "lacks a value in row 1"),
-        ("correct\n1\n", ["--state", "s.json"], "names no keys"),
+        ("correct\n1\n", ["--state", "s.json"], "has no keys"),
         ("correct,inclusion_probability\n1,1.5\n", [], "in (0, 1]"),
         ("correct,decided_at\n1,soon\n", [], "must hold dates"),
         ("decided,label\n,a\n", [], "only automatic decisions can be audited"),
         ("key,correct\n", [], "no audits"),
-        ("key,correct\na,1\n", ["--out", "x.txt"], "A picture can be written as"),
+        ("key,correct\na,1\n", ["--out", "x.txt"], "The plot must be written as"),
         ("key,correct\na,1\n", ["--order", "random"], "'decision', 'arrival'"),
         ("key,correct\na,1\n", ["--correct", "nothing"], "There is no column 'nothing'"),
     ],
@@ -175,7 +175,7 @@ def test_another_policy_does_not_go_on_from_this_state(
         other
     )
     error = run(other, file, "--state", "state.json", code=1).stderr
-    assert "state.json holds the audits of another policy than" in error
+    assert "state.json must hold audits of" in error and "Got audits of another policy" in error
     assert (tmp_path / "state.json").read_bytes() == before
 
 

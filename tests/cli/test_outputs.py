@@ -91,7 +91,7 @@ def test_a_full_standard_output_is_a_sentence(files, command):
         done = expertload(*command, "new.csv", folder=files, stdout=full)
     said = done.stderr.decode()
     assert done.returncode == 1, said
-    assert "Standard output could not be written to its end: No space left on device." in said
+    assert "Standard output could not be written completely: No space left on device." in said
     assert "Traceback" not in said
     assert "Exception" not in said
 
@@ -132,7 +132,7 @@ def test_a_closed_pipe_is_a_sentence(files):
     )
     assert done.stdout == "row,accepted,label,confidence\n"
     assert done.returncode == 1
-    assert "Standard output could not be written to its end: Broken pipe." in done.stderr
+    assert "Standard output could not be written completely: Broken pipe." in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -179,7 +179,7 @@ def test_rows_to_experts_say_why(files):
     run = ["decide", str(files / "policy.json"), str(files / "new.csv")]
     done = CliRunner().invoke(app, [*run, "--invalid", "delegate"])
     assert done.exit_code == 0
-    assert "2,false,,,p_ä is missing or no number" in done.stdout
+    assert "2,false,,,p_ä is missing or not a number" in done.stdout
     assert "1 of those to experts could not be decided" in done.stderr
     assert CliRunner().invoke(app, run).exit_code == 1
     assert CliRunner().invoke(app, [*run, "--invalid", "accept"]).exit_code == 2

@@ -31,7 +31,7 @@ STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 @pytest.mark.parametrize("kind", STARTS)
 def test_each_kind_of_picture_twice_the_same(run, file, tmp_path, kind):
     said = run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95).stdout
-    assert said.strip() == f"The picture is in coc.{kind}."
+    assert said.strip() == f"The plot is in coc.{kind}."
     first = (tmp_path / f"coc.{kind}").read_bytes()
     assert first.startswith(STARTS[kind])
     run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95)
@@ -64,7 +64,7 @@ def test_several_models_by_name(run, file, tmp_path):
 @pytest.mark.parametrize("out", ["coc.html", "coc", "coc.jpg", "coc.csv", ".png"])
 def test_other_suffixes_are_refused_in_a_sentence(run, file, tmp_path, out):
     before = sorted(tmp_path.iterdir())
-    assert "can be written as .png, .svg, .pdf" in run(file, "--out", out, code=1).stderr
+    assert "must be written as .png, .svg, .pdf" in run(file, "--out", out, code=1).stderr
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -169,7 +169,7 @@ def test_a_policy_of_logits_takes_the_softmax_by_itself(tmp_path):
     assert float(rows[0]["confidence"]) == pytest.approx(softmax([0.98, 0.01, 0.01])[0], rel=1e-12)
     assert decide(policy, new, logits="z_*")[1] == rows
     for classes in ({}, {"classes": "cat,dog,owl"}):
-        with pytest.raises(ex.FileFormatError, match="z_cat, z_dog, z_owl as logits, and those of"):
+        with pytest.raises(ex.FileFormatError, match="z_cat, z_dog, z_owl as logits, but those of"):
             decide(policy, new, probabilities="z_*", **classes)
     others = write(tmp_path / "p.csv", "p_cat,p_dog,p_owl", [0.98], [0.01], [0.01])
     assert decide(policy, others, probabilities="p_*")[1][0]["confidence"] == "0.98"

@@ -71,7 +71,7 @@ def test_the_same_score_saves_nothing_at_all():
     assert choice.score.name == "max_probability"
     saved = choice.load_saved
     assert (saved.estimate, saved.low, saved.high) == (0, 0, 0)
-    assert "No score lowers the load at 90 %" in str(choice)
+    assert "No score has a lower load at 90 %" in str(choice)
 
 
 def test_a_draw_goes_to_the_maximum_probability():

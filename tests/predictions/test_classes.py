@@ -125,7 +125,7 @@ def test_true_is_yes_and_one(tmp_path, columns, label):
         ("label,p_1,p_other\n0,0.9,0.1\n0,0.2,0.8\n", "names no column: 0"),
         ("label,p_a,p_b\n0,0.9,0.1\na,0.2,0.8\n", "names no column: 0"),
         ("label,p_a,p_b\nyes,0.9,0.1\nno,0.2,0.8\n", "names no column: no"),
-        ("label,p_sick\nill,0.9\nwell,0.2\n", "'p_sick' of x.csv .* ill, well. Hint: .* p_well"),
+        ("label,p_sick\nill,0.9\nwell,0.2\n", "'p_sick' of x.csv .* ill, well: .* Hint: .* p_well"),
         ("label,p_1\nill,0.9\nwell,0.2\n", "'p_1' of x.csv .* it is not clear which class"),
         ("label,p_2\n0,0.9\n1,0.2\n", "'p_2' of x.csv .* it is not clear which class"),
         ("label,proba\n1,0.9\n2,0.2\n", "'proba' of x.csv .* it is not clear which class"),

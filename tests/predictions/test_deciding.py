@@ -145,7 +145,7 @@ def test_it_is_said_why_a_group_has_no_threshold(tmp_path, kind, invalid):
     ]
     if invalid == "delegate":
         rows.append(("elsewhere", "none"))
-        wanted.append("confidence is missing or no number")
+        wanted.append("confidence is missing or not a number")
     path, out = tmp_path / "new.csv", tmp_path / f"out.{kind}"
     path.write_text("site,confidence\n" + "".join(f'"{g}",{c}\n' for g, c in rows))
     names = ColumnNames(group="site")
@@ -167,7 +167,7 @@ def test_a_policy_without_groups_has_no_reasons_to_give(tmp_path, policy, table)
     ("text", "says"),
     [
         ("p_cat,p_dog\n0.5,0.5\n", "has the classes cat, dog, owl"),
-        ("p_cat,p_dog,p_cow\n0.5,0.5,0\n", "are of cat, dog, cow"),
+        ("p_cat,p_dog,p_cow\n0.5,0.5,0\n", "belong to cat, dog, cow"),
         ("label\ncat\n", "--probabilities"),
         ("p_cat,p_dog,p_owl\n", "no cases"),
         ("p_cat,p_dog,p_owl\n1,0,0\n1,x,0\n", "'p_dog' of new.csv must hold numbers.*row 2"),

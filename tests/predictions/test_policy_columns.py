@@ -144,8 +144,8 @@ def test_older_policies_match_numbers_too(tmp_path):
     [
         ("p_benign,p_malignant,p_other", "has the classes benign, malignant, .* belong to benign"),
         ("p_other", "'p_other' of new.csv must be named after one of the classes"),
-        ("p_0,p_1", "are of 0, 1"),
-        ("p_benign,p_other", "are of benign, other"),
+        ("p_0,p_1", "belong to 0, 1"),
+        ("p_benign,p_other", "belong to benign, other"),
     ],
 )
 def test_columns_of_other_classes_are_refused(tmp_path, header, says):

@@ -139,8 +139,8 @@ def test_a_column_can_be_kept_as_written_and_decided_by(tmp_path, policy):
 # ------------------------------------------------------------------------- what is no case
 
 BAD = {
-    "": "p_dog is missing or no number",
-    "x": "p_dog is missing or no number",
+    "": "p_dog is missing or not a number",
+    "x": "p_dog is missing or not a number",
     "nan": "p_dog is not finite",
     "1e999": "p_dog is not finite",
     "-0.5": "p_dog is not in [0, 1]",
@@ -194,7 +194,7 @@ def test_groups_and_unsound_rows(tmp_path):
     accepted[3] = False
     rows = list(csv.DictReader(io.StringIO(stream.getvalue())))
     assert [row["accepted"] == "true" for row in rows] == accepted.tolist()
-    assert (counts.n_invalid, rows[3]["why"]) == (1, "p_cat is missing or no number")
+    assert (counts.n_invalid, rows[3]["why"]) == (1, "p_cat is missing or not a number")
 
 
 # ------------------------------------------------------------------------- what goes wrong

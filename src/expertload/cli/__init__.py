@@ -28,7 +28,7 @@ def main() -> None:
 
 def _run() -> None:
     if sys.stdout is None:
-        sys.exit("Standard output is closed, and results go there. Hint: send it to /dev/null.")
+        sys.exit("Standard output is closed. Hint: redirect it to /dev/null.")
     try:
         from expertload.cli.app import app
     except ModuleNotFoundError as error:
@@ -40,7 +40,7 @@ def _run() -> None:
         try:
             app(prog_name="expertload")
         finally:
-            sys.stdout.flush()  # a full disk is noticed here, and not after the end
+            sys.stdout.flush()  # so that a full disk is reported here, and not at interpreter exit
     except OSError as error:
         from expertload.cli.outputs import give_up_standard_output
 

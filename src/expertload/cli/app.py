@@ -1,8 +1,8 @@
 """The `expertload` command: its tree of commands, and how errors are shown.
 
-A new command is a file of its own and one line here. Whatever the library raises on purpose ends
-as one sentence on standard error and exit code 1; misuse of the command line is exit code 2, and
-Ctrl-C is 130, as shells have it.
+A new command is a new file and one line here. An error that the library raises on purpose becomes
+one sentence on standard error and exit code 1. Wrong use of the command line gives exit code 2, and
+Ctrl-C gives 130, as in shells.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["app"]
 
 
 class _SayingErrors(TyperGroup):
-    """A group of commands whose errors are sentences."""
+    """A group of commands that prints errors as sentences."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
@@ -49,7 +49,7 @@ class _SayingErrors(TyperGroup):
             raised_as_exception()
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            complain("Stopped; run the same command again to go on.", style="yellow")
+            complain("Stopped; run the same command again to continue.", style="yellow")
             raise typer.Exit(130) from None
         except ExpertLoadError as error:
             if ctx.params.get("debug"):
@@ -98,7 +98,7 @@ lab.command("ood")(lab_ood.ood)
 lab.command("table")(lab_table.table)
 lab.command("compare")(lab_table.compare)
 
-desk_group = _group("The human-AI system, running: cases, experts, a watched promise.")
+desk_group = _group("Run the desk: cases, experts, and a monitored promise.")
 desk_token = _group("Bearer tokens for programs.")
 desk_policy = _group("Certified policies.")
 desk_user = _group("People who sign in.")
@@ -132,11 +132,11 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error comes from.", show_default=False)
+        bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)
     ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Handle the options before a command."""
+    """Handle the options that precede a command."""

@@ -1,4 +1,4 @@
-"""`expertload evaluate --choose-confidence`: choose on some of the cases, certify on the others."""
+"""`expertload evaluate --choose-confidence`: choose on some cases, certify on the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTION = "--choose-confidence"
 
 
 class SplitChoice(NamedTuple):
-    """What was chosen on some cases, and the others."""
+    """The score chosen on some cases, and the remaining cases."""
 
     found: ConfidenceChoice
     rest: PredictionsTable
@@ -35,11 +35,11 @@ class SplitChoice(NamedTuple):
 
     @property
     def score(self) -> ConfidenceScore | None:
-        """What to rank the others by; None for the maximum probability, which needs no score."""
+        """The score that ranks the remaining cases; None for the maximum probability."""
         return None if self.found.score.name == "max_probability" else self.found.score
 
     def explain(self, evaluation: Evaluation) -> Evaluation:
-        """Say beside the guarantee what cases are ranked by, and where that was chosen."""
+        """Add to the guarantee which score ranks cases, and on which cases it was chosen."""
         why = (
             f"Cases are ranked by '{self.found.score.name}', which was chosen on "
             f"{self.found.n_cases} other cases of the same file (seed {self.seed})."
@@ -88,20 +88,20 @@ def choose_on_a_part(
 
 def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:
     if len(tables) > 1:
-        raise typer.BadParameter(f"{OPTION} takes one model: evaluate them one by one.")
+        raise typer.BadParameter(f"{OPTION} supports only one model: evaluate models one by one.")
     (table,) = tables.values()
     if table.confidence is not None or table.y_proba is None or table.place is None:
         raise typer.BadParameter(
-            f"{OPTION} needs a label and the probabilities or logits of the classes, and no "
-            "confidence: it computes one from them."
+            f"{OPTION} needs labels and the probabilities or logits of the classes. It computes "
+            "the confidence itself, so leave out --confidence."
         )
     if table.weight is not None:
-        raise typer.BadParameter(f"{OPTION} takes cases without weights: nothing can be certified.")
+        raise typer.BadParameter(f"{OPTION} needs cases without weights.")
     return table
 
 
 def print_choice(screen: Console, choice: SplitChoice) -> None:
-    """Print the loads by all scores, what is saved, and which cases are left."""
+    """Print the loads of all scores, the load saved, and which cases remain."""
     found = choice.found
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     rows.add_column("confidence")
@@ -114,8 +114,8 @@ def print_choice(screen: Console, choice: SplitChoice) -> None:
     screen.print(Text(str(found)))
     screen.print(
         Text(
-            f"What follows is about the other {choice.rest.n_cases} cases, which had no part in "
-            "it.",
+            f"The results below use the other {choice.rest.n_cases} cases, which were not used for "
+            "the choice.",
             style="dim",
         )
     )

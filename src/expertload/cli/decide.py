@@ -1,4 +1,4 @@
-"""`expertload decide POLICY FILE`: which cases are decided, and which go to experts."""
+"""`expertload decide POLICY FILE`: apply a policy to new predictions."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def decide(
     decimal: Decimal = ".",
     encoding: Encoding = None,
 ) -> None:
-    """Apply a policy to new predictions, some rows at a time: any size fits in memory.
+    """Apply a policy to new predictions, in batches: files may be larger than memory.
 
-    Every case gets its row, whether it is accepted, the model's label and its confidence.
+    The output has one row per case: its row number, whether it is accepted, the model's label and
+    its confidence.
     """
     from expertload.predictions import ColumnNames, FileOptions, decide_file
 
@@ -110,11 +111,11 @@ def _one_of(invalid: str) -> Literal["refuse", "delegate"]:
         return "refuse"
     if invalid == "delegate":
         return "delegate"
-    raise typer.BadParameter("--invalid is 'refuse' or 'delegate'.")
+    raise typer.BadParameter("--invalid must be 'refuse' or 'delegate'.")
 
 
 def _say(file: Path, counts: DecisionCounts) -> None:
-    said = console(stderr=True)  # standard output may be the decisions
+    said = console(stderr=True)  # standard output may hold the decisions
     said.print(
         one_line(f"{file.name}: {counts.columns}"), style="dim", markup=False, soft_wrap=True
     )
@@ -131,7 +132,7 @@ def _say(file: Path, counts: DecisionCounts) -> None:
 def _say_reason(said: Console, n_cases: int, what: str) -> None:
     if n_cases:
         said.print(
-            f"{n_cases} of those to experts {what}; the column 'why' says the reason.",
+            f"{n_cases} of those to experts {what}; the column 'why' gives the reason.",
             style="yellow",
             soft_wrap=True,
         )

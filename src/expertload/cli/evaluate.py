@@ -54,8 +54,8 @@ def evaluate(
         list[float] | None,
         typer.Option(
             metavar="ACCURACY",
-            help="The accuracy of automatic decisions. May be repeated: all are certified at once, "
-            "the first one is shown.",
+            help="The accuracy that automatic decisions must reach. May be repeated: all are "
+            "certified together, and the first one is shown.",
             show_default="0.95",
         ),
     ] = None,
@@ -86,7 +86,7 @@ def evaluate(
         bool,
         typer.Option(
             "--choose-confidence",
-            help="Choose what to rank cases by on a part of them, and certify on the others.",
+            help="Choose the score that ranks cases on a part of them, and certify on the others.",
             show_default=False,
         ),
     ] = False,
@@ -145,7 +145,7 @@ def evaluate(
     `group`; `sample_weight`.
     """
     if save_policy is not None and len(files) > 1:
-        raise typer.BadParameter("--save-policy takes one FILE: a policy is one model's.")
+        raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
     check_models(files, probabilities or [], model_column)
     if out is not None:
         from expertload._validation import check_page_name
@@ -175,7 +175,7 @@ def evaluate(
     read = read_models(files, name, names, probabilities or [], identity, options)
     tables = match_cases(read)
     if save_policy is not None and len(tables) > 1:
-        raise typer.BadParameter("--save-policy takes one model: a policy is one model's.")
+        raise typer.BadParameter("--save-policy needs one model: a policy belongs to one model.")
     targets, choice = target_accuracy or [0.95], None
     if choose_confidence:
         from expertload.cli.choose_confidence import choose_on_a_part
@@ -201,14 +201,14 @@ def evaluate(
     comparisons = _compare(models)
     for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
         console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
-    try:  # files first: whoever reads the screen may leave early, as `head` does
+    try:  # files first: a reader such as `head` may close the output early
         if out is not None:
             _write_report(models, out, true_text(title))
         if save_policy is not None:
             _save_policy(models, save_policy)
     finally:
         _show(models, comparisons, choice, as_json=as_json)
-    said = console(stderr=as_json)  # standard output is JSON alone
+    said = console(stderr=as_json)  # standard output holds only the JSON
     if out is not None:
         said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
     if save_policy is not None:
@@ -252,7 +252,7 @@ def _compare(models: Models) -> dict[str, Comparison]:
 
 
 def _matched_by(models: Models) -> str | None:
-    """Return the column by which all cases were matched, None where none was."""
+    """Return the column by which cases were matched; None if there is none."""
     columns = {found.identified_by for _, found in models.values()}
     return columns.pop() if len(columns) == 1 else None
 

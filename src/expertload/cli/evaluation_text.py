@@ -1,4 +1,4 @@
-"""An evaluation as a person reads it in a terminal."""
+"""Prints an evaluation in a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ N_GROUPS = 5
 def print_evaluation(
     screen: Console, name: str, table: PredictionsTable, found: Evaluation
 ) -> None:
-    """Print the numbers, the operating point in words, and the worst groups."""
+    """Print the numbers, the operating point as a sentence, and the worst groups."""
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
     screen.print(Text(one_line(f"{table.where}: {table.columns}"), style="dim"), soft_wrap=True)
     screen.print()
@@ -46,7 +46,7 @@ def print_evaluation(
         screen.print()
         screen.print(_points("target", targets))
         level = percent(found.target_certification.confidence_level)
-        screen.print(Text(f"All of them hold at once, with {level} confidence.", style="dim"))
+        screen.print(Text(f"All of these hold together, with {level} confidence.", style="dim"))
     if found.group_certification is not None:
         screen.print()
         screen.print(_points("group", found.group_certification))
@@ -57,7 +57,7 @@ def print_evaluation(
 def print_comparisons(
     screen: Console, comparisons: Mapping[str, Comparison], matched_by: str | None = None
 ) -> None:
-    """Print the paired tests, and how their cases are known to be the same.
+    """Print the paired tests, and how cases were matched.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def print_comparisons(
         if matched_by is None
         else f"on the same cases, matched by {one_line(matched_by)}"
     )
-    screen.print(Text(f"Tested in pairs, {how}.", style="dim"))
+    screen.print(Text(f"Paired tests, {how}.", style="dim"))
 
 
 def _numbers(found: Evaluation) -> Table:
@@ -105,7 +105,7 @@ def _range(interval: Interval, level: str, style: str = "") -> str:
 
 
 def _points(what: str, points: Mapping[Any, CertifiedPoint]) -> Table:
-    """Certified points of groups, or of targets."""
+    """Return a table of the certified points of groups or targets."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in (what, "threshold", "load", "right when automatic"):
         table.add_column(heading, justify="left" if heading == what else "right")

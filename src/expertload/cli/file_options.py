@@ -1,4 +1,4 @@
-"""Options that say how to open a file, if its name does not."""
+"""Options for opening a file, if its name does not determine the format."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Ctrl-C, from the first moment to the last: one line and exit code 130, never a traceback.
+"""Ctrl-C at any time prints one line and gives exit code 130, never a traceback.
 
-Before a command runs nothing needs to be tidied, so the process ends at once. An exception would
-not do: it is raised wherever an import happens to be, and some imports turn it into another error.
-While a command runs, Ctrl-C is Python's KeyboardInterrupt, so that files are closed and drafts
-removed. When all is done, the process ends as any other does.
+Before a command runs, nothing has to be cleaned up, so the process ends immediately. An exception
+would not work: it would be raised inside some import, and some imports turn it into another error.
+While a command runs, Ctrl-C raises Python's KeyboardInterrupt, so that files are closed and
+temporary files removed. At the end, the process exits normally.
 
-Nothing is changed where Ctrl-C means something else already: in the background, under a program
-that handles it, or in a thread.
+Nothing is changed if Ctrl-C already has another meaning: in the background, under a program that
+handles it, or in a thread.
 """
 
 import atexit
@@ -44,7 +44,7 @@ def ends_at_once() -> Iterator[None]:
         return
     try:
         signal.signal(signal.SIGINT, _end)
-    except ValueError:  # only the main thread may say what a signal does
+    except ValueError:  # only the main thread may set a signal handler
         yield
         return
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -55,7 +55,7 @@ def ends_at_once() -> Iterator[None]:
 
 
 def raised_as_exception() -> None:
-    """Let Ctrl-C be a KeyboardInterrupt from now on, if it ended the process until now.
+    """Let Ctrl-C raise a KeyboardInterrupt from now on, if it ended the process until now.
 
     Examples
     --------

@@ -16,7 +16,7 @@ AllowImport = Annotated[
     typer.Option(
         "--allow-import",
         metavar="MODULE:NAME",
-        help="Import this network or loss, which the run's folder names. May be repeated.",
+        help="Allow importing this network or loss, named in the run's folder. May be repeated.",
         show_default=False,
     ),
 ]

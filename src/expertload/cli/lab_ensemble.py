@@ -27,10 +27,10 @@ def ensemble(
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
 ) -> None:
-    """Make one model of several runs: it answers with the mean of their probabilities.
+    """Combine several runs into one model, which averages their probabilities.
 
-    Its folder is that of a run like any other. 'expertload lab evaluate' writes its report and its
-    policy, 'lab compare' compares it, and 'lab table' has a line for it.
+    The ensemble is a run like any other: 'expertload lab evaluate' writes its report and policy,
+    'lab compare' compares it, and 'lab table' has a row for it.
     """
     from expertload.lab.results.ensembles import make_ensemble
 
@@ -44,11 +44,11 @@ def ensemble(
         soft_wrap=True,
     )
     said.print(f"cost: {_passes(made)} passes for each image", markup=False)
-    said.print(f"all of it: {made.folder.path}", markup=False, soft_wrap=True)
+    said.print(f"folder: {made.folder.path}", markup=False, soft_wrap=True)
 
 
 def _passes(run: FinishedRun) -> int:
-    """How often a network is asked for each image."""
+    """Return the number of passes through a network for each image."""
     from expertload.ensembling import make_views
 
     return sum(len(make_views(member.views)) for member in run.members)

@@ -63,9 +63,9 @@ def evaluate(
 ) -> None:
     """Evaluate runs, before and after calibration on validation data.
 
-    Several runs of the same data are also evaluated as an ensemble, which answers with the mean
-    of their probabilities. The report and the policy are about probabilities before calibration;
-    the policy is for the first of the ACCURACIES.
+    Several runs of the same data are also evaluated as an ensemble, which averages their
+    probabilities. The report and the policy use probabilities before calibration; the policy is
+    for the first of the ACCURACIES.
     """
     targets = None if at is None else _fractions(at)
     if out is not None:
@@ -96,7 +96,7 @@ def evaluate(
 def _with_views(
     runs: list[Path], views: str, data_dir: Path | None, allow: list[str], said: Console
 ) -> Sequence[FinishedRun]:
-    """Ask the networks again, about several views of each image, and say what that costs."""
+    """Predict again with several views of each image, and print how many passes that takes."""
     from expertload.lab.results.views import with_views
 
     viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
@@ -113,7 +113,7 @@ def _hand_over(
     policy: Path | None,
     said: Console,
 ) -> None:
-    """Write what the rest of the library reads: a report, a policy."""
+    """Write the report and the policy."""
     from expertload.lab.results import reports
 
     models = reports.evaluate_test_cases(runs, target_accuracies=targets)
@@ -134,12 +134,12 @@ def _fractions(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is not a list of accuracies such as 0.9,0.95."
+            f"{text!r} is not a list of accuracies. Hint: write them as 0.9,0.95."
         ) from None
 
 
 def _table(evaluation: RunEvaluation) -> Table:
-    """Lines are numbers, columns are runs before and after calibration, in per cent."""
+    """Return a table: one row per number, one column per run before and after calibration."""
     from rich.table import Table
 
     from expertload.lab.results.measures import find_measure
@@ -147,7 +147,7 @@ def _table(evaluation: RunEvaluation) -> Table:
     everything = dict(evaluation.runs)
     if evaluation.ensemble is not None:
         everything["ensemble"] = evaluation.ensemble
-    title = f"{evaluation.data}, test split, in % but NLL (calibrator: {evaluation.calibrator})"
+    title = f"{evaluation.data}, test split, in % except NLL (calibrator: {evaluation.calibrator})"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     for name in everything:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_load", "print_outcome"]
 
-WIDE = 150  # columns of a screen that has room for all numbers
+WIDE = 150  # the width of a screen that has room for all numbers
 
 
 def lower_load(
@@ -45,11 +45,11 @@ def lower_load(
         ),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(min=1, help="Of each training; augmented networks gain from more.")
+        int, typer.Option(min=1, help="Epochs per training; augmented networks need more.")
     ] = 30,
     networks: Annotated[int, typer.Option(min=2, help="Networks to train and average.")] = 2,
     aucoc: Annotated[
-        bool, typer.Option(help="Try AUCOC too, which trains the networks once more.")
+        bool, typer.Option(help="Also try AUCOC, which trains the networks once more.")
     ] = True,
     augment: Annotated[bool, typer.Option(help="Try augmentation.")] = True,
     image_size: Annotated[
@@ -63,7 +63,7 @@ def lower_load(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where everything goes.", show_default="runs/lower-load-DATA"),
+        typer.Option(help="Folder for all output.", show_default="runs/lower-load-DATA"),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -74,9 +74,10 @@ def lower_load(
 ) -> None:
     """Lower the expert load on your data, step by step, and see what each step gains.
 
-    Augmentation, averaged weights, test-time augmentation, the mean of several networks, AUCOC: a
-    step is taken where validation images agree. Test images choose nothing. The end is a table, a
-    certified policy, a report and a model. Stopped at any moment, the same command goes on.
+    The steps are augmentation, averaged weights, test-time augmentation, the mean of several
+    networks, and AUCOC. A step is kept if it helps on validation images; test images choose
+    nothing. The result is a table, a certified policy, a report and a model. The command can be
+    stopped at any moment; run it again to continue.
     """
     from expertload.lab.ladder import lower_load as climb_it
 
@@ -101,7 +102,7 @@ def lower_load(
 
 
 class Telling:
-    """Says each thing in a line, and watches sweeps on the screen."""
+    """Prints progress messages, and shows sweeps on the screen."""
 
     def __init__(self, screen: Console) -> None:
         self.screen = screen
@@ -111,14 +112,14 @@ class Telling:
         self.screen.print(line, markup=False, soft_wrap=True)
 
     def watching(self) -> AbstractContextManager[Observer]:
-        """Watch a sweep."""
+        """Show the progress of a sweep."""
         from expertload.lab.sweeps.display import observing
 
         return observing(self.screen)
 
 
 def print_outcome(screen: Console, found: LowerLoad) -> None:
-    """Print the table, what is promised, and where everything is."""
+    """Print the table, the promise, and the paths of all output."""
     from expertload.lab.ladder.outcome import HALVES
 
     def say(line: str) -> None:
@@ -127,9 +128,10 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     screen.print()
     screen.print(_table(found, wide=screen.width >= WIDE))
     say(
-        "\nIn percent; changes against the step before, with 95 % intervals over test images. "
-        "Steps before the mean of the networks are means over single networks. Certified: the "
-        "load of a threshold that one half of the test images certified, on the other half."
+        "\nIn percent. Changes are relative to the step before, with 95 % intervals over test "
+        "images. Steps before the mean of the networks are means over single networks. Certified: "
+        "the threshold is certified on one half of the test images, and its load is measured on "
+        "the other half."
     )
     say(f"\n{HALVES}")
     say(found.promise)
@@ -147,14 +149,14 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
         "table": found.table,
     }.items():
         say(f"{what:<7} {path if path is not None else 'none: nothing could be certified'}")
-    say("\nnext, for new images:")
+    say("\nNext, for new images:")
     say(f"  expertload lab predict {found.report.parent} --data folder:NEW --out new.csv")
     if found.policy is not None:
         say(f"  expertload decide {found.policy} new.csv --keep image")
 
 
 def _table(found: LowerLoad, *, wide: bool) -> Table:
-    """One row for each step: all numbers, or on a narrow screen those that matter most."""
+    """Return a table with a row per step; a narrow screen shows only the main numbers."""
     from rich.table import Table
 
     first = _load_at(found.target_accuracies[0])
@@ -176,7 +178,7 @@ def _load_at(target_accuracy: float) -> str:
 
 
 def _cells(row: LadderRow, first: str) -> dict[str, str]:
-    """What a row shows under each heading."""
+    """Return the cells of a row by heading."""
     numbers = row.numbers
     return {
         "AUCOC": f"{100 * numbers.aucoc:.2f}",
@@ -191,14 +193,14 @@ def _cells(row: LadderRow, first: str) -> dict[str, str]:
 
 
 def _title(row: LadderRow) -> str:
-    """The step, with what was chosen or that it was not taken."""
+    """Return the title of a step, with its choice, or that it was not taken."""
     if not row.numbers.is_taken:
         return f"{row.title}: not taken"
     return f"{row.title} ({row.numbers.choice})" if row.numbers.choice else row.title
 
 
 def _points(change: Interval | None, decimals: int) -> str:
-    """A change in points, with its interval."""
+    """Return a change in points, with its interval."""
     if change is None:
         return ""
     low, high = (f"{100 * end:+.{decimals}f}" for end in (change.low, change.high))

@@ -20,21 +20,21 @@ __all__ = ["ood"]
 
 
 class Objective(StrEnum):
-    """What a temperature minimises."""
+    """The quantity that a temperature minimises."""
 
     NLL = "nll"
     ECE = "ece"
 
 
 class Positive(StrEnum):
-    """The positive side."""
+    """The positive class."""
 
     OUTLIER = "outlier"
     INLIER = "inlier"
 
 
 class Resizing(StrEnum):
-    """How images of another size are brought to the run's."""
+    """How images of another size are resized."""
 
     BILINEAR = "bilinear"
     NEAREST = "nearest"
@@ -67,17 +67,19 @@ def ood(
     ] = Resizing.BILINEAR,
     max_images: Annotated[
         int | None,
-        typer.Option(min=1, help="At most this many images of each side.", show_default="all"),
+        typer.Option(
+            min=1, help="Use at most this many test images and outliers.", show_default="all"
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="The device of the network: cpu or cuda.")] = "cpu",
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how well confidences tell outliers from the run's own test images.
+    """Measure how well confidences separate outliers from the run's own test images.
 
-    An ensemble has probabilities and no logits, so MSP is its only score. The results are kept in
-    the run's folder, where 'expertload lab table --kind ood' finds them.
+    An ensemble has probabilities but no logits, so MSP is its only score. The results are stored
+    in the run's folder; 'expertload lab table --kind ood' shows them.
     """
     names = [name.strip() for name in against.split(",") if name.strip()]
 

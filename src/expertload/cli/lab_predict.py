@@ -20,8 +20,8 @@ def predict(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            help="Folder of a finished run, of an ensemble, or of 'lab lower-load'. Of several "
-            "runs, the mean of their probabilities."
+            help="Folder of a finished run, of an ensemble, or of 'lab lower-load'. The "
+            "probabilities of several runs are averaged."
         ),
     ],
     data: Annotated[
@@ -31,14 +31,14 @@ def predict(
         ),
     ],
     out: Rows = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 512,
+    batch_size: Annotated[int, typer.Option(min=1, help="The number of images in a batch.")] = 512,
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
 ) -> None:
     """Write the probabilities of new images, for 'expertload decide'.
 
-    Each image gets its row: its name, and the probability of each class. Images are resized and
-    normalised as those of the training were.
+    The output has one row per image: its name, and the probability of each class. Images are
+    resized and normalised like the training images.
     """
     from expertload.lab.results.predict import predict_images
 

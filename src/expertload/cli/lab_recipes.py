@@ -18,8 +18,8 @@ def recipes(
 ) -> None:
     """List the recipes that come with the library, or print one.
 
-    A printed recipe is a good start for one of your own: `expertload lab recipes digits >
-    mine.toml`. Or write only what is different, below a first line `extends = "digits"`.
+    A printed recipe is a good start for your own: `expertload lab recipes digits > mine.toml`. Or
+    write only the settings that differ, below a first line `extends = "digits"`.
     """
     from expertload.lab.runs.recipe_files import describe_recipes, read_recipe_text
 

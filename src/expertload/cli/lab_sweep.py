@@ -27,7 +27,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers:
-        raise typer.BadParameter(f"{text!r} is not a list of seeds such as 0-4 or 0,2,7.")
+        raise typer.BadParameter(f"{text!r} is not a list of seeds. Hint: 0-4 or 0,2,7.")
     return list(dict.fromkeys(numbers))
 
 
@@ -37,7 +37,7 @@ def sweep(
     ],
     losses: Annotated[
         str | None,
-        typer.Option(help="Names with commas between.", show_default="all of the recipe's"),
+        typer.Option(help="Names separated by commas.", show_default="all of the recipe's"),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, such as 0-9 or 0,2,7.")] = "0-4",
     tuning_seeds: Annotated[
@@ -50,7 +50,7 @@ def sweep(
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where run folders go.", show_default="runs/RECIPE")
+        Path | None, typer.Option(help="Folder for the run folders.", show_default="runs/RECIPE")
     ] = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
@@ -67,10 +67,10 @@ def sweep(
         ),
     ] = None,
 ) -> None:
-    """Train a grid of losses and seeds. Stopped at any moment, the same command goes on.
+    """Train a grid of losses and seeds. Run the same command again to continue a stopped sweep.
 
-    Where a loss has several candidates, they are trained with the tuning seeds first; the one
-    that does best on validation data is then trained with every seed (see choice.json).
+    If a loss has several candidates, they are trained with the tuning seeds first. The one that is
+    best on validation data is then trained with every seed (see choice.json).
     """
     from expertload.lab.runs.recipe_files import load_recipe
 
@@ -84,7 +84,7 @@ def sweep(
     from expertload.lab.sweeps.display import observing, print_report
     from expertload.lab.sweeps.sweep import Sweep
 
-    # Missing data is better said once and now than in the log of every run.
+    # Missing data are reported once here, instead of in the log of every run.
     dataset = load_run_data(loaded.data, data_dir=data_dir)
     grid = Sweep(
         loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning, dataset=dataset
@@ -111,5 +111,5 @@ def _launcher(
     if slurm:
         return ClusterLauncher(folder / "jobs", cluster="slurm", parameters=parameters, **options)
     if parameters:
-        raise typer.BadParameter("--job is for --slurm.")
+        raise typer.BadParameter("--job needs --slurm.")
     return ProcessLauncher(jobs=jobs, **options)

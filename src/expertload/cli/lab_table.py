@@ -19,7 +19,7 @@ Folder = Annotated[
 
 
 class TableKind(StrEnum):
-    """Which of the paper's tables."""
+    """The tables of the paper."""
 
     PERFORMANCE = "performance"
     CALIBRATION = "calibration"
@@ -27,7 +27,7 @@ class TableKind(StrEnum):
 
 
 class TableFormat(StrEnum):
-    """How it is written."""
+    """The output formats."""
 
     MARKDOWN = "markdown"
     LATEX = "latex"
@@ -35,7 +35,7 @@ class TableFormat(StrEnum):
 
 
 class OutlierNumber(StrEnum):
-    """What a table of outliers shows."""
+    """The number that a table of outliers shows."""
 
     AUROC = "auroc"
     AUPR = "aupr"
@@ -45,18 +45,18 @@ class OutlierNumber(StrEnum):
 def table(
     runs: Folder,
     kind: Annotated[TableKind, typer.Option(help="What the table shows.")] = TableKind.PERFORMANCE,
-    format: Annotated[  # noqa: A002 - what everyone calls it
+    format: Annotated[  # noqa: A002 - the usual name
         TableFormat, typer.Option(help="The format of the table.")
     ] = TableFormat.MARKDOWN,
     losses: Annotated[
         str | None,
-        typer.Option(help="Lines, with commas between.", show_default="all there are"),
+        typer.Option(help="Losses to show, separated by commas.", show_default="all there are"),
     ] = None,
     number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = OutlierNumber.AUROC,
     ensembles: Annotated[
         bool,
         typer.Option(
-            "--ensembles", help="Also a line for the mean probability of each loss's seeds."
+            "--ensembles", help="Also show the mean probability over the seeds of each loss."
         ),
     ] = False,
     save_rows: Annotated[
@@ -68,10 +68,10 @@ def table(
         ),
     ] = None,
 ) -> None:
-    """Make the paper's tables from runs, with the published figures beside ours.
+    """Make the paper's tables from runs, with the published figures next to ours.
 
-    Mean and spread are over seeds; the best is bold and the second underlined. Where a loss was
-    tried with several options, validation data chose which are shown.
+    Mean and spread are over seeds; the best is bold and the second underlined. If a loss was
+    trained with several options, the table shows those that were best on validation data.
     """
     from expertload.lab.results.ensembles import collect_ensembles
     from expertload.lab.results.rows import collect, write_rows
@@ -100,7 +100,7 @@ def compare(
     first: Annotated[
         str, typer.Argument(help="A run's folder, several separated by commas, or a loss.")
     ],
-    second: Annotated[str, typer.Argument(help="The same, to compare with.")],
+    second: Annotated[str, typer.Argument(help="The same, for the runs to compare with.")],
     runs: Annotated[
         Path | None,
         typer.Option(
@@ -116,7 +116,7 @@ def compare(
 ) -> None:
     """Test whether two runs, or groups of runs, differ on the same test cases.
 
-    Groups are compared as ensembles, and seed by seed where both have the same seeds.
+    Groups are compared as ensembles, and seed by seed if both have the same seeds.
     """
     from expertload.lab.results.compare import compare_runs
 
@@ -134,6 +134,6 @@ def _side(words: str, runs: Path | None) -> list[Path]:
 
 
 def _find(runs: Path) -> Path:
-    """A folder as named, or where a sweep of a recipe of that name puts its runs."""
+    """Return the named folder, or the folder of the runs of a recipe with that name."""
     usual = Path("runs") / runs
     return usual if usual.is_dir() and not runs.is_dir() else runs

@@ -47,7 +47,7 @@ def train(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where run folders go.", show_default="runs/RECIPE"),
+        typer.Option(help="Folder for the run folders.", show_default="runs/RECIPE"),
     ] = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
@@ -55,16 +55,15 @@ def train(
     accelerator: Accelerator = "auto",
     allow_import: AllowImport = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")
     ] = False,
 ) -> None:
-    """Train one run. If it is stopped, the same command continues where it was.
+    """Train one run. Run the same command again to continue a stopped run.
 
-    The loss is that of the batch of all processes together, so results do not depend on how
-    many there are. **loss.weight** and **loss.options** may be --set as well:
-    --set loss.weight=2.
+    The loss is computed on the combined batch of all processes, so results do not depend on their
+    number. **loss.weight** and **loss.options** can be --set as well: --set loss.weight=2.
     """
-    # Lightning and torch take seconds to import; what can be wrong before is said before.
+    # Lightning and torch take seconds to import, so errors that need neither are found first.
     config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])
 
     from expertload.lab.runs.folder import RunFolder
@@ -97,7 +96,7 @@ def _run(
     out: Path | None,
     allow_import: list[str],
 ) -> tuple[RunConfig, Path]:
-    """Return the configuration that was asked for, and where it goes."""
+    """Return the requested configuration and its folder."""
     from expertload.lab.runs.recipe_files import load_recipe
 
     if (Path(recipe) / "config.json").is_file():
@@ -105,7 +104,7 @@ def _run(
         from expertload.lab.runs.origin import refuse_imports
 
         if loss or seed is not None or settings or out:
-            raise typer.BadParameter(f"{recipe} is a run already: it has its loss, seed and all.")
+            raise typer.BadParameter(f"{recipe} is a run, whose loss, seed and settings are fixed.")
         config = RunFolder(recipe).config()
         refuse_imports(config, Path(recipe), allow=allow_import)
         return config, Path(recipe)
@@ -116,7 +115,7 @@ def _run(
 
 
 def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
-    """Return the first of a loss's candidates, with what was set."""
+    """Return the first candidate of a loss, with the changes of --set."""
     from pydantic import ValidationError
 
     from expertload.lab.runs.recipe import LossConfig
@@ -126,7 +125,7 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     candidates = recipe.candidates(loss)
     if len(candidates) > 1 and not settings:
         console().print(
-            f"[dim]The recipe has {len(candidates)} candidates for {loss}; this is the first. "
+            f"[dim]The recipe has {len(candidates)} candidates for {loss}; this trains the first. "
             "'expertload lab sweep' chooses between them.[/dim]"
         )
     changed = change({"loss": candidates[0].model_dump()}, settings)["loss"]

@@ -1,4 +1,4 @@
-"""Names of models that are given as files."""
+"""Names of models, one per file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["name_models"]
 
 
 def name_models(files: list[Path], given: list[str] | None) -> list[str]:
-    """Return the names given, or file names without their ends; whole paths where those repeat.
+    """Return the given names, or file names without their endings; whole paths if names repeat.
 
     Examples
     --------

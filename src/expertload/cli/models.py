@@ -21,7 +21,7 @@ __all__ = ["check_models", "read_models"]
 def check_models(
     files: Sequence[Path], probabilities: Sequence[str], model_column: str | None
 ) -> None:
-    """Refuse what leaves open which model is which.
+    """Refuse options that do not determine the models.
 
     Examples
     --------
@@ -32,11 +32,11 @@ def check_models(
     several_in_one = len(probabilities) > 1, model_column not in (None, "none")
     if any(several_in_one) and len(files) > 1:
         raise typer.BadParameter(
-            "--probabilities, if repeated, and --model-column find several models in one FILE. "
+            "Repeated --probabilities and --model-column need a single FILE with several models. "
             f"Got {len(files)} files."
         )
     if all(several_in_one):
-        raise typer.BadParameter("Models are told apart by --probabilities or --model-column.")
+        raise typer.BadParameter("Pass either several --probabilities or --model-column, not both.")
 
 
 def read_models(
@@ -47,7 +47,7 @@ def read_models(
     identity: Identity,
     options: FileOptions,
 ) -> dict[str, PredictionsTable]:
-    r"""Return the predictions of each model by its name.
+    r"""Return the predictions of each model, by name.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def _named(called: list[str] | None, found: Sequence[str]) -> Sequence[str]:
 
 
 def _by_row(table: PredictionsTable) -> PredictionsTable:
-    """Rows of one file are the same cases for certain, whether or not a column identifies them."""
+    """Mark rows of one file as the same cases, with or without an identifier column."""
     import numpy as np
 
     if table.identifiers is not None:

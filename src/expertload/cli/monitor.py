@@ -70,7 +70,7 @@ def monitor(
     blocks: Annotated[
         int | None,
         typer.Option(
-            help="Watch for this many blocks of 50 audits; a limit finds a late fall sooner.",
+            help="Watch only this many blocks of 50 audits; a limit finds a late fall sooner.",
             show_default="for ever",
         ),
     ] = None,
@@ -140,13 +140,13 @@ def monitor(
     _say(watched, audits, n_new, as_json=as_json)
     if out is not None:
         said = console(stderr=as_json)
-        said.print(f"The picture is in {out}.", markup=False, soft_wrap=True)
+        said.print(f"The plot is in {out}.", markup=False, soft_wrap=True)
     if watched.state == "refuted":
         raise typer.Exit(REFUTED)
 
 
 def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> AccuracyMonitor:
-    """Return the monitor of a policy, with the audits of the runs before."""
+    """Return the monitor of a policy, with the audits of previous runs."""
     from expertload.exceptions import FileFormatError
     from expertload.monitoring import AccuracyMonitor
 
@@ -156,21 +156,21 @@ def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> Accur
     earlier = AccuracyMonitor.load(state)
     if earlier.policy_digest not in (None, fresh.policy_digest):
         raise FileFormatError(
-            f"{state} holds the audits of another policy than {policy}. Hint: audits of one policy "
-            "say nothing about another; name another file, or give the policy that the audits are "
-            "of."
+            f"{state} must hold audits of {policy}. Got audits of another policy, which say "
+            "nothing about this one. Hint: name another file for --state, or pass the policy of "
+            "these audits."
         )
     return fresh.merge(earlier)
 
 
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
-    """Count the audits that are new, and return how many there are."""
+    """Count the new audits, and return their number."""
     from expertload.exceptions import FileFormatError
 
     if keep and audits.key is None:
         raise FileFormatError(
-            f"{audits.where} names no keys, so a second run would count its cases twice. Hint: "
-            "say which column identifies a case (--key), or leave --state out."
+            f"{audits.where} has no keys, so a second run would count its cases twice. Hint: "
+            "name the column that identifies a case (--key), or leave out --state."
         )
     rows = list(range(len(audits.correct)))
     if keep and audits.key is not None:
@@ -187,7 +187,7 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
 
 
 def _is_known(known: dict[str | int, float | None], key: str, grade: float) -> bool:
-    """Whether a row says nothing new: the same label, or still none."""
+    """Whether a row was counted before with the same label, or is still open."""
     return key in known and (math.isnan(grade) or known[key] == grade)
 
 
@@ -208,7 +208,7 @@ def _draw(watched: AccuracyMonitor, out: Path) -> None:
     from expertload._validation import require_extra
     from expertload.display import EvidenceDisplay
 
-    require_extra("matplotlib", "plot", "The figure").use("Agg")  # no screen is needed
+    require_extra("matplotlib", "plot", "The figure").use("Agg")  # draws without a display
     save_picture(EvidenceDisplay.from_monitor(watched).figure_, out)
 
 

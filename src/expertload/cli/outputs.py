@@ -1,4 +1,4 @@
-"""What a command may write: into existing folders, and never over its input."""
+"""Checks output paths: the folder must exist, and no input may be overwritten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rows = Annotated[
 
 
 def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, what could not be written or would replace a file in use.
+    """Refuse, before any work, a path that cannot be written or would replace an input.
 
     Examples
     --------
@@ -43,8 +43,8 @@ def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
     for other in others:
         if _is_same(target, other):
             raise FileWriteError(
-                f"{target} would be written over {other}, which this command needs. Hint: name "
-                "another file."
+                f"{target} would replace {other}, which this command reads. Hint: name another "
+                "file."
             )
     check_replaceable(target)
     if not target.absolute().parent.is_dir():
@@ -52,15 +52,15 @@ def check_output(target: Path, *, others: Iterable[Path] = ()) -> None:
 
 
 def give_up_standard_output(error: OSError) -> str:
-    """Return a sentence on why standard output failed, and let what is left of it go nowhere.
+    """Return a sentence about why standard output failed, and discard the rest of the output.
 
-    Python writes what it still holds when it ends, and would fail once more.
+    Otherwise Python would write its buffers at exit, and fail again.
 
     Examples
     --------
     >>> from expertload.cli.outputs import give_up_standard_output
     >>> give_up_standard_output(OSError(28, "No space left on device"))
-    'Standard output could not be written to its end: No space left on device.'
+    'Standard output could not be written completely: No space left on device.'
     """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
@@ -68,11 +68,11 @@ def give_up_standard_output(error: OSError) -> str:
             os.dup2(nowhere, sys.__stdout__.fileno())
             os.close(nowhere)
     why = (error.strerror or str(error)).rstrip(".")
-    return f"Standard output could not be written to its end: {why}."
+    return f"Standard output could not be written completely: {why}."
 
 
 def _is_same(target: Path, other: Path) -> bool:
-    """Whether two names are one file, through links too; also of one that is not there yet."""
+    """Whether two paths are the same file, also through links, and before the file exists."""
     if target.exists() and other.exists():
         return target.samefile(other)
     return target.resolve() == other.resolve()

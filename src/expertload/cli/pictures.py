@@ -1,4 +1,4 @@
-"""Pictures as files: in a known format, written atomically, and the same for the same input."""
+"""Writes plots as files: in a known format, atomically, and reproducibly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOTS_PER_INCH = 200
 
 
 def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, what is no picture or could not be written.
+    """Refuse, before any work, a path without a picture format, or that cannot be written.
 
     Examples
     --------
@@ -31,14 +31,15 @@ def check_picture(out: Path, *, others: Iterable[Path] = ()) -> None:
 
     if out.suffix.lower() not in SUFFIXES:
         raise FileWriteError(
-            f"A picture can be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
-            f"file such as {out.stem or 'coc'}.png; 'expertload evaluate --out' writes pages."
+            f"The plot must be written as {', '.join(SUFFIXES)}. Got --out {out}. Hint: name a "
+            f"file such as {out.stem or 'coc'}.png; 'expertload evaluate --out' writes HTML "
+            "reports."
         )
     check_output(out, others=others)
 
 
 def save_picture(figure: Figure, out: Path) -> None:
-    """Write a figure completely or not at all; the same input makes the same file.
+    """Write a figure completely or not at all; the same input gives the same file.
 
     Examples
     --------

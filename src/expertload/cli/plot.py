@@ -1,4 +1,4 @@
-"""`expertload plot FILE... --out coc.png`: the COC curve of files of predictions, as a picture."""
+"""`expertload plot FILE... --out coc.png`: plot the COC curve of files of predictions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def plot(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Predictions, as for 'evaluate'. Several files are several models in one picture.",
+            help="Predictions, as for 'evaluate'. Several files are several models in one plot.",
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="PICTURE", help="Where to draw: .png, .svg or .pdf.")
+        Path, typer.Option(metavar="PICTURE", help="The file to write: .png, .svg or .pdf.")
     ],
     target_accuracy: Annotated[
         float | None,
@@ -56,7 +56,7 @@ def plot(
         float, typer.Option(help="Confidence level of the bands and intervals.")
     ] = 0.95,
     title: Annotated[
-        str | None, typer.Option(help="A heading above the picture.", show_default=False)
+        str | None, typer.Option(help="A title above the plot.", show_default=False)
     ] = None,
     name: Names = None,
     label: Label = None,
@@ -76,7 +76,7 @@ def plot(
     decimal: Decimal = ".",
     encoding: Encoding = None,
 ) -> None:
-    """Draw the COC curve: accuracy of automatic decisions against the share left to experts.
+    """Plot the COC curve: accuracy of automatic decisions against the share left to experts.
 
     Columns are found by name, as for `expertload evaluate`.
     """
@@ -111,7 +111,7 @@ def plot(
     }
     drawn = _draw(found, title, mark=target_accuracy is not None)
     save_picture(drawn.figure_, out)
-    console().print(f"The picture is in {out}.", markup=False, soft_wrap=True)
+    console().print(f"The plot is in {out}.", markup=False, soft_wrap=True)
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
@@ -119,7 +119,7 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
     from expertload.display import COCComparisonDisplay, COCDisplay
     from expertload.operating_point import choose_from_correctness
 
-    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # no screen is needed
+    require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # draws without a display
     drawn = COCComparisonDisplay(
         {
             name: COCDisplay(

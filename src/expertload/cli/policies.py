@@ -18,7 +18,7 @@ Policy = Annotated[
 
 
 def load_policy(path: Path) -> OperatingPoint | CertifiedGroups:
-    """Read a policy, or say how to make one.
+    """Read a policy; if the file does not exist, explain how to make one.
 
     Examples
     --------

@@ -12,7 +12,7 @@ __all__ = ["rows_done"]
 
 @contextmanager
 def rows_done(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Give what is to be called with the rows done so far, and all where known.
+    """Yield a function to call with the number of rows done, and the total if known.
 
     Examples
     --------

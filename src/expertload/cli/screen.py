@@ -1,8 +1,8 @@
 """Results go to standard output, errors to standard error.
 
-Labels, groups, names of files and of models are strangers' text. A terminal takes some characters
-for commands: to recolour or erase what stands there, to rename the window, to write backwards. On
-every console made here they are shown as signs, and never reach the terminal.
+Labels, groups and the names of files and models are untrusted text. A terminal executes some
+characters as commands: to recolour or erase text, to rename the window, to write backwards. Every
+console made here prints visible symbols instead, so that such characters never reach the terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.text import Text
 
 __all__ = ["complain", "console", "neutral", "one_line", "true_text"]
 
-# Characters that command a terminal or reorder a line, and what is shown for each.
+# Characters that control a terminal or reorder a line, and the symbol shown for each.
 SIGNS = {
     **{code: chr(0x2400 + code) for code in range(0x20)},  # ␛ for escape, and so on
     0x7F: "\u2421",
@@ -28,7 +28,7 @@ LAYOUT = {ord(character): character for character in "\n\t"}
 
 
 def neutral(text: str) -> str:
-    r"""Return text in which nothing commands a terminal; lines and tabs stay.
+    r"""Return text without characters that control a terminal; line ends and tabs are kept.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def neutral(text: str) -> str:
 
 
 def one_line(text: object) -> str:
-    r"""Return a name as one line: nothing in it can pass for a line of its own.
+    r"""Return a name as one line, so that no part of it can look like another line.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def one_line(text: object) -> str:
 
 
 def true_text(text: str) -> str:
-    r"""Return what a user typed, with ? for bytes that are no text in the user's encoding.
+    r"""Return a user's input, with ? for bytes that are not valid in the user's encoding.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def true_text(text: str) -> str:
 
 
 class _Screen(Console):
-    """A console that neutralises all text, and can write whatever the encoding of the output."""
+    """A console that neutralises all text, and works with any output encoding."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Return what is to be written, neutralised."""
+        """Return the text to write, neutralised."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else self._writable(neutral(text)), style, control)
 
@@ -78,7 +78,7 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console; where lines go to a file, they are not broken at 80 columns.
+    """Return a console; lines written to a file are not broken at 80 columns.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def complain(sentence: str, *, style: str = "red") -> None:
-    """Print a sentence on standard error, as it is: brackets in it are no markup.
+    """Print a sentence on standard error; brackets in it are not markup.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Everything there is to say about one model on one set of cases, in one object."""
+"""Evaluates one model on one set of cases, and collects every number in one object."""
 
 from expertload.evaluation.choose_confidence import ConfidenceChoice, choose_confidence, split_cases
 from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, Confusion

@@ -1,12 +1,11 @@
-"""Which confidence lowers the expert load, and by how much, measured without flattering it.
+"""Chooses the confidence with the lowest expert load, and measures without bias what that saves.
 
-A score looks better than it is on the cases that chose it or that it was fitted on. So there are
-folds within folds: for each outer fold, a score is chosen and fitted on the other folds, using
-inner folds of these, and then measured on the cases left out. What it saves there is what to expect
-on new cases.
+A score looks better than it is on the cases used to choose or fit it. So nested cross-validation is
+used: for each outer fold, a score is chosen and fitted on the other folds, with inner folds, and
+then measured on the cases left out. The load saved there is what to expect on new cases.
 
-Nothing is certified here. A threshold must be certified on other cases than the ones that chose:
-`split_cases` cuts them in two.
+Nothing is certified here. A threshold must be certified on cases that were not used for the choice;
+`split_cases` separates the two.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ __all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 
 PLAIN = CONFIDENCE_SCORES[0]
 LEAST_CASES_A_FOLD = 4
-# Beyond this more cases change no choice, and are better spent on the certificate.
+# More cases would not improve the choice, and are better used for the certificate.
 MOST_CHOOSING = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidenceChoice:
-    """The confidence that was chosen, and what choosing is worth.
+    """The chosen confidence, and the load that it saves.
 
     Attributes
     ----------
     score : ConfidenceScore
-        The chosen score. If it learns something, it was fitted on all cases.
+        The chosen score; if it has parameters, they are fitted on all cases.
     loads : dict
         The expert load at the target accuracy for each score, none of them fitted on the cases it
         ranks. The lowest one is optimistic, because it was chosen for being the lowest.
@@ -74,16 +73,16 @@ class ConfidenceChoice:
         target, saved = percent(self.target_accuracy), self.load_saved
         if self.score.name == PLAIN:
             return (
-                f"No score lowers the load at {target} accuracy below that of the maximum "
-                f"probability on {self.n_cases} cases; it is kept."
+                f"No score has a lower load at {target} accuracy than the maximum probability on "
+                f"{self.n_cases} cases, so the maximum probability is kept."
             )
         level = percent(saved.confidence_level)
-        sure = "" if saved.low > 0 else " The interval holds 0, so this may be chance."
+        sure = "" if saved.low > 0 else " The interval contains 0, so this may be chance."
         return (
-            f"'{self.score.name}' was chosen on {self.n_cases} cases. Against the maximum "
-            f"probability, choosing so saves {100 * saved.estimate:.1f} points of load at {target} "
-            f"accuracy ({level} interval {100 * saved.low:.1f} to {100 * saved.high:.1f}) on cases "
-            f"that had no part in the choice.{sure}"
+            f"'{self.score.name}' was chosen on {self.n_cases} cases. Compared with the maximum "
+            f"probability, this saves {100 * saved.estimate:.1f} points of load at {target} "
+            f"accuracy ({level} interval {100 * saved.low:.1f} to {100 * saved.high:.1f}), "
+            f"measured on cases that were not used for the choice.{sure}"
         )
 
 
@@ -100,22 +99,22 @@ def choose_confidence(
     confidence_level: float = 0.95,
     random_state: int = 0,
 ) -> ConfidenceChoice:
-    """Choose what to rank cases by, and measure what that saves on cases that did not choose.
+    """Choose the score that ranks cases, and measure the load it saves on other cases.
 
     Parameters
     ----------
     y_true, y_proba, labels
-        As in `expertload.coc_curve`. The model was not trained on these cases, and nothing will be
-        certified on them.
+        As in `expertload.coc_curve`. The model must not be trained on these cases, and nothing may
+        be certified on them.
     target_accuracy : float, default=0.95
-        The load is read where automatic decisions reach this accuracy.
+        The accuracy of automatic decisions at which loads are compared.
     scores : sequence of str
         The scores to choose among, see `expertload.calibrators.ConfidenceScore`. The maximum
         probability is always one of them, and wins a tie.
     clusters : array-like of shape (n_cases,), optional
         The cluster of each case, for example its patient. Folds never split a cluster.
     n_folds : int, default=5
-        How many folds, outer and inner.
+        The number of folds, outer and inner.
     n_resamples : int, default=1000
         The number of bootstrap resamples for the interval.
     confidence_level : float, default=0.95
@@ -126,7 +125,7 @@ def choose_confidence(
     Returns
     -------
     ConfidenceChoice
-        The fitted score, the loads by all scores, and what is saved, with an interval.
+        The fitted score, the loads of all scores, and the load saved, with an interval.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def choose_confidence(
     cases = _read(y_true, y_proba, labels, clusters, folds, caller)
     rng = np.random.default_rng(random_state)
     with warnings.catch_warnings():
-        # A temperature at the end of its range is a poor score, which is what folds find out.
+        # A temperature at the limit of its range gives a poor score; the folds will show it.
         warnings.simplefilter("ignore", CalibrationWarning)
         loads = _loads(cases, names, folds, target, rng)
         score = ConfidenceScore(_lowest(loads)).fit(cases.proba, cases.target)
@@ -173,12 +172,12 @@ def choose_confidence(
 def split_cases(
     n_cases: int, *, share: float = 0.3, clusters: ArrayLike | None = None, random_state: int = 0
 ) -> tuple[IntArray, IntArray]:
-    """Cut cases in two at random: some to choose a confidence on, the others to certify on.
+    """Split cases at random: one part to choose a confidence, the other to certify.
 
     Parameters
     ----------
     n_cases : int
-        How many there are.
+        The number of cases.
     share : float, default=0.3
         The share of cases (or clusters) used to choose; at most 10,000 cases.
     clusters : array-like of shape (n_cases,), optional
@@ -189,7 +188,7 @@ def split_cases(
     Returns
     -------
     tuple of ndarray
-        The rows that choose, and the rows to certify on, both ascending.
+        The rows for the choice, and the rows for certification, both ascending.
 
     Examples
     --------
@@ -210,7 +209,7 @@ def split_cases(
 
 
 class _LabelledCases(NamedTuple):
-    """Labels and probabilities, which cases are right, and the unit (cluster) of each."""
+    """Labels, probabilities, correctness, and the unit (cluster) of each case."""
 
     target: IntArray
     proba: FloatArray
@@ -244,7 +243,7 @@ def _read(
 
 
 def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
-    """Return the number of what each case belongs to: itself, or its cluster."""
+    """Return the unit number of each case: its cluster, or its own number."""
     if clusters is None:
         return np.arange(n_cases)
     names = as_array(clusters, "clusters", caller)
@@ -254,7 +253,7 @@ def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
 
 
 def _folds(cases: _LabelledCases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
-    """Return masks of the folds; cases of one unit are in one fold."""
+    """Return a mask for each fold; cases of one unit are always in the same fold."""
     known, place = np.unique(cases.unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(known)) % n_folds)[place]
     return [fold == k for k in range(n_folds)]
@@ -270,7 +269,7 @@ def _loads(
     target: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Return the load by each score, none of them fitted on the cases that it ranks."""
+    """Return the load of each score; no score is fitted on the cases that it ranks."""
     folds = _folds(cases, n_folds, rng)
     return {name: _load(cases.right, _out_of_fold(name, cases, folds), target) for name in names}
 
@@ -287,7 +286,7 @@ def _out_of_fold(name: str, cases: _LabelledCases, folds: Sequence[BoolArray]) -
 
 
 def _lowest(loads: Mapping[str, float]) -> str:
-    """Return the score with the lowest load, the first of equals."""
+    """Return the score with the lowest load; the first one if several are equal."""
     return min(loads, key=loads.__getitem__)
 
 
@@ -299,9 +298,9 @@ def _load(right: BoolArray, confidence: FloatArray, target: float) -> float:
 
 
 class _Ranked(NamedTuple):
-    """Where each case stands among those of its outer fold, from 0 to 1, by either confidence.
+    """The rank of each case within its outer fold, from 0 to 1, for both confidences.
 
-    Folds may have chosen scores of different scales; places are comparable, confidences are not.
+    Folds may have chosen scores with different scales; ranks are comparable, confidences are not.
     """
 
     chosen: FloatArray
@@ -329,7 +328,7 @@ def _nested(
 
 
 def _places(confidence: FloatArray) -> FloatArray:
-    from scipy.stats import rankdata  # half a second, and few need it
+    from scipy.stats import rankdata  # takes half a second to import, and few callers need it
 
     places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
     return places
@@ -343,7 +342,7 @@ def _saved(
     level: float,
     rng: np.random.Generator,
 ) -> Interval:
-    """Return the load that is saved, with a bootstrap interval over cases or clusters."""
+    """Return the load saved, with a bootstrap interval over cases or clusters."""
 
     def saved(weight: AnyArray | None) -> float:
         plain, chosen = (

@@ -1,7 +1,7 @@
-"""Class by class: which classes the model gets wrong, and what it takes them for.
+"""Evaluates each class: how often the model gets it wrong, and what it predicts instead.
 
-Cases are sorted by their true class. That of a new case is unknown, so this describes a model and
-promises nothing.
+Cases are grouped by their true class. The true class of a new case is unknown, so these numbers
+describe the model and promise nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_CONFUSIONS = 3
 
 
 class ClassAnswers(NamedTuple):
-    """The true and the predicted class of each case, as numbers of the names."""
+    """The true and the predicted class of each case, as indices into the names."""
 
     names: tuple[str, ...]
     target: IntArray
@@ -30,7 +30,7 @@ class ClassAnswers(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """A class that another was taken for.
+    """A class that was predicted for cases of another class.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ClassEvaluation(GroupEvaluation):
     Attributes
     ----------
     confused_with : tuple of Confusion
-        The classes it is most often taken for, delegated or not, most often first; three at most.
+        The classes most often predicted instead, delegated or not, most frequent first; at most 3.
     """
 
     confused_with: tuple[Confusion, ...]
@@ -60,7 +60,7 @@ class ClassEvaluation(GroupEvaluation):
 def answers_by_class(
     predictions: Predictions, correct: BoolArray, names: tuple[object, ...]
 ) -> ClassAnswers:
-    """Return true and predicted classes, in few bytes per case."""
+    """Return true and predicted classes, in a small integer type."""
     small = np.min_scalar_type(len(names))
     target = predictions.target.astype(small)
     predicted = target.copy()
@@ -72,7 +72,7 @@ def answers_by_class(
 def evaluate_classes(
     cases: Cases, answers: ClassAnswers, threshold: float, level: float
 ) -> tuple[ClassEvaluation, ...]:
-    """Evaluate the cases of each class that occurs, first those that are surely bad."""
+    """Evaluate the cases of each class that occurs; classes that are surely bad come first."""
     members = Members(answers.names, answers.target)
     confusions = _confusions(answers, cases.weight)
     found = [
@@ -83,7 +83,7 @@ def evaluate_classes(
 
 
 def _how_bad(part: ClassEvaluation) -> tuple[float, float]:
-    """Order by the upper ends of intervals: of many small classes, some are all wrong by chance."""
+    """Sort by the upper ends of intervals, because small classes may be all wrong by chance."""
     accepted = part.accepted_accuracy
     return (math.inf if accepted is None else accepted.high, part.accuracy.high)
 

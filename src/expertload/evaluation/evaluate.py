@@ -1,4 +1,4 @@
-"""From predictions to an `Evaluation`: validated once, tallied once, hashed once."""
+"""Turns predictions into an `Evaluation`; they are validated, tallied and hashed only once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from expertload.tally import Tally
 
 __all__ = ["evaluate_from_correctness", "evaluate_predictions"]
 
-# Read beside the targets asked for, so that one glance shows what stricter and laxer would cost.
+# Shown in addition to the requested targets, for comparison with stricter and laxer ones.
 USUAL_TARGETS = (0.9, 0.95, 0.99)
 
 
@@ -190,7 +190,7 @@ def evaluate_from_correctness(
     Returns
     -------
     Evaluation
-        As from `evaluate_predictions`; without calibration if confidences are outside of [0, 1].
+        As from `evaluate_predictions`; without calibration if confidences are not in [0, 1].
 
     Examples
     --------
@@ -228,7 +228,7 @@ def evaluate_from_correctness(
 
 
 class _Options(NamedTuple):
-    """What is asked for, validated."""
+    """Validated options."""
 
     targets: Sequence[float]
     level: float
@@ -241,7 +241,7 @@ class _Options(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """What an evaluation is of: the cases, and all that is made of them once."""
+    """The cases of an evaluation, and everything that is computed from them only once."""
 
     cases: Cases
     table: Tally
@@ -326,7 +326,7 @@ def _certify_groups(cases: Cases, origin: Origin, options: _Options) -> Certifie
 
 
 def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:
-    """Return the reliability diagram and the errors; proper scores where predictions are known."""
+    """Return the reliability diagram and the errors; proper scores if predictions are known."""
     bins = bins_of_tally(table)
     scores = ProperScores() if predictions is None else ProperScores.of(predictions)
     return bins, Calibration(

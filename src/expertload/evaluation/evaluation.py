@@ -1,4 +1,4 @@
-"""What `evaluate_predictions` returns: numbers to read, to write as JSON, to compare, to report."""
+"""The result of `evaluate_predictions`: numbers to read, compare, report, or write as JSON."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Evaluation:
     Attributes
     ----------
     n_cases : int
-        How many cases there are.
+        The number of cases.
     accuracy : Interval
-        Over all cases, as if none were delegated.
+        The accuracy over all cases, as if none were delegated.
     aucoc : Interval
         Area under the COC curve, exact convention.
     curve : COCCurve
@@ -60,7 +60,7 @@ class Evaluation:
     histogram : ConfidenceHistogram
         Right and wrong cases by confidence.
     operating_point : OperatingPoint
-        The threshold for `target_accuracy` and what it does here.
+        The threshold for `target_accuracy` and its counts on these cases.
     target_accuracy : float
         The target that the operating point is for.
     certification : CertifiedPoint or None
@@ -155,7 +155,7 @@ class Evaluation:
         return found
 
     def saw_same_cases(self, other: Evaluation) -> bool:
-        """Whether another model was evaluated on the same cases, as far as one can tell.
+        """Whether another model was evaluated on the same cases, as far as is known.
 
         Examples
         --------
@@ -171,7 +171,7 @@ class Evaluation:
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every number but the curve's, ready for JSON.
+        """Return every number except the curve, ready for JSON.
 
         Examples
         --------
@@ -204,7 +204,7 @@ class Evaluation:
         }
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML that a notebook shows."""
         level = f"{100 * self.confidence_level:g} % interval"
         rows = [
             ("AUCOC", f"{self.aucoc.estimate:.4f}", _ends(self.aucoc, ".4f", level)),
@@ -239,13 +239,13 @@ def compare_evaluations(
     models : mapping from str to Evaluation
         The evaluations by the names of the models.
     pairs : {"first", "all"}, default="first"
-        Compare each of the others with the first, or every two.
+        Compare each other model with the first, or every pair.
 
     Returns
     -------
     dict from (str, str) to Comparison
-        For the pair ``(a, b)``, AUCOC of a minus that of b, with p-values raw and adjusted for the
-        number of pairs; see `expertload.significance.compare_models`.
+        For the pair ``(a, b)``, the AUCOC of a minus that of b, with a raw p-value and one adjusted
+        for the number of pairs; see `expertload.significance.compare_models`.
 
     Examples
     --------
@@ -276,8 +276,8 @@ def _check_same_cases(a: Evaluation, b: Evaluation) -> None:
         return
     if not np.array_equal(a.identifiers, b.identifiers):
         raise ShapeError(
-            "The models compared must have seen the same cases in the same order. Got identifiers "
-            "that differ. Hint: expertload.predictions.match_cases puts cases in one order."
+            "The models must be evaluated on the same cases in the same order. Got identifiers "
+            "that differ. Hint: use expertload.predictions.match_cases first."
         )
 
 
@@ -303,7 +303,7 @@ def _groups_to_dict(groups: CertifiedGroups | None) -> dict[str, Any] | None:
 
 
 def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:
-    """JSON has no infinity: where everything is delegated there is no threshold."""
+    """Return a point for JSON, which has no infinity: without a threshold, it is None."""
     return {
         "threshold": point.threshold if math.isfinite(point.threshold) else None,
         "expert_load": point.expert_load,

@@ -1,7 +1,7 @@
-"""The same threshold in each site, age band or scanner: whom does it serve worse?
+"""Evaluates the same threshold in each group: a site, an age band, a scanner.
 
-All groups are read at the threshold of the evaluation, because it will be used for all of them. The
-worst come first: those whose automatic decisions are least often right.
+All groups use the threshold of the evaluation, because it will be applied to all of them. Groups
+whose automatic decisions are least often right come first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from expertload.significance.influence import effective_size
 
 __all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
 
-# With fewer accepted cases than this, an interval is wider than most differences that matter.
+# With fewer accepted cases, an interval is wider than most differences that matter.
 SMALL_GROUP = 30
 
 
@@ -37,15 +37,15 @@ class GroupEvaluation:
     name : str
         The name of the group.
     n_cases : int
-        How many cases it has.
+        The number of its cases.
     accuracy : Interval
-        Over all of its cases, as if none were delegated.
+        The accuracy over all of its cases, as if none were delegated.
     aucoc : float
-        Area under its own COC curve.
+        The area under its COC curve.
     expert_load : float
         The share of its cases that the threshold delegates.
     accepted_accuracy : Interval or None
-        Among its accepted cases; None if there are none.
+        The accuracy among its accepted cases; None if there are none.
     n_accepted : int
         The number of its accepted cases.
     """
@@ -60,25 +60,25 @@ class GroupEvaluation:
 
     @property
     def is_small(self) -> bool:
-        """Whether too few cases are accepted to say much; of all its cases where none is."""
+        """Whether too few cases are accepted for a useful accuracy; counts all cases if none is."""
         return (self.n_accepted or self.n_cases) < SMALL_GROUP
 
 
 class Members(NamedTuple):
-    """Which of some named parts each case belongs to."""
+    """The part (a group or class) of each case, and the names of all parts."""
 
     names: tuple[str, ...]
     of_case: IntArray
 
     @classmethod
     def from_codes(cls, values: AnyArray, codes: IntArray, caller: str) -> Members:
-        """Return the parts where their names are known once each, and cases are coded."""
+        """Return the parts from distinct names and the code of each case."""
         names, place = np.unique(name_groups(values, len(values), caller), return_inverse=True)
         return cls(tuple(names.tolist()), place.astype(np.min_scalar_type(len(names)))[codes])
 
 
 def name_members(groups: ArrayLike | Members | None, n: int, caller: str) -> Members | None:
-    """Return the groups by name, and the number of that of each case."""
+    """Return the names of groups, and the index of each case's group."""
     if groups is None or isinstance(groups, Members):
         return groups
     names, member = np.unique(name_groups(groups, n, caller), return_inverse=True)
@@ -88,7 +88,7 @@ def name_members(groups: ArrayLike | Members | None, n: int, caller: str) -> Mem
 def evaluate_members(
     cases: Cases, members: Members | None, threshold: float, level: float
 ) -> tuple[GroupEvaluation, ...]:
-    """Evaluate each part that has cases at one threshold, worst first."""
+    """Evaluate each part that has cases at the same threshold, worst first."""
     if members is None:
         return ()
     parts = split_cases(cases, members.of_case, len(members.names))
@@ -101,8 +101,8 @@ def evaluate_members(
 
 
 def split_cases(cases: Cases, member: IntArray, n_groups: int) -> Iterator[Cases]:
-    """Yield the cases of each group; those of weight zero are in none."""
-    # Sorting small numbers is counting them, which takes no longer than to read them.
+    """Yield the cases of each group, without cases of weight zero."""
+    # Small integers are sorted by counting, which is as fast as reading them.
     small = member.astype(np.min_scalar_type(n_groups))
     if cases.weight is not None:
         small[cases.weight == 0] = n_groups
@@ -138,6 +138,6 @@ def _accuracy(cases: Cases, level: float) -> Interval:
 
 
 def _how_bad(group: GroupEvaluation) -> tuple[float, float]:
-    """Least accurate first; groups that are delegated whole last, among them the same."""
+    """Sort key: least accurate first; groups that are delegated completely come last."""
     accepted = group.accepted_accuracy
     return (math.inf if accepted is None else accepted.estimate, group.accuracy.estimate)

@@ -29,7 +29,7 @@ class Calibration:
     kolmogorov_smirnov_error : float
         The largest summed gap between confidence and correctness.
     brier_loss, log_loss : float or None
-        Proper scores of the probabilities; None where only confidences are known.
+        Proper scores of the probabilities; None if only confidences are known.
     n_impossible : int
         The number of cases whose true class has a probability of zero. The log loss would be
         infinite and uses the smallest positive number instead; see `expertload.metrics.log_loss`.
@@ -43,12 +43,12 @@ class Calibration:
 
 
 class ConfidenceHistogram(NamedTuple):
-    """How many cases of each confidence are right and wrong.
+    """The numbers of right and wrong cases by confidence.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins + 1,)
-        Ends of the bins; each holds its left end, the last one both.
+        Edges of the bins; each bin includes its left edge, the last one both.
     right, wrong : ndarray of shape (n_bins,)
         Cases (or weight, or grades) in each bin.
     """
@@ -61,7 +61,7 @@ class ConfidenceHistogram(NamedTuple):
 def histogram(table: Tally) -> ConfidenceHistogram:
     """Count right and wrong cases by confidence."""
     edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
-    # The rows of a tally ascend, so that each bin is a stretch of them.
+    # The rows of a tally are sorted, so each bin is a contiguous range of rows.
     ends = np.searchsorted(table.confidence, edges[1:-1])
     start = np.concatenate(([0], ends))
     right, wrong = (
@@ -72,7 +72,7 @@ def histogram(table: Tally) -> ConfidenceHistogram:
 
 
 def _edges(low: float, high: float) -> FloatArray:
-    """Round ends for probabilities, from the lowest one in use; the range of the data if not."""
+    """Return round edges for probabilities; for other confidences, edges over their range."""
     if low >= 0 and high <= 1:
         start = min(math.floor(low * 10), 9) / 10
         return np.linspace(start, 1.0, N_BINS + 1)
@@ -82,7 +82,7 @@ def _edges(low: float, high: float) -> FloatArray:
 
 
 def rate_interval(rate: float, n: float, level: float) -> Interval:
-    """Wilson's interval for a rate observed in n cases."""
+    """Return Wilson's interval for a rate observed in n cases."""
     low, high = wilson(np.array(rate), np.array(n), level)
     return Interval(
         estimate=rate,

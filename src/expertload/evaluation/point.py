@@ -1,7 +1,7 @@
-"""The operating point that an evaluation stands on, and what may be said of it.
+"""The operating point of an evaluation, and the guarantee in words.
 
-This is a certified point if there is one. Otherwise it is the point that reaches the target on
-these cases, and the text says plainly that nothing is promised.
+It is a certified point if there is one. Otherwise it is the point that reaches the target on these
+cases, and the text states that nothing is promised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
 
 
 class Settled(NamedTuple):
-    """The point, what was certified if anything could be tested, and that in words."""
+    """The point, the results of the tests if any, and both in words."""
 
     point: OperatingPoint
     certification: CertifiedPoint | None
@@ -49,7 +49,7 @@ def settle_point(
     method: Method,
     clustering: Clustering | None,
 ) -> Settled:
-    """Return the point for the first of the target accuracies, and what is certified of all."""
+    """Return the point for the first target accuracy, and what is certified for all targets."""
     target = targets[0]
     if cases.weight is not None or not 0 < target < 1:
         why = NO_TARGET if cases.weight is None else NOT_COUNTED
@@ -74,7 +74,7 @@ def _certify(
     method: Method,
     clustering: Clustering | None,
 ) -> CertifiedTargets:
-    """Certify every target that can be, each at its share of the level."""
+    """Certify every target that can be certified, each at its share of the level."""
     options = level, method, "selective", None, None, "evaluate"
     promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
     calibration = Calibration.from_cases(cases, table)

@@ -1,4 +1,4 @@
-"""Files of predictions: read with their columns found by convention, decided row by row."""
+"""Files of predictions: find their columns by convention, read them, and decide their cases."""
 
 from expertload._opening import FileOptions
 from expertload.columns import ColumnNames, Columns

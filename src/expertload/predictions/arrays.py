@@ -1,4 +1,4 @@
-"""The columns of a file as arrays: labels matched to probabilities, and everything as numbers."""
+"""Converts the columns of a file to arrays: labels matched to probabilities, and numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["arrays_from"]
 def arrays_from(
     where: str, columns: Columns, found: Table, codes: Mapping[str, Coded]
 ) -> dict[str, Any]:
-    """Return what a `PredictionsTable` holds, by the names of its fields."""
+    """Return the fields of a `PredictionsTable`, by name."""
 
     def numbers(name: str | None) -> FloatArray | None:
         return None if name is None else numbers_from(found[name], name, where)
@@ -55,7 +55,7 @@ def arrays_from(
 
 
 class _Labels(NamedTuple):
-    """Labels as text, each of them once, and which of them each case has."""
+    """The distinct labels as text, and the index of each case's label."""
 
     names: list[str]
     codes: IntArray
@@ -64,19 +64,19 @@ class _Labels(NamedTuple):
     def from_codes(cls, coded: Coded, column: str, where: str) -> _Labels:
         names = names_from(coded.values)
         if any(name is None for name in names):
-            labels_from(names[coded.codes], column, where)  # says in which row one is missing
+            labels_from(names[coded.codes], column, where)  # raises, and names the row
         return cls(names.tolist(), coded.codes)
 
     def first_rows(self) -> dict[str, int]:
-        """Return the row in which each label first stands, counted from 1."""
+        """Return the first row of each label, counted from 1."""
         first = np.zeros(len(self.names), dtype=np.int64)
-        # Of several values for one place the last is kept, so that rows are gone through backwards.
+        # An assignment keeps the last value for each index, so rows are assigned in reverse order.
         first[self.codes[::-1]] = np.arange(len(self.codes), 0, -1)
         return dict(zip(self.names, first.tolist(), strict=True))
 
 
 def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
-    """Return labels and probabilities, matched: columns in their order, or a lone one made two."""
+    """Return labels and probabilities, matched; a single column becomes two."""
     said = said_of_file(where, columns.label)
     rows, taken = given.first_rows(), columns.probabilities
     if columns.is_numbered:

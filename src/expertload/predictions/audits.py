@@ -1,4 +1,4 @@
-"""A file of audits: automatic decisions and what experts said, one row per case."""
+"""Files of audits: automatic decisions and the experts' answers, one row per case."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CONVENTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class AuditColumns:
-    """Which column is what; None where there is none, or where it is to be found by its name.
+    """The columns of a file of audits; None if there is none, or if it is found by name.
 
     Attributes
     ----------
     correct : str or None
         Whether the automatic decision was right; empty while a review is open.
     decided, label : str or None
-        Instead: what was decided automatically, and what the expert said.
+        Instead of `correct`: the automatic decision, and the expert's label.
     inclusion_probability, decided_at, key : str or None
         As in `expertload.monitoring.AccuracyMonitor.update`.
     """
@@ -63,11 +63,11 @@ class AuditTable:
     where : str
         The file's name.
     columns : AuditColumns
-        Which columns were taken for what.
+        The columns that were used.
     correct : ndarray of shape (n_cases,)
-        Grades; NaN where a review is open.
+        Grades; NaN while a review is open.
     inclusion_probability, decided_at, key : ndarray, list or None
-        As `expertload.monitoring.AccuracyMonitor.update` takes them.
+        Arguments of `expertload.monitoring.AccuracyMonitor.update`.
     """
 
     where: str
@@ -89,10 +89,10 @@ def read_audits(
     Parameters
     ----------
     path : str or path-like
-        The file; what it holds is told from the end of its name.
+        The file; the ending of its name determines the format.
     names : AuditColumns, optional
-        Which column is what; found by name where it is not said: correct, or decided_label and
-        label; inclusion_probability; decided_at; key.
+        The columns. By default they are found by name: correct, or decided_label and label;
+        inclusion_probability; decided_at; key.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
 
@@ -141,16 +141,15 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
         found["correct"] = None
     else:
         raise FileFormatError(
-            f"{where} must say whether each decision was right: a column 'correct', or what was "
-            "decided ('decided_label') and what the expert said ('label'). Got the columns "
-            f"{', '.join(available)}. Hint: say which they are (--correct, or --decided and "
-            "--label)."
+            f"{where} must show whether each decision was right: a column 'correct', or the "
+            "decision ('decided_label') and the expert's answer ('label'). Got the columns "
+            f"{', '.join(available)}. Hint: name the columns (--correct, or --decided and --label)."
         )
     return AuditColumns(**found)
 
 
 def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
-    """Return grades, NaN where the answer is missing."""
+    """Return grades, with NaN for missing answers."""
     column = columns.correct or columns.label or ""
     answers = _blank_as_none(table[column])
     present = np.array([each is not None for each in answers])
@@ -171,7 +170,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
 
 
 def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
-    """Return what is there in the column's own type, if that is one of numbers."""
+    """Return the values that are not missing, in the column's type if it is numeric."""
     return given.astype(column.dtype) if column.dtype.kind in "biuf" else given
 
 
@@ -184,7 +183,7 @@ def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
 
 
 def _moments(table: Table, name: str | None) -> AnyArray | None:
-    """Return moments: numbers where all are, else times or the text of times."""
+    """Return moments: numbers if all are numbers, otherwise times or their text."""
     if name is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A policy applied to a file, some rows at a time: memory does not grow with the file."""
+"""Applies a policy to a file in batches, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ ADDED = ("row", "accepted", "label", "confidence", "why")
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionCounts:
-    """How many cases were decided and delegated, and by which columns.
+    """The numbers of cases decided and delegated, and the columns used.
 
     Attributes
     ----------
     n_accepted, n_delegated : int
-        Cases decided automatically, and left to experts.
+        Cases decided automatically, and cases delegated to experts.
     n_invalid : int
-        How many of those left to experts could not be decided.
+        Delegated cases that could not be decided.
     n_without_threshold : int
-        How many of those left to experts belong to a group without a threshold.
+        Delegated cases in a group without a threshold.
     columns : Columns
-        Which columns were taken for what.
+        The columns that were used.
     """
 
     n_accepted: int
@@ -68,7 +68,7 @@ class DecisionCounts:
 
     @property
     def n_cases(self) -> int:
-        """All cases."""
+        """The number of all cases."""
         return self.n_accepted + self.n_delegated
 
 
@@ -90,25 +90,25 @@ def decide_file(
     policy : OperatingPoint or CertifiedGroups
         As `expertload.operating_point.load_operating_point` returns it.
     path, names, options
-        As in `read_predictions`; labels are not needed. What was not named is found by the names
-        that the policy was made with, and probabilities are matched to its classes by name.
+        As in `read_predictions`; labels are not needed. Columns that are not named are found by the
+        names stored in the policy, and probabilities are matched to its classes by name.
     out : str, path-like or stream
-        A .csv, .jsonl or .parquet file, which appears completely or not at all; CSV to a stream.
-        Its columns are the row, those kept, accepted, label (where probabilities are known) and
-        confidence. Where the policy has a threshold for each group, or `invalid` is "delegate", a
-        column ``why`` says why a case goes to experts, if its confidence is not the reason.
+        A .csv, .jsonl or .parquet file, written completely or not at all; or a stream, for CSV.
+        Its columns are the row, the kept columns, accepted, label (if probabilities are known)
+        and confidence. If the policy has a threshold for each group, or `invalid` is "delegate",
+        a column ``why`` gives the reason why a case goes to experts, other than its confidence.
     keep : tuple of str
-        Columns of the file to copy, an identifier for example.
+        Columns of the file to copy, such as an identifier.
     invalid : {"refuse", "delegate"}, default="refuse"
-        What becomes of a case that cannot be decided, because a number is missing, is not a number
-        or is not a probability. It stops everything, or it goes to experts, without a label.
+        What to do with a case that cannot be decided, because a value is missing, is not a number
+        or is not a probability: raise an error, or delegate the case without a label.
     progress : callable, optional
-        Called with the number of rows read so far, and of all rows where that is known.
+        Called with the number of rows read so far, and the total if known.
 
     Returns
     -------
     DecisionCounts
-        How many were accepted and delegated.
+        The numbers of cases accepted and delegated.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def decide_file(
 
 
 class _Part(NamedTuple):
-    """Some rows, decided: Arrow's columns by name; rows, accepted, invalid, without threshold."""
+    """A decided batch: Arrow columns by name, and the counts of its cases."""
 
     columns: Batch
     counts: tuple[int, int, int, int]
@@ -169,7 +169,7 @@ def _decided(
     delegate: bool,
     typed: bool,
 ) -> Iterator[_Part]:
-    """Decide a file some rows at a time; what is kept is text or, if `typed`, what it was."""
+    """Decide a file in batches; kept columns are text or, if `typed`, have their own type."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     groups = tuple(name for name in columns.all if name not in columns.numbers)
     numbered = _by_number(policy, columns)
@@ -207,17 +207,17 @@ def _decided(
 
 
 class _Numbered(NamedTuple):
-    """A policy that answers with the number of a class, and what each number is called.
+    """A policy that answers with class numbers, and the name of each class.
 
-    To put names on numbers is Arrow's work: numpy's names would have to be made Arrow's, one by
-    one.
+    Arrow replaces the numbers by names, because converting numpy strings to Arrow one by one
+    would be slow.
     """
 
     policy: Policy
-    names: Any  # Arrow's, or None where numbers are all that is known
+    names: Any  # an Arrow array, or None if the classes have no names
 
     def called(self, numbers: AnyArray) -> Any:
-        """Return the answers in Arrow."""
+        """Return the answers as an Arrow array."""
         places = from_numpy(numbers)
         return places if self.names is None else self.names.take(places)
 
@@ -231,19 +231,19 @@ def _by_number(policy: Policy, columns: Columns) -> _Numbered:
             return _Numbered(policy.with_origin(plain), pa.array(np.asarray(labels).tolist()))
         return _Numbered(replace(policy, origin=plain), pa.array(np.asarray(labels).tolist()))
     if columns.confidence is not None and len(columns.classes) > 1:
-        return _Numbered(policy, pa.array(columns.classes))  # what the policy does not know
+        return _Numbered(policy, pa.array(columns.classes))  # groups that the policy does not have
     return _Numbered(policy, None)
 
 
 def _reasons(policy: Policy, columns: Columns, chunk: Table) -> AnyArray | None:
-    """Return why the group of each row has no threshold, empty where it has one."""
+    """Return why the group of each row has no threshold; empty if it has one."""
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
         return group_reasons(policy, chunk[columns.group])
     return None
 
 
 def _check_spelled(source: Source, numbers: Batch, first_row: int) -> None:
-    """Refuse what spells no number, in the words of the file."""
+    """Refuse values that are not numbers, and quote them as written in the file."""
     for name, values in numbers.items():
         if values.null_count:
             source.check_spelled(name, to_numpy(values.is_null()), first_row)
@@ -255,7 +255,7 @@ def _answers_where(
     """Decide the rows that can be decided; the others go to experts."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     sound = np.flatnonzero(why == "")
-    # One sound case more, so that there is one, and the columns have the same types everywhere.
+    # One valid case is added, so that there is one, and columns have the same types in every batch.
     example = {name: _example(columns, name, values) for name, values in chunk.items()}
     part = {name: np.append(values[sound], example[name]) for name, values in chunk.items()}
     found = _decide(policy, columns, part, where, first_row)
@@ -284,7 +284,7 @@ def _chosen(where: Any, this: Any, that: Any) -> Any:
 def _decide(
     numbered: _Numbered, columns: Columns, chunk: Table, where: str, first_row: int
 ) -> Batch:
-    """Return the decisions in Arrow: accepted, the label where it is known, and the confidence."""
+    """Return the decisions as Arrow columns: accepted, the label if known, and the confidence."""
     policy = numbered.policy
 
     def numbers(name: str) -> AnyArray:
@@ -319,6 +319,6 @@ def _decide(
 def _kept(source: Source, name: str) -> str:
     if name in ADDED:
         raise FileFormatError(
-            f"The column '{name}' cannot be kept: decisions have one of that name already."
+            f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )
     return find_named([*source.columns, *sorted(source.nested)], name, source.where)

@@ -1,9 +1,9 @@
-"""Which case a row is, and of which model: what makes rows of two models comparable.
+"""Identifies the case and the model of each row, so that models can be compared.
 
-A test in pairs needs both models' answers to the same case. Two files sorted differently give
-numbers as good-looking as any, so rows are matched by an identifier where there is one, and it is
-said where they are only assumed to stand in the same order. And a case that stands in a file twice,
-once for each of two models, is not two cases.
+A paired test needs the answers of both models to the same case. If two files have different orders,
+the resulting numbers look plausible but are wrong. So rows are matched by an identifier if there is
+one; if not, the output states that the same order is assumed. A case that occurs in a file once for
+each of two models must not be counted twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
 MODELS = ("model", "model_name")
-# Where these repeat, cases are not independent, whoever forgot to say so.
+# If these repeat, cases are not independent, even if the user did not say so.
 CLUSTERS = (
     "patient",
     "patient_id",
@@ -46,19 +46,20 @@ CLUSTERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """The columns that say which case a row is, and of which model.
+    """The columns that identify the case and the model of a row.
 
     Attributes
     ----------
     identifier : str, optional
         The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
-        identifier, uid or uuid) if none is given; ``"none"`` if it is something else.
+        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
     model : str, optional
-        The column that names the model, where a file holds several; ``"none"`` if a column of
-        that name is something else.
+        The column that names the model, if a file has several; ``"none"`` if a column of that
+        name means something else.
     cluster : str, optional
-        The column that says which cases belong together, such as patient. One of a usual name is
-        looked at if none is given, to warn of repeats; ``"none"`` if it is something else.
+        The column whose value is the same for cases that belong together, such as patient. If
+        none is given, columns with a usual name are checked for repeats, to warn of them;
+        ``"none"`` turns this off.
     """
 
     identifier: str | None = None
@@ -76,7 +77,7 @@ class Identity:
 def find_identity(
     available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
 ) -> Identity:
-    """Return the columns of a file that identify its rows; one taken for something else is none."""
+    """Return the columns that identify rows; columns already used for another role are skipped."""
     return Identity(
         identifier=_find(available, IDENTIFIERS, wanted.identifier, taken, where),
         model=_find(available, MODELS, wanted.model, taken, where),
@@ -98,38 +99,38 @@ def _find(
 
 
 def check_one_model(models: AnyArray, column: str, where: str) -> None:
-    """Refuse a file of several models that nobody said are several."""
+    """Refuse a file with several models, unless the user named the model column."""
     names = sorted({str(value) for value in models.tolist()})
     if len(names) > 1:
         raise FileFormatError(
             f"The column '{column}' of {where} names {len(names)} models ({names[0]}, {names[1]}"
-            f"{', ...' if len(names) > 2 else ''}): read as one, every case would count "
-            f"{len(names)} times. Hint: evaluate each with --model-column {column}; if the column "
-            "is something else, say so (--model-column none)."
+            f"{', ...' if len(names) > 2 else ''}): read as one model, every case would count "
+            f"{len(names)} times. Hint: evaluate each model with --model-column {column}; if the "
+            "column means something else, pass --model-column none."
         )
 
 
 def known_identifiers(
     values: AnyArray, column: str, where: str, *, is_named: bool
 ) -> AnyArray | None:
-    """Return identifiers; None where some are missing from a column that nobody named."""
+    """Return identifiers; None if the user did not name the column and some are missing."""
     if is_named:
-        hint = "every case needs an identifier of its own"
+        hint = "give every case its own identifier"
         _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
         return values
     return None if _missing(values) else values
 
 
 def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
-    """Return which cluster each case belongs to, as text; refused where some belong to none."""
-    hint = "give a case that stands alone a name of its own"
+    """Return the cluster of each case as text; refuse missing clusters."""
+    hint = "give a case without a cluster its own cluster name"
     _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
     return as_text(values)
 
 
 def certifiable_groups(values: AnyArray, column: str, where: str) -> AnyArray:
-    """Return the group of each case; refused where some have none that could be certified."""
-    hint = "give cases without a group a name of their own, such as 'unknown'"
+    """Return the group of each case; refuse missing groups, which cannot be certified."""
+    hint = "give cases without a group a group name such as 'unknown'"
     _check_named(values, f"The column '{column}' of {where} names no group", hint)
     return values
 
@@ -142,12 +143,12 @@ def _check_named(values: AnyArray, says: str, hint: str) -> None:
     missing = _missing(values)
     if missing:
         raise FileFormatError(
-            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in all. Hint: {hint}."
+            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in total. Hint: {hint}."
         )
 
 
 def check_distinct(values: AnyArray, column: str, where: str) -> None:
-    """Refuse a file in which a case stands more than once, of those that are named."""
+    """Refuse a file in which an identifier occurs more than once; missing ones are ignored."""
     rows = np.delete(np.arange(len(values)), _missing(values))
     texts = as_text(values[rows])
     order = np.argsort(texts, kind="stable")
@@ -158,25 +159,27 @@ def check_distinct(values: AnyArray, column: str, where: str) -> None:
     first, second = sorted(int(row) + 1 for row in rows[twice])
     raise FileFormatError(
         f"The column '{column}' of {where} holds '{texts[twice[0]]}' in row {first} and again in "
-        f"row {second}, and {len(again)} such repeat(s) in all: cases would count more than once. "
-        "Hint: if the file holds several models, name the column that tells them apart "
-        f"(--model-column); if '{column}' does not identify a case, say so (--id none)."
+        f"row {second}, and {len(again)} such repeat(s) in total: cases would count more than "
+        "once. Hint: if the file holds several models, name the column of the model "
+        f"(--model-column); if '{column}' does not identify a case, pass --id none."
     )
 
 
 def split_rows(models: AnyArray, column: str, where: str) -> dict[str, IntArray]:
     """Return the rows of each model, in the order in which models first appear."""
     if any(value is None for value in models.tolist()):
-        raise FileFormatError(f"The column '{column}' of {where} lacks values. Hint: name models.")
+        raise FileFormatError(
+            f"The column '{column}' of {where} lacks values. Hint: name the model in every row."
+        )
     texts = as_text(models)
     names, first, member = np.unique(texts, return_index=True, return_inverse=True)
     return {str(names[i]): np.flatnonzero(member == i) for i in np.argsort(first)}
 
 
 def align(first: AnyArray, other: AnyArray, column: str, where: tuple[str, str]) -> IntArray | None:
-    """Return the rows of the other that are the first's cases, in order; None if they are already.
+    """Return the rows of the second table in the order of the first; None if equal already.
 
-    Identifiers are compared as they are written: 7 and '7' are one, 7 and '007' are not.
+    Identifiers are compared as written: 7 and '7' are the same, 7 and '007' are not.
     """
     a, b = as_text(first), as_text(other)
     if a.dtype.kind != b.dtype.kind:
@@ -188,9 +191,9 @@ def align(first: AnyArray, other: AnyArray, column: str, where: tuple[str, str])
         of = where[0] if strangers[0] in a else where[1]
         raise ShapeError(
             f"{where[0]} and {where[1]} must hold the same cases to be compared. Got '"
-            f"{strangers[0]}' in the column '{column}' of {of} alone, and {len(strangers)} such "
-            f"case(s) in all. Hint: keep the cases that both have; if '{column}' does not identify "
-            "a case, say so (--id none)."
+            f"{strangers[0]}' in the column '{column}' of {of} only, and {len(strangers)} such "
+            f"case(s) in total. Hint: keep the cases that both have; if '{column}' does not "
+            "identify a case, pass --id none."
         )
     rows = np.empty(len(a), dtype=np.int64)
     rows[np.argsort(a, kind="stable")] = np.argsort(b, kind="stable")
@@ -198,7 +201,7 @@ def align(first: AnyArray, other: AnyArray, column: str, where: tuple[str, str])
 
 
 def as_text(values: AnyArray) -> AnyArray:
-    """Return identifiers as they are written, to be compared and sorted."""
+    """Return identifiers as text, to be compared and sorted."""
     if values.dtype.kind != "O":
         return values.astype(np.str_) if values.dtype.kind not in "iu" else values
     return np.array([str(value) for value in values.tolist()])

@@ -1,4 +1,4 @@
-"""A file of predictions as arrays that an evaluation takes."""
+"""Reads a file of predictions into arrays for an evaluation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from expertload.predictions.identity import (
 
 __all__ = ["PredictionsTable", "match_cases", "read_predictions"]
 
-# What a table has one value per case of.
+# The fields with one value per case.
 ROW_WISE = (
     "place",
     "y_proba",
@@ -48,18 +48,18 @@ ROW_WISE = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PredictionsTable:
-    """What a file of predictions holds.
+    """The content of a file of predictions.
 
     Attributes
     ----------
     where : str
         The file's name.
     columns : Columns
-        Which columns were taken for what.
+        The columns that were used.
     n_cases : int
-        How many rows there are.
+        The number of rows.
     y_proba, labels : ndarray or None
-        Probabilities, and the label of each column where it is known.
+        Probabilities, and the label of each column if known.
     place : ndarray or None
         The column number of the true class of each case.
     target : ndarray or None
@@ -67,19 +67,19 @@ class PredictionsTable:
     class_columns : tuple of str or None, optional
         The column of each class; None for one of two classes that has none.
     correct, confidence : ndarray or None
-        Correctness, and what to rank by.
+        Correctness, and the confidence that ranks cases.
     weight : ndarray or None
         The weight of each case.
     group_codes : Coded or None
-        The groups, each of them once, and which of them each case belongs to.
+        The distinct groups, and the index of each case's group.
     identity : Identity
-        The columns that say which case a row is, and of which model.
+        The columns that identify the case and the model of a row.
     identifiers, models : ndarray or None
-        What stands in them.
+        The values of these columns.
     clusters : ndarray or None
-        Which cases belong together, where a column says so or seems to.
+        The cluster of each case, from a named column or one with a usual name.
     is_clustered : bool
-        Whether it was said that cases belong together, and not only seems so.
+        Whether the user named the cluster column.
     """
 
     where: str
@@ -102,7 +102,7 @@ class PredictionsTable:
 
     @property
     def warning(self) -> str:
-        """What to say of cases that seem to belong together and nobody said so; mostly nothing."""
+        """A warning if cases seem to form clusters but no cluster column was named; else empty."""
         column = self.identity.cluster
         if self.is_clustered or self.clusters is None or column is None:
             return ""
@@ -111,20 +111,20 @@ class PredictionsTable:
         if n_clusters == len(named):
             return ""
         return (
-            f"The column '{column}' of {self.where} names {n_clusters} for {len(named)} cases. "
-            "If cases of one belong together, they are not independent, and what is certified here "
-            f"is too sure of itself. Hint: say so with --cluster {column}, or that it is something "
-            "else with --cluster none."
+            f"The column '{column}' of {self.where} has {n_clusters} distinct values for "
+            f"{len(named)} cases. If cases with the same value belong together, they are not "
+            "independent, and the certified accuracy is too optimistic. Hint: pass --cluster "
+            f"{column}, or --cluster none if the column means something else."
         )
 
     @property
     def y_true(self) -> AnyArray | None:
-        """The true label of each case; None where only correctness is known."""
+        """The true label of each case; None if only correctness is known."""
         return None if self.labels is None or self.place is None else self.labels[self.place]
 
     @property
     def groups(self) -> AnyArray | None:
-        """The group of each case as text, None where it is missing."""
+        """The group of each case as text; None for missing groups."""
         return (
             None
             if self.group_codes is None
@@ -140,7 +140,7 @@ class PredictionsTable:
         return replace(self, n_cases=len(rows), group_codes=own, **taken)
 
     def by_model(self) -> dict[str, PredictionsTable]:
-        """Return the rows of each model, where a column names several."""
+        """Return the rows of each model, if the file has a model column."""
         column = self.identity.model
         if self.models is None or column is None:
             return {self.where: self}
@@ -153,7 +153,7 @@ class PredictionsTable:
         return parts
 
     def check_distinct(self, where: str) -> None:
-        """Refuse cases that stand there more than once."""
+        """Refuse a file in which an identifier occurs more than once."""
         if self.identifiers is not None and self.identity.identifier is not None:
             check_distinct(self.identifiers, self.identity.identifier, where)
 
@@ -163,7 +163,7 @@ class PredictionsTable:
         Parameters
         ----------
         score : ConfidenceScore, optional
-            What to rank cases by in place of the largest probability; not chosen on these cases.
+            Ranks cases instead of the largest probability. Must not be chosen on these cases.
         **options
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
             ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
@@ -194,7 +194,7 @@ class PredictionsTable:
         )
 
     def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
-        """Write into the operating point which columns it is of, for files to come."""
+        """Store the columns in the operating point, to find them in new files."""
         point, certification = found.operating_point, found.certification
         origin = replace(
             point.origin,
@@ -229,19 +229,19 @@ def read_predictions(
     Parameters
     ----------
     path : str or path-like
-        What the file holds is told from the end of its name; ``.gz`` and ``.zst`` are unpacked.
-        A folder is the Parquet files in it, ``"-"`` is standard input.
+        The ending of the name determines the format; ``.gz`` and ``.zst`` are decompressed. A
+        folder means the Parquet files in it, ``"-"`` means standard input.
     names : ColumnNames, optional
-        Which column is what; found by convention where it is not said. Labels are called y_true,
-        label, target or class; probabilities p_*, prob_* or proba_*, followed by the class; or
-        there are confidence and correct. There may be group and sample_weight.
+        The columns. By default they are found by name: labels are called y_true, label, target or
+        class; probabilities p_*, prob_* or proba_*, followed by the class. Or there are
+        confidence and correct. The columns group and sample_weight are optional.
     options : FileOptions, optional
         How to open the file: a query, a delimiter, an encoding.
     identity : Identity, optional
-        The column that identifies a case, and the one that names its model. A file in which a
-        case stands more than once is refused, unless the second column tells its rows apart.
+        The column that identifies a case, and the one that names its model. If a case occurs more
+        than once for the same model, the file is refused.
     progress : callable, optional
-        Called with the number of rows read so far, and of all rows where that is known.
+        Called with the number of rows read so far, and the total if known.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def read_predictions(
 
 
 def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
-    """Return which cases belong together; a column nobody named is only looked at."""
+    """Return the cluster of each case; a column found by its name is used only for a warning."""
     column = rows.cluster
     if column is None:
         return {}
@@ -296,7 +296,7 @@ def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> di
 
 
 def _identified(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:
-    """Return which case each row is; refused if some are there twice and no column says why."""
+    """Return the identifier of each row; refuse repeats, unless a model column explains them."""
     models = None if rows.model is None else found[rows.model]
     if wanted.model is None and rows.model is not None and models is not None:
         check_one_model(models, rows.model, where)
@@ -318,8 +318,8 @@ def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, Predictions
     Parameters
     ----------
     tables : mapping from str to PredictionsTable
-        The predictions by the name of the model. Cases are matched where all have the same column
-        of identifiers. Where not, they are returned as they are, and nothing identifies them.
+        The predictions by the name of the model. Cases are matched if all tables have the same
+        identifier column. Otherwise the tables are returned unchanged, without identifiers.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Why a case goes to experts, where its confidence is not the reason."""
+"""Reasons, other than low confidence, why a case goes to experts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["group_reasons", "sound_rows"]
 
 
 def group_reasons(policy: CertifiedGroups, values: AnyArray) -> AnyArray:
-    """Return why the group of each row has no threshold, empty where it has one."""
+    """Return why the group of each row has no threshold; empty if it has one."""
     certified = frozenset(policy.certified)
 
     def reason(group: object, value: object) -> str:
@@ -31,7 +31,7 @@ def group_reasons(policy: CertifiedGroups, values: AnyArray) -> AnyArray:
 
 
 def sound_rows(columns: Columns, numbers: Batch) -> tuple[AnyArray, Table]:
-    """Return why each row cannot be decided, empty where it can, and the numbers as arrays."""
+    """Return why each row cannot be decided (empty if it can), and the numbers as arrays."""
     n = len(next(iter(numbers.values())))
     why = np.full(n, "", dtype=object)
     arrays = {name: values.to_numpy(zero_copy_only=False) for name, values in numbers.items()}
@@ -41,7 +41,7 @@ def sound_rows(columns: Columns, numbers: Batch) -> tuple[AnyArray, Table]:
 
     for name, values in numbers.items():
         missing = values.is_null().to_numpy(zero_copy_only=False)
-        mark(missing, f"{name} is missing or no number")
+        mark(missing, f"{name} is missing or not a number")
         if arrays[name].dtype.kind == "f":
             mark(~np.isfinite(arrays[name]), f"{name} is not finite")
     given = [arrays[name] for name in columns.probabilities]

@@ -1,6 +1,6 @@
-"""Columns as CSV, JSON Lines or Parquet, written as they come and shown when they are whole.
+"""Writes columns as CSV, JSON Lines or Parquet; the file appears only when it is complete.
 
-Whole columns are turned into text at once, by Arrow; no row ever becomes a Python object.
+Arrow converts whole columns to text at once; no row becomes a Python object.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NEED_ESCAPES = r'["\\\x00-\x1f]'
 
 
 def is_parquet(out: str | os.PathLike[str] | IO[Any]) -> bool:
-    """Whether decisions are to be written as Parquet, which has types."""
+    """Whether the output is Parquet, which has column types."""
     return isinstance(out, str | os.PathLike) and Path(out).suffix.lower() == ".parquet"
 
 
 @contextmanager
 def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
-    """Open a file or a stream; call what is returned with the columns of some rows."""
+    """Open a file or a stream; yields a function that writes the columns of a batch."""
     if not isinstance(out, str | os.PathLike):
         yield _text_writer(out, _csv_lines, _csv_header)
         return
@@ -53,7 +53,7 @@ def open_writer(out: str | os.PathLike[str] | IO[Any]) -> Iterator[Write]:
 
 @contextmanager
 def stream_writer(stream: IO[bytes], kind: str) -> Iterator[Write]:
-    """Write to a stream of bytes, from its beginning to its end: it need not be a file."""
+    """Write to a stream of bytes in order, so that it need not support seeking."""
     if kind == ".parquet":
         with _parquet_writer(stream) as write:
             yield write
@@ -65,7 +65,7 @@ def stream_writer(stream: IO[bytes], kind: str) -> Iterator[Write]:
 
 @contextmanager
 def saying_write_errors(out: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what the system says into a sentence that names the file."""
+    """Turn a system error into a sentence that names the file."""
     try:
         yield
     except FileWriteError:
@@ -80,7 +80,7 @@ def _text_writer(
     lines_of: Callable[[Mapping[str, Any]], Any],
     header_of: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> Write:
-    """Write lines in UTF-8, whatever the system's own encoding is."""
+    """Write lines in UTF-8, independent of the system's encoding."""
     is_text = isinstance(stream, io.TextIOBase)
     binary = getattr(stream, "buffer", None) if is_text else stream
     begun = False
@@ -89,7 +89,7 @@ def _text_writer(
         if binary is None:
             stream.write(bytes(content).decode())
         else:
-            stream.flush()  # what was said before as text comes first
+            stream.flush()  # flush text that was written before
             binary.write(content)
 
     def write(columns: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _text_writer(
 
 
 def _bytes_of(lines: Any) -> memoryview | bytes:
-    """Return the text of an Arrow array, end to end; its letters lie there already."""
+    """Return the bytes of all lines of a text array, without a copy."""
     _, _, letters = lines.buffers()
     return b"" if letters is None else memoryview(letters)[: _length(lines)]
 
@@ -136,7 +136,7 @@ def _csv_lines(columns: Mapping[str, Any]) -> Any:
 
 
 def _csv_values(values: Any) -> Any:
-    """Return values as text, in quotes where a letter in them would end them too early."""
+    """Return values as text, in quotes if they contain a delimiter, a quote or a line end."""
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     is_text = str(values.type) in ("string", "large_string")
     text = values if is_text else values.cast("string")
@@ -169,7 +169,7 @@ def _json_lines(columns: Mapping[str, Any]) -> Any:
 
 
 def _json_values(values: Any) -> Any:
-    """Return values as JSON writes them: an array, or one text where all are the same nothing."""
+    """Return values as JSON text: an array, or a single text if all are missing."""
     pa = require_extra("pyarrow", "frames", "Deciding files")
     compute = require_extra("pyarrow.compute", "frames", "Deciding files")
     kind = str(values.type)
@@ -191,7 +191,7 @@ def _json_values(values: Any) -> Any:
 
 @contextmanager
 def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
-    """Write the columns in the types they have, a group of rows at a time."""
+    """Write columns with their types, one group of rows at a time."""
     pa = require_extra("pyarrow", "frames", "Writing Parquet")
     parquet = require_extra("pyarrow.parquet", "frames", "Writing Parquet")
     writer: Any = None
@@ -200,7 +200,7 @@ def _parquet_writer(stream: IO[bytes]) -> Iterator[Write]:
         nonlocal writer
         table = pa.table(dict(columns))
         if writer is None:
-            # To look for repeats in numbers costs more than all the rest.
+            # Dictionary encoding of numbers would cost more than everything else.
             text = [field.name for field in table.schema if str(field.type) == "string"]
             writer = parquet.ParquetWriter(
                 stream, table.schema, compression="zstd", use_dictionary=text

@@ -149,7 +149,7 @@ def test_the_command_makes_what_reports_and_policies_take(seeds, tmp_path):
     assert done.exit_code == 0, done.output
     assert "ensemble of 3: ce" in done.output
     assert "cost: 3 passes for each image" in done.output
-    folder = done.output.strip().rpartition("all of it: ")[2]
+    folder = done.output.strip().rpartition("folder: ")[2]
     report, policy = tmp_path / "report.html", tmp_path / "policy.json"
     words = ["lab", "evaluate", folder, "--at", "0.7", "--out", report, "--save-policy", policy]
     done = CliRunner().invoke(app, list(map(str, words)))
