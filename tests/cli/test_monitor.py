@@ -175,7 +175,8 @@ def test_another_policy_does_not_go_on_from_this_state(
         other
     )
     error = run(other, file, "--state", "state.json", code=1).stderr
-    assert "state.json must hold audits of" in error and "Got audits of another policy" in error
+    assert "state.json must hold audits of" in error
+    assert "Got audits of another policy" in error
     assert (tmp_path / "state.json").read_bytes() == before
 
 

@@ -169,5 +169,5 @@ def test_bad_input_is_named():
     groups = operating_point.certify_groups_from_correctness(
         [1, 1], [1, 2], groups=["a", "b"], target_accuracy=0.9
     )
-    with pytest.raises(NotCertifiedError, match="each group by itself"):
+    with pytest.raises(NotCertifiedError, match="each group separately"):
         LoadMonitor.from_policy(groups)

@@ -64,7 +64,7 @@ def test_monitors_of_two_policies_do_not_merge(tmp_path):
 
     one, other = watched(200), watched(201)
     assert again(one, tmp_path).policy_digest == one.policy_digest != other.policy_digest
-    with pytest.raises(ParameterError, match="takes monitors of one policy. Got monitors of 2"):
+    with pytest.raises(ParameterError, match="must have the same policy. Got monitors of 2"):
         one.merge(other)
     named_by_nobody = AccuracyMonitor(target_accuracy=0.95).update([1], decided_at=[1], key=[1])
     assert named_by_nobody.merge(one).policy_digest == one.policy_digest

@@ -49,7 +49,7 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
     if "case(s) are too few" in said or "accept too few" in said:
         perfect = op.certify_from_correctness(np.ones(n, bool), confidence, **options)
         assert not perfect.is_certified
-    if "looser threshold would pass alone" in said:
+    if "looser threshold would pass on its own" in said:
         first = point.ladder.threshold[0]
         alone = binom.cdf(wrong, accepted, 1 - target) <= 0.05
         assert alone[(asked < first) & (accepted > 0)].any()

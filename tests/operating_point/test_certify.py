@@ -305,7 +305,7 @@ def test_the_guarantee_in_words():
         (
             {"target_accuracy": 0.9, "thresholds": [1], "ladder_scores": [1]},
             ParameterError,
-            "not both",
+            "Got both",
         ),
         ({"target_accuracy": 0.9, "thresholds": [math.nan]}, NonFiniteError, "thresholds"),
         ({"target_accuracy": 0.9, "sample_weight": [1, 1]}, WeightError, "count cases"),

@@ -59,7 +59,7 @@ def test_one_target_in_a_list_is_still_a_mapping():
 
 @pytest.mark.parametrize("targets", [[], [0.9, 0.9]])
 def test_targets_must_be_different(targets):
-    with pytest.raises(ParameterError, match="must be different"):
+    with pytest.raises(ParameterError, match="must be distinct"):
         op.certify_from_correctness([1, 0], [0.1, 0.2], target_accuracy=targets)
 
 
@@ -382,7 +382,7 @@ def test_clusters_where_nothing_is_certified():
         ({"clusters": [1]}, ShapeError, "clusters"),
         ({"clusters": [0.5, 1.5]}, DataTypeError, "'clusters'"),
         ({"clusters": [1, 2], "cluster_promise": "some"}, ParameterError, "'one_case_each'"),
-        ({"clusters": [1, 2], "risk": "joint"}, ParameterError, "takes any risk"),
+        ({"clusters": [1, 2], "risk": "joint"}, ParameterError, "supports any risk"),
         ({"clusters": [1, 2], "random_state": -1}, ParameterError, "random_state"),
     ],
 )

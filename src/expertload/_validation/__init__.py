@@ -1,13 +1,13 @@
-"""Turning what users pass into arrays that the mathematics can trust.
+"""Turns users' arguments into valid arrays.
 
-The checks that several modules share, and the one form of every message. A check takes the name of
-the parameter and the public function it belongs to (``caller``), so that a message reads::
+These are the checks that several modules share, and the form of every message. A check takes the
+name of the parameter and of the public function (``caller``), so that a message reads::
 
     The 'target_accuracy' parameter of load_at_accuracy must be in [0, 1]. Got 97 instead.
     Hint: pass 0.97 for 97 %.
 
-A check that one module alone needs stands in that module, and words its error with ``message``.
-Nothing is guessed: probabilities are never told from logits by looking at them.
+A check that only one module needs is in that module, and words its error with ``message``. Nothing
+is guessed: values are never used to distinguish probabilities from logits.
 """
 
 from expertload._validation.arrays import (

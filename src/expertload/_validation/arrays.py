@@ -1,4 +1,4 @@
-"""Arrays: whatever users pass as one, finite, of the right shape and length."""
+"""Checks of arrays: finite values, shapes and lengths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
     """Return `value` as a numpy array; lists, frames and tensors on any device are accepted."""
     if isinstance(value, np.ma.MaskedArray):
         _check_unmasked(np.ma.getmaskarray(value), name, caller)
-    if hasattr(value, "detach"):  # a torch tensor, which may carry a graph or live elsewhere
+    if hasattr(value, "detach"):  # a torch tensor, which may need gradients or be on another device
         value = value.detach().cpu()
         if "bfloat16" in str(value.dtype):  # numpy has no such type
             value = value.float()
@@ -38,15 +38,15 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
 
 
 def _check_unmasked(mask: BoolArray, name: str, caller: str) -> None:
-    """Raise where values are masked: what lies beneath a mask is not there."""
+    """Raise if values are masked, because a masked value is missing."""
     if mask.any():
         got = f"{int(mask.sum())} masked value(s), the first at {_first_position(mask)}"
-        hint = "drop those cases, or fill them"
+        hint = "remove those cases, or fill them"
         raise NonFiniteError(message(name, caller, "must have no masked values", got, hint))
 
 
 def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
-    """Return `value` as finite floats, in the precision it came in, float64 where it had none."""
+    """Return `value` as finite floats, in its own precision; float64 if it has none."""
     array = as_array(value, name, caller)
     if array.ndim not in ndim:
         wanted = " or ".join(str(n) for n in ndim)
@@ -66,7 +66,7 @@ def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,
                 caller,
                 "must be finite",
                 f"{int(bad.sum())} NaN or infinite value(s), the first at {_first_position(bad)}",
-                "drop those cases, or find out why the model produced them",
+                "remove those cases, or find out why the model produced them",
             )
         )
     return array
@@ -74,7 +74,7 @@ def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,
 
 def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
     if array.dtype.kind == "f":
-        # Half precision is storage, not arithmetic; extended precision gains nothing here.
+        # Half precision is not meant for arithmetic; extended precision gains nothing here.
         return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
@@ -83,7 +83,7 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
             return array.astype(np.float64)
         except (TypeError, ValueError):
             kinds = ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
-            hint = "drop the cases without a value, and pass the others as numbers"
+            hint = "remove the cases without a value, and pass the others as numbers"
             raise DataTypeError(
                 message(name, caller, "must hold real numbers", f"values of {kinds}", hint)
             ) from None
@@ -126,7 +126,7 @@ def check_enough_cases(weight: FloatArray | None, n: int, minimum: int, caller: 
 
 
 def check_metric_value(value: Any, caller: str) -> float:
-    """Return what a user's metric returned, if it is one finite number."""
+    """Return the value of a user's metric; raise unless it is one finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -162,7 +162,7 @@ def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
 
 
 def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> None:
-    """Raise unless `array` has the columns that fit saw."""
+    """Raise unless `array` has as many columns as in `fit`."""
     if array.shape[1] != n_columns:
         raise ShapeError(
             message(
@@ -175,7 +175,7 @@ def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> No
 
 
 def check_fitted(fitted: bool, caller: str) -> None:
-    """Raise unless the object that `caller` names a method of has been fitted."""
+    """Raise unless the object of the method `caller` is fitted."""
     if not fitted:
         what = caller.split(".")[0]
         raise NotFittedError(

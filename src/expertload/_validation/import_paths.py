@@ -1,4 +1,4 @@
-"""Things of a user's own, named by import path: ``"my_package.nets:build"``."""
+"""Imports users' own networks and losses by path: ``"my_package.nets:build"``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Built = TypeVar("Built")
 
 
 def import_callable(path: str, what: str) -> Callable[..., Any]:
-    """Import what a ``"module:callable"`` names, or say what is missing."""
+    """Return the callable of a ``"module:callable"`` path; raise if it cannot be imported."""
     module_name, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
         raise ParameterError(
@@ -40,7 +40,7 @@ def call_builder(
     what: str,
     kind: type[Built],
 ) -> Built:
-    """Call what builds a torch module, and make sure that it did."""
+    """Call a builder, and check that it returns a torch module."""
     try:
         built = builder(**arguments)
     except TypeError as error:

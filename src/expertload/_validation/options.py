@@ -1,4 +1,4 @@
-"""Options: numbers in their range, words among those known."""
+"""Checks of options: numbers in a range, words from a list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from expertload.exceptions import (
 
 
 def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True) -> float:
-    """Return `value` as a float in [0, 1], or in (0, 1) where the ends make no sense."""
+    """Return `value` as a float in [0, 1], or in (0, 1) if the ends are not allowed."""
     number = as_real(value, name, caller)
     inside = 0 <= number <= 1 if inclusive else 0 < number < 1
     if not inside:
@@ -28,7 +28,7 @@ def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True
 
 
 def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) -> float:
-    """Return `value` as a finite float above zero (or from zero on)."""
+    """Return `value` as a finite float above zero (or at least zero)."""
     number = as_real(value, name, caller)
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         wanted = "must be zero or more" if zero else "must be positive"
@@ -37,7 +37,7 @@ def check_positive(value: Any, name: str, caller: str, *, zero: bool = False) ->
 
 
 def check_threshold(value: Any, caller: str) -> float:
-    """Return a threshold: any number but NaN."""
+    """Return a threshold: any number except NaN."""
     number = as_real(value, "threshold", caller)
     if math.isnan(number):
         raise ParameterError(message("threshold", caller, "must be a number", "NaN"))
@@ -113,13 +113,13 @@ def check_targets(value: Any, caller: str) -> tuple[float, ...]:
     several = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
     if not several or isinstance(value, str):
         raise ParameterError(
-            message("target_accuracy", caller, "must be a number or some numbers", f"{value!r}")
+            message("target_accuracy", caller, "must be one or more numbers", f"{value!r}")
         )
     return tuple(check_fraction(each, "target_accuracy", caller) for each in several)
 
 
 def check_classifier(estimator: Any, attribute: str, caller: str) -> None:
-    """Raise unless a classifier has what is read from it."""
+    """Raise unless a classifier has the attributes that are needed."""
     if not hasattr(estimator, attribute):
         has_scores = attribute == "predict_proba" and hasattr(estimator, "decision_function")
         raise ParameterError(
@@ -151,7 +151,7 @@ def check_models(models: Any, caller: str) -> dict[str, Any]:
 
 
 def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> None:
-    """Raise unless a page is written under the name of one: a .pdf of HTML opens nowhere."""
+    """Raise unless the name ends in .html, because browsers open HTML only under such names."""
     if not os.fspath(path).lower().endswith((".html", ".htm")):
         raise ParameterError(
             message(
@@ -159,6 +159,6 @@ def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> Non
                 caller,
                 "must end in .html",
                 os.fspath(path),
-                "write the page, and print it from a browser where a PDF is wanted",
+                "write an .html file; for a PDF, print it from a browser",
             )
         )

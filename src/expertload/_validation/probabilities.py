@@ -15,9 +15,9 @@ from expertload.exceptions import (
 ROW_SUM_TOLERANCE_HALF_PRECISION = 1e-2
 
 
-# Rows of probabilities may miss one by this much: enough for values printed with four digits.
+# Sums of probabilities may differ from one by this much: enough for values with four digits.
 ROW_SUM_TOLERANCE = 1e-3
-# Said of arrays, frames, files and soft targets alike.
+# The same wording for arrays, frames, files and soft targets.
 SUM_TO_ONE = "must sum to one over the classes"
 
 
@@ -27,8 +27,8 @@ SOFTMAX_OF_ARRAYS = "apply a softmax first (scipy.special.softmax(logits, axis=1
 def check_probabilities(
     y_proba: ArrayLike, name: str, caller: str, *, for_logits: str = SOFTMAX_OF_ARRAYS
 ) -> FloatArray:
-    """Return probabilities with one column per class; one column stands for P(second class)."""
-    half = "float16" in str(getattr(y_proba, "dtype", ""))  # bfloat16 as well
+    """Return probabilities with one column per class; a single column is P(second class)."""
+    half = "float16" in str(getattr(y_proba, "dtype", ""))  # also converts bfloat16
     proba = as_floats(y_proba, name, caller, ndim=(1, 2))
     low, high = float(proba.min()), float(proba.max())
     if low < 0 or high > 1:
@@ -44,7 +44,7 @@ def check_probabilities(
             )
         )
     if proba.ndim == 1 or proba.shape[1] == 1:
-        # One minus a single has fewer digits than the single: what is close to 0 would tie at 1.
+        # In single precision, one minus a value close to 0 would round to 1, and cases would tie.
         positive = proba.reshape(-1).astype(np.float64, copy=False)
         return np.column_stack([1 - positive, positive])
     _check_row_sums(proba, name, caller, half=half)

@@ -1,4 +1,4 @@
-"""How errors are said: what was wanted, what was got, and what to do about it."""
+"""The wording of errors: what must hold, what was passed, and what to do."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from expertload.exceptions import (
 
 
 def insufficient(caller: str, wanted: str, got: str, hint: str) -> InsufficientDataError:
-    """Return, for the caller to raise, an error about cases that cannot answer the question."""
+    """Return an error about too few or unsuitable cases, for the caller to raise."""
     return InsufficientDataError(f"{caller} needs {wanted}. Got {got} instead. Hint: {hint}.")
 
 
 def parameter_error(
     name: str, caller: str, wanted: str, got: object, hint: str | None = None
 ) -> ParameterError:
-    """Word an error about an option that only another library can judge."""
+    """Return an error about an option that another library has rejected."""
     return ParameterError(message(name, caller, wanted, got, hint))
 
 
 def require_extra(module: str, extra: str, what: str) -> Any:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import an optional dependency; if it is missing, name the extra that installs it."""
     with needs_extra(extra, what):
         return import_module(module)
 
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Say which extra brings what the imports inside do not find.
+    """Name the extra to install if an import inside the block fails.
 
-    For the `__init__` of a package that is nothing without it::
+    For the `__init__` of a package that needs the extra::
 
         with needs_extra("torch", "expertload.losses"):
             from expertload.losses.aucoc import AUCOCLoss
@@ -46,7 +46,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing in ("", "expertload"):  # a defect of ours, which no installation mends
+        if missing in ("", "expertload"):  # a defect in this library, which no installation fixes
             raise
         raise MissingExtraError(
             f"{what} needs {missing}, which is not installed. "
@@ -55,7 +55,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
 
 
 def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
-    """Word the error for options that exclude each other."""
+    """Return the error for options that exclude each other."""
     return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
 
 
@@ -77,6 +77,6 @@ def label_range_error(
     caller: str,
     hint: str = "pass ignore_index=... for the number that marks positions without a label",
 ) -> LabelError:
-    """Word the error for class numbers that no column of the logits stands for."""
+    """Return the error for class numbers without a column of logits."""
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"
     return LabelError(message("target", caller, wanted, f"numbers from {low} to {high}", hint))

@@ -1,9 +1,9 @@
-"""Is the promise still kept? Tests that may be looked at after every case.
+"""Monitors that check whether a promise is still kept, valid however often you look.
 
-`AccuracyMonitor` watches a promised accuracy by audits of automatic decisions. Its verdicts hold
-however often one looks, because its evidence is a bet that cannot be expected to win while the
-promise is kept. `LoadMonitor` warns, without any labels, when new cases are not like those a policy
-was made with, and `required_audits` says how many audits a fall takes to be found.
+`AccuracyMonitor` checks a promised accuracy with audits of automatic decisions. Its verdicts are
+valid however often you look, because its evidence is a bet that is not expected to win while the
+promise is kept. `LoadMonitor` needs no labels; it warns when new cases differ from those that a
+policy was made with. `required_audits` computes how many audits it takes to find a fall.
 """
 
 from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence

@@ -1,4 +1,4 @@
-"""How high the accuracy surely is: a bound that holds at every moment at once.
+"""A lower bound of the accuracy that is valid at all times together.
 
 Let S be the (weighted) errors among audits of (weighted) number T, and m an error rate. For a
 negative ``tilt`` l, the product of ``exp(l x) / (1 - m + m exp(l))`` over the cases is a fair game
@@ -27,7 +27,7 @@ __all__ = ["accuracy_lower_bound", "confirming_evidence"]
 
 TILTS = -np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0])
 PARTS = np.array([0.05, 0.15, 0.20, 0.25, 0.25, 0.10])
-MOST_LOG = 460.0  # the logarithm of a number that has long said what it has to say
+MOST_LOG = 460.0  # logarithms beyond this no longer change any verdict
 HALVINGS = 50
 
 
@@ -39,8 +39,8 @@ def confirming_evidence(
     Parameters
     ----------
     errors, audits : array-like of the same shape
-        How many errors there were among how many audits so far; weighted sums of both where cases
-        are audited with different probabilities. Open reviews count as errors.
+        The number of errors and the number of audits so far; weighted sums of both if cases are
+        audited with different probabilities. Open reviews count as errors.
     target_accuracy : float
         The accuracy to confirm, in (0, 1).
 
@@ -73,12 +73,12 @@ def accuracy_lower_bound(
     errors, audits : array-like of the same shape
         As in `confirming_evidence`.
     confidence_level : float, default=0.95
-        The probability that the bound holds after every audit, for ever.
+        The probability that the bound holds after every audit, without limit.
 
     Returns
     -------
     ndarray
-        The bounds; 0 where there is nothing to go by yet.
+        The bounds; 0 if there are no audits yet.
 
     Examples
     --------

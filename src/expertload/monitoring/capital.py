@@ -1,10 +1,10 @@
-"""Betting against a promise: what is staked, and what one audited case does to it.
+"""Bets against a promise: the stakes, and how one audited case changes the capital.
 
 A player who doubts "errors are at most a share r" puts money on every audited case at odds that
 are fair, or worse than fair for the player, as long as the promise holds. So the capital cannot be
 expected to grow, and by Ville's inequality it ever reaches 1 / alpha with a probability of at most
-alpha. Nobody knows how bad a broken promise will be, so the money is spread over several bets, each
-of which grows fastest for one error rate.
+alpha. How badly a promise will be broken is not known in advance, so the money is spread over
+several bets, each of which grows fastest at another error rate.
 
 For a case with error x (0 for right, 1 for wrong, or a grade between), a bet on the rate q is
 multiplied by ``1 + stake * w * (x - r)``, with ``stake = (q - r) / (r (1 - r))``.
@@ -26,11 +26,11 @@ from expertload._typing import FloatArray
 
 __all__ = ["Bets", "accuracy_bets", "growth_rates", "share_bets"]
 
-# How many times the promised error rate each bet is made for, and its part of the capital.
+# The error rate of each bet, as a multiple of the promised one, and its part of the capital.
 MULTIPLES = (1.3, 1.6, 2.0, 2.8, 4.0, 7.0)
 PARTS = (0.15, 0.20, 0.25, 0.20, 0.12, 0.08)
-# No bet loses more than this on one right case; it matters for promised error rates above 0.1, of
-# which the largest multiples would not be rates any more.
+# No bet loses more than this on one right case. This matters for promised error rates above 0.1,
+# whose largest multiples would exceed 1.
 MOST_LOST = 2 / 3
 
 
@@ -58,7 +58,7 @@ def accuracy_bets(target_accuracy: float) -> Bets:
     Parameters
     ----------
     target_accuracy : float
-        What is promised, in (0, 1).
+        The promised accuracy, in (0, 1).
 
     Returns
     -------
@@ -86,7 +86,7 @@ def share_bets(share: FloatArray) -> Bets:
     Returns
     -------
     Bets
-        For odds 1.3 to 7 times the promised ones: a multiple of a large share would be no share.
+        For odds 1.3 to 7 times the promised ones, because a multiple of a large share may exceed 1.
 
     Examples
     --------
@@ -106,31 +106,31 @@ def _bets(rate: float | FloatArray, alternatives: FloatArray) -> Bets:
 
 
 def factors(bets: Bets, errors: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return what each case multiplies each bet by, of shape (..., n_cases, n_bets)."""
+    """Return the factor of each bet for each case, of shape (..., n_cases, n_bets)."""
     gain = weights[..., None] * (errors[..., None] - _per_case(bets.error_rate))
     changed: FloatArray = 1 + gain * _per_case(bets.stakes)
     return changed
 
 
 def _per_case(value: float | FloatArray) -> float | FloatArray:
-    """Put an axis for cases before that of the bets, where there is one for promises."""
+    """Insert an axis for cases before the axis of bets, if there is an axis for promises."""
     return value[..., None, :] if isinstance(value, np.ndarray) and value.ndim > 1 else value
 
 
 def growth_rates(bets: Bets, error_rate: float) -> FloatArray:
-    """Return how fast the logarithm of each bet grows a case at a true error rate.
+    """Return the mean growth of the logarithm of each bet per case, at a true error rate.
 
     Parameters
     ----------
     bets : Bets
         Bets against one promise.
     error_rate : float
-        The rate at which cases are really wrong.
+        The true error rate.
 
     Returns
     -------
     ndarray of shape (n_bets,)
-        Where none is positive, the fall is too small for these bets to be found by growth.
+        If none is positive, the fall is too small for these bets to detect.
 
     Examples
     --------

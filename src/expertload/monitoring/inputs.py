@@ -1,4 +1,4 @@
-"""Audits: answers that may still be open, chances of being audited, keys and moments."""
+"""Validates audits: answers that may be open, inclusion probabilities, keys and moments."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Moments(NamedTuple):
-    """When cases were decided: whole microseconds of UTC, or the user's own growing numbers."""
+    """When cases were decided: microseconds in UTC, or the user's own ascending numbers."""
 
     clock: Clock
     values: list[int] | list[float]
 
 
 def check_blocks(value: Any, caller: str) -> int | None:
-    """Return how many blocks of audits a monitor is made for, None for no limit."""
+    """Return the number of blocks that a monitor is made for; None for no limit."""
     return None if value is None else check_count(value, "blocks", caller)
 
 
@@ -71,7 +71,7 @@ def as_audit_sums(
     """Return sums of errors and numbers of audits, the first at most the second."""
     wrong, total = _floats(errors, "errors", caller), _floats(audits, "audits", caller)
     check_same_shape(caller, errors=wrong, audits=total)
-    # Sums of weights in floating point may differ in their last digits.
+    # Floating-point sums of weights may differ in the last digits.
     if not ((wrong >= 0) & (wrong <= total * (1 + 1e-9))).all():
         raise ParameterError(
             message("errors", caller, "must be from 0 to the number of audits", _range(wrong))
@@ -80,7 +80,7 @@ def as_audit_sums(
 
 
 def as_answers(correct: ArrayLike, caller: str) -> FloatArray:
-    """Return correctness of shape (n,), NaN where a review is still open (None or NaN)."""
+    """Return correctness of shape (n,), with NaN for open reviews (None or NaN)."""
     array = np.atleast_1d(as_array(correct, "correct", caller))
     if array.ndim != 1:
         raise ShapeError(message("correct", caller, "must have 1 dimension", array.shape))
@@ -94,7 +94,7 @@ def as_answers(correct: ArrayLike, caller: str) -> FloatArray:
 
 
 def as_inclusion(value: ArrayLike | None, n: int, name: str, caller: str) -> FloatArray | None:
-    """Return probabilities in (0, 1], one a case."""
+    """Return probabilities in (0, 1], one per case."""
     if value is None:
         return None
     given = _floats(value, name, caller)
@@ -109,18 +109,18 @@ def as_inclusion(value: ArrayLike | None, n: int, name: str, caller: str) -> Flo
 
 
 def check_least_inclusion(value: Any, caller: str) -> float | None:
-    """Return the least probability of being audited, None where all have the same."""
+    """Return the smallest inclusion probability; None if all cases have the same."""
     if value is None:
         return None
     least = check_fraction(value, "least_inclusion_probability", caller)
     if least == 0:
-        wanted = "must be in (0, 1]: a case that is never audited cannot be watched"
+        wanted = "must be in (0, 1]: a case that is never audited cannot be monitored"
         raise ProbabilityError(message("least_inclusion_probability", caller, wanted, "0"))
     return least
 
 
 def as_keys(value: Any, n: int, caller: str) -> list[Key] | None:
-    """Return keys as text or whole numbers, one a case."""
+    """Return keys as text or whole numbers, one per case."""
     if value is None:
         return None
     keys = _listed(value, "key", caller)
@@ -151,17 +151,17 @@ def as_moments(value: Any, n: int, caller: str) -> Moments | None:
 
 
 def iso_time(microseconds: int) -> str:
-    """Write microseconds since 1970 as ISO text, in UTC."""
+    """Return microseconds since 1970 as ISO text, in UTC."""
     return (EPOCH + microseconds * MICROSECOND).isoformat()
 
 
 def _listed(value: Any, name: str, caller: str) -> list[Any]:
-    """Return one value or several as a list, each as it came: numpy would turn 1 into '1'."""
+    """Return one value or several as a list, unchanged, because numpy would turn 1 into '1'."""
     if isinstance(value, str | date | Real | np.generic):
         value = [value]
     if not isinstance(value, Sequence):
         array: AnyArray = np.atleast_1d(as_array(value, name, caller))
-        if array.dtype.kind == "M":  # nanoseconds would become whole numbers
+        if array.dtype.kind == "M":  # tolist would turn nanoseconds into integers
             array = array.astype("datetime64[us]")
         value = array.tolist()
     return [each.item() if isinstance(each, np.generic) else each for each in value]

@@ -1,7 +1,7 @@
-"""Are new cases like those a policy was made with? A warning, not an alarm.
+"""Warns if new cases differ from those that a policy was made with.
 
-A model may be as accurate as ever while experts get twice the work, or the confidences may shift
-long before enough audits have come in. Both are seen without a single label.
+A model may be as accurate as ever while experts get twice the work. Or the confidences may shift
+long before there are enough audits. Both can be detected without labels.
 
 The shares a policy was made with are estimates from its calibration cases. Where the true ones lie
 is bounded first: the share delegated by Clopper and Pearson's interval, the shares below all stored
@@ -40,12 +40,12 @@ __all__ = ["LoadMonitor"]
 Change = Literal["higher", "lower"]
 N_LEVELS = 19
 CHUNK = 5000
-# A share of one cannot be exceeded: the bets on it lose, and need a number below one to do so.
+# A share of one cannot be exceeded. Bets on it must lose, which needs a number below one.
 ALMOST = 1e-9
 
 
 class Game(NamedTuple):
-    """Bets on several shares at once: what counts for each, and the bound it should stay below.
+    """Bets on several shares at once, each with the cases that count and its upper bound.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Game(NamedTuple):
     above : ndarray of bool, shape (n_cuts,)
         Whether confidences above the cut count, or those below it.
     bets : Bets
-        One row a cut.
+        One row per cut.
     """
 
     cuts: FloatArray
@@ -69,29 +69,29 @@ class Game(NamedTuple):
 
 
 class LoadMonitor:
-    """Warn when the share delegated, or the distribution of confidence, leaves what it was.
+    """Warns when the share delegated, or the distribution of confidence, has changed.
 
     Parameters
     ----------
     threshold : float
-        Cases of at least this confidence are decided automatically.
+        Cases with at least this confidence are decided automatically.
     expected_load : float
         The share of calibration cases that was delegated, in [0, 1].
     n_cases : int
-        How many calibration cases there were.
+        The number of calibration cases.
     quantiles : array-like, optional
         Equally spaced quantiles of their confidences, from the smallest to the largest. Without
-        them only the load is watched.
+        them, only the load is monitored.
     confidence_level : float, default=0.95
-        New cases like the calibration cases are ever warned of with a probability of at most one
-        minus this.
+        If new cases are like the calibration cases, the probability of *ever* warning is at most
+        one minus this.
     blocks : int, optional
-        How many blocks of 50 cases the monitor is made for. For ever by default.
+        The number of blocks of 50 cases that the monitor is made for. No limit by default.
 
     Notes
     -----
-    Give it *all* new cases, decided and delegated, in their order. Cases must be independent, as
-    those the policy was made with: many images of one patient look like a shift.
+    Pass *all* new cases, decided and delegated, in order. Cases must be independent, like the
+    calibration cases: many images of one patient would look like a shift.
 
     Examples
     --------
@@ -132,20 +132,20 @@ class LoadMonitor:
 
     @classmethod
     def from_policy(cls, policy: Any, **options: Any) -> Self:
-        """Return a monitor of what a policy was made with.
+        """Return a monitor for a policy.
 
         Parameters
         ----------
         policy : OperatingPoint
-            A policy that decides something; one of several groups' by itself. Policies saved
-            before quantiles were stored have their load watched only.
+            A policy that decides something; of a policy for groups, the point of one group. For
+            policies saved before quantiles were stored, only the load is monitored.
         **options
             ``confidence_level`` and ``blocks``.
 
         Returns
         -------
         LoadMonitor
-            Without new cases yet.
+            A monitor without new cases.
 
         Examples
         --------
@@ -165,12 +165,12 @@ class LoadMonitor:
         )
 
     def update(self, confidence: ArrayLike) -> Self:
-        """Count new cases, decided and delegated, in their order.
+        """Count new cases, decided and delegated, in order.
 
         Parameters
         ----------
         confidence : array-like of shape (n_cases,)
-            What the threshold is a threshold of.
+            The confidence that the threshold applies to.
 
         Returns
         -------
@@ -204,23 +204,23 @@ class LoadMonitor:
 
     @property
     def load_change(self) -> Change | None:
-        """Whether more or less is delegated than was expected; None where neither is shown."""
+        """Whether "higher" or "lower" than expected is shown for the load; None if neither is."""
         if self._load.highest < self.warning_evidence:
             return None
         return "higher" if self._load.strongest == 0 else "lower"
 
     @property
     def confidence_changed(self) -> bool:
-        """Whether confidences are distributed otherwise than they were."""
+        """Whether the distribution of confidences has changed."""
         return self._shape is not None and self._shape.highest >= self.warning_evidence
 
     @property
     def warns(self) -> bool:
-        """Whether the load or the confidences have changed; once shown, it stays."""
+        """Whether the load or the confidences have changed; a warning is never withdrawn."""
         return self.load_change is not None or self.confidence_changed
 
     def summary(self) -> str:
-        """Return in plain words what the new cases say.
+        """Return what the new cases show, in words.
 
         Examples
         --------
@@ -240,7 +240,7 @@ class LoadMonitor:
         if self.load_change is not None:
             what.append(f"the share delegated is {self.load_change} than the policy was made with")
         if self.confidence_changed:
-            what.append("confidences are distributed otherwise than when the policy was made")
+            what.append("the distribution of confidences differs from when the policy was made")
         return (
             f"Warning: {', and '.join(what)}: {share}. The accuracy may still be kept; look at "
             f"what has changed, and audit more cases.{not_shown}"
@@ -251,7 +251,7 @@ class LoadMonitor:
 
 
 class _Played:
-    """A game, what it is worth now, the highest it was worth, and which bet led then."""
+    """A game, its current and highest value, and the bet that led at the highest."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -259,7 +259,7 @@ class _Played:
         self.highest, self.strongest = 0.0, 0
 
     def play(self, confidence: FloatArray, blocks: int | None) -> None:
-        """Bet on some more cases; all cuts have the same part of the money."""
+        """Bet on more cases; all cuts have the same part of the capital."""
         counted = self.game.counted(confidence)
         bets, weights = self.game.bets, np.ones_like(counted)
         self.capital, path = advance(self.capital, counted, weights, bets=bets, blocks=blocks)
@@ -272,7 +272,7 @@ class _Played:
 def _load_game(threshold: float, load: float, n: int, part: float) -> Game:
     """Return bets that more is delegated than the interval allows, and that less is."""
     low, high = _clopper_pearson(round(load * n), n, part)
-    # At least the threshold is more than the number just below it.
+    # "At least the threshold" is the same as "above the next smaller number".
     cuts = np.array([threshold, np.nextafter(threshold, -math.inf)])
     shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
     return Game(cuts, np.array([False, True]), share_bets(shares))
@@ -287,8 +287,8 @@ def _clopper_pearson(k: int, n: int, part: float) -> tuple[float, float]:
 def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:
     """Return bets at some of the quantiles, that more lies below and that more lies above.
 
-    A quantile of level p has at most p of the calibration cases below it and at least p at or
-    below it, with ties too; one case is allowed for, where quantiles are interpolated.
+    At most a share p of the calibration cases is below the quantile of level p, and at least p is
+    at or below it, also with ties; one case is allowed for interpolated quantiles.
     """
     levels = np.linspace(0, 1, len(quantiles))
     inner = np.unique(np.linspace(0, len(quantiles) - 1, N_LEVELS + 2).round().astype(int)[1:-1])
@@ -319,8 +319,8 @@ def _check_watched_load(policy: Any, caller: str) -> None:
     """Raise unless a policy has one threshold that decides something."""
     if not hasattr(policy, "threshold"):
         raise NotCertifiedError(
-            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: watch "
-            "each group by itself, with the policy of that group."
+            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: "
+            "monitor each group separately, with the policy of that group."
         )
     if not math.isfinite(policy.threshold):
         raise NotCertifiedError(

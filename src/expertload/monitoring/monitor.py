@@ -1,4 +1,4 @@
-"""Is the promised accuracy still kept? A monitor that may be looked at after every audit."""
+"""Monitors a promised accuracy; valid however often you look."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ __all__ = ["AccuracyMonitor"]
 
 
 class AccuracyMonitor(Verdict):
-    """Watch a promised accuracy by audits of automatic decisions.
+    """Monitors a promised accuracy with audits of automatic decisions.
 
     Audit a random sample of the cases that are decided automatically: have an expert label them
-    without seeing the model's answer. The monitor may be looked at as often as one likes.
+    without seeing the model's answer. You may look at the monitor as often as you like.
 
     Parameters
     ----------
     target_accuracy : float
         The promised accuracy among automatic decisions, in (0, 1).
     confidence_level : float, default=0.95
-        As long as the promise is kept, it is *ever* called refuted with a probability of at most
-        one minus this. The same holds, separately, for calling it confirmed where it is not.
+        While the promise is kept, the probability that it is *ever* called refuted is at most one
+        minus this. The same holds, separately, for calling a broken promise confirmed.
     blocks : int, optional
-        How many blocks of 50 audits the monitor is made for. No limit by default; a limit finds a
-        late fall sooner.
+        The number of blocks of 50 audits that the monitor is made for. No limit by default; with a
+        limit, a late fall is found sooner.
     least_inclusion_probability : float, optional
         The smallest probability with which any decided case is audited, if these differ. Fixed
         before the audits.
@@ -53,9 +53,9 @@ class AccuracyMonitor(Verdict):
 
     Notes
     -----
-    Give every audited case to `update` when it is drawn, with ``correct=None`` while its review is
-    open, and its label later under the same key. Open reviews count as right for the alarm and as
-    wrong for the confirmation, so nothing depends on how long reviews take.
+    Pass every audited case to `update` when it is drawn, with ``correct=None`` while its review is
+    open, and pass its label later with the same key. Open reviews count as right for the alarm and
+    as wrong for the confirmation, so nothing depends on how long reviews take.
 
     Examples
     --------
@@ -87,11 +87,11 @@ class AccuracyMonitor(Verdict):
         self._least_inclusion = check_least_inclusion(least_inclusion_probability, caller)
         check_option(order, ("decision", "arrival"), "order", caller)
         self._order: Order = order
-        self._policy: str | None = None  # the digest of the policy that promises
+        self._policy: str | None = None  # the digest of the monitored policy
 
     @classmethod
     def from_policy(cls, policy: Any, **options: Any) -> Self:
-        """Return a monitor of what a certified policy promises.
+        """Return a monitor for the promise of a certified policy.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class AccuracyMonitor(Verdict):
         Returns
         -------
         AccuracyMonitor
-            Without audits yet.
+            A monitor without audits.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class AccuracyMonitor(Verdict):
         decided_at: Any = None,
         key: Any = None,
     ) -> Self:
-        """Count some audits, all of them or, where something is wrong, none.
+        """Count audits: all of them or, if one is invalid, none.
 
         Parameters
         ----------
@@ -144,14 +144,13 @@ class AccuracyMonitor(Verdict):
         inclusion_probability : array-like or float, optional
             The probability with which each case was audited, in (0, 1]. For all cases or for none.
         least_inclusion_probability : array-like or float, optional
-            The least that any decided case had at that time, if not the monitor's own. Where all
-            cases of a time have the same probability, both are the same.
+            The smallest probability of any decided case at that time, if it differs from the
+            monitor's. If all cases of that time had the same probability, pass it for both.
         decided_at : array-like, optional
-            When each case was decided: dates, ISO text (UTC where no zone is named), or numbers.
-            For all cases or for none. Cases of one call may come in any order.
+            When each case was decided: dates, ISO text (UTC if no zone is given), or numbers. For
+            all cases or for none. Cases of one call may be in any order.
         key : array-like of str or int, optional
-            What each case is called; needed to give a label later, and guards against counting a
-            case twice.
+            The key of each case; needed to pass a label later, and prevents counting a case twice.
 
         Returns
         -------
@@ -161,7 +160,7 @@ class AccuracyMonitor(Verdict):
         Raises
         ------
         RepeatedCaseError, DecisionOrderError, ProbabilityError, CorrectnessError
-            And other input errors. Nothing was counted then.
+            And other input errors. In that case nothing is counted.
         """
         caller = f"{type(self).__name__}.update"
         batch = self._batch(
@@ -169,7 +168,7 @@ class AccuracyMonitor(Verdict):
         )
         change = self._records.plan(batch, self._order, caller)
         self._records.apply(batch, change)
-        # An open review counted as right: only a wrong answer changes what was counted before.
+        # Open reviews were counted as right, so only a wrong answer changes earlier counts.
         if any(grade != 1 for grade in change.answers.values()):
             self._forget()
         return self
@@ -189,18 +188,18 @@ class AccuracyMonitor(Verdict):
         )
 
     def merge(self, *others: AccuracyMonitor) -> AccuracyMonitor:
-        """Return a monitor of the audits of several, counted again in the order of decisions.
+        """Return a monitor of all audits of several monitors, recounted in the order of decisions.
 
         Parameters
         ----------
         *others : AccuracyMonitor
-            Of the same promise, and of the same policy where they were made from policies. All
-            audits must have ``decided_at``; equal moments are ordered by key.
+            Monitors of the same promise, and of the same policy if they were made from policies.
+            All audits must have ``decided_at``; equal moments are ordered by key.
 
         Returns
         -------
         AccuracyMonitor
-            What one monitor that saw all of them would be. Those merged stay as they are.
+            The same as one monitor with all audits. The merged monitors are not changed.
 
         Examples
         --------
@@ -220,11 +219,11 @@ class AccuracyMonitor(Verdict):
 
     @property
     def policy_digest(self) -> str | None:
-        """Which policy is watched; None where the monitor was not made from a policy."""
+        """The digest of the monitored policy; None if the monitor was not made from a policy."""
         return self._policy
 
     def _restore(self, audits: dict[str, Any]) -> None:
-        """Count the audits of a file, in the order in which they stand there."""
+        """Count the audits of a file, in the order of the file."""
         if audits["correct"]:
             self.update(**audits)
 
@@ -262,7 +261,7 @@ class AccuracyMonitor(Verdict):
         Raises
         ------
         FileFormatError
-            Where the file is something else, cut short, changed since, or of a newer schema.
+            If the file is something else, truncated, changed after saving, or has a newer schema.
         """
         from expertload.monitoring.storage import load
 
@@ -276,18 +275,19 @@ def _check_same_promise(promises: Sequence[dict[str, Any]], caller: str) -> None
         for name, value in other.items():
             if value != first[name]:
                 raise ParameterError(
-                    f"{caller} takes monitors of one promise. Got {name} {first[name]!r} and "
-                    f"{value!r}."
+                    f"The monitors passed to {caller} must have the same promise. Got {name} "
+                    f"{first[name]!r} and {value!r}."
                 )
 
 
 def _check_same_policy(digests: Sequence[str | None], caller: str) -> str | None:
-    """Return the digest of the policy that monitors watch; raise where there are several."""
+    """Return the digest of the monitored policy; raise if there are several."""
     known = [digest for digest in dict.fromkeys(digests) if digest is not None]
     if len(known) > 1:
         raise ParameterError(
-            f"{caller} takes monitors of one policy. Got monitors of {len(known)} policies with "
-            "the same target. Hint: audits of one policy say nothing about another."
+            f"The monitors passed to {caller} must have the same policy. Got monitors of "
+            f"{len(known)} policies with the same target. Hint: audits of one policy say nothing "
+            "about another."
         )
     return known[0] if known else None
 
@@ -303,12 +303,12 @@ def _check_monitored_policy(policy: Any, caller: str) -> None:
     if not (certified if certified is not None else policy.is_certified):
         raise NotCertifiedError(
             f"{caller} needs a policy that is certified. Got one that delegates everything, "
-            "because nothing could be certified: there are no automatic decisions to watch."
+            "because nothing could be certified: there are no automatic decisions to monitor."
         )
     parts = policy.values() if certified is not None else [policy]
     if any(part.risk != "selective" for part in parts):
         raise NotCertifiedError(
-            f"{caller} watches the accuracy among automatic decisions. Got a policy with "
-            "risk='joint', which promises that of model and experts together. Hint: certify with "
+            f"{caller} needs a policy that promises the accuracy of automatic decisions. Got "
+            "risk='joint', which is about model and experts together. Hint: certify with "
             "risk='selective'."
         )

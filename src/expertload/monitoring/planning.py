@@ -1,4 +1,4 @@
-"""How many audits until a fall is found, so that a team can choose how many cases to audit."""
+"""Computes how many audits it takes to find a fall, to plan how many cases to audit."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ MOST_AUDITS = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class RequiredAudits:
-    """How many audits it takes to find a fall.
+    """The number of audits needed to find a fall.
 
     Attributes
     ----------
     mean, percentile_95 : float
         Audits after the fall until the promise is refuted: on average, and enough in 95 of 100
-        cases. Infinite where some simulated falls were not found within 200,000 audits.
+        cases. Infinite if some simulated falls were not found within 200,000 audits.
     false_alarms : float
-        The share of simulated streams refuted before the fall; they count in neither number.
+        The share of simulated streams refuted before the fall; both numbers exclude them.
     n_rounds : int
-        How many streams were simulated.
+        The number of simulated streams.
     """
 
     mean: float
@@ -64,14 +64,14 @@ def required_audits(
     n_rounds: int = 2000,
     random_state: Seed = 0,
 ) -> RequiredAudits:
-    """Return how many audits the monitor takes to find a fall of the accuracy.
+    """Return how many audits the monitor needs to find a fall of the accuracy.
 
     Parameters
     ----------
     target_accuracy : float
-        The promise that is watched.
+        The promised accuracy.
     drop_to : float
-        What the accuracy falls to, below the target.
+        The accuracy after the fall, below the target.
     confidence_level : float, default=0.95
         That of the monitor.
     after : int, default=0

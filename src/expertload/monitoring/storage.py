@@ -1,7 +1,7 @@
 """A monitor as JSON: its promise and its audits, written completely or not at all.
 
-The evidence is not stored: whoever reads the file counts the audits again, so it cannot disagree
-with them.
+The evidence is not stored. It is recounted from the audits when the file is read, so both always
+agree.
 """
 
 from __future__ import annotations

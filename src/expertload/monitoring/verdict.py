@@ -1,4 +1,4 @@
-"""What a monitor says: the state of a promise, the evidence against it, and a bound."""
+"""The verdict of a monitor: the state of a promise, the evidence against it, and a bound."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from expertload.operating_point.point import quantity
 __all__ = ["History", "State", "Verdict"]
 
 State = Literal["confirmed", "not refuted", "refuted"]
-# Odds of five to one against the promise: no alarm, but a reason to audit more.
+# Odds of five to one against the promise: not an alarm, but a reason to audit more.
 WARNING_EVIDENCE = 5.0
 
 
 class History(NamedTuple):
-    """What a monitor knew after each audit, in the order of the decisions.
+    """The state of a monitor after each audit, in the order of decisions.
 
     Attributes
     ----------
     evidence : ndarray of shape (n_audits,)
-        Against the promise; 1 / alpha refutes it.
+        The evidence against the promise; 1 / alpha refutes it.
     lower_bound : ndarray of shape (n_audits,)
-        Of the average accuracy so far.
+        The lower bound of the average accuracy so far.
     decided_at : tuple of str, or None
-        When each case was decided, where it was said.
+        When each case was decided, if known.
     """
 
     evidence: FloatArray
@@ -40,7 +40,7 @@ class History(NamedTuple):
 
 
 class Verdict:
-    """What the audits of a promise say; counted when asked, and only once.
+    """The verdict about a promise; audits are counted on request, and only once.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class Verdict:
         self._forget()
 
     def _forget(self) -> None:
-        """Count again from the beginning, when next asked."""
+        """Recount all audits at the next request."""
         self._capital: Capital = start(self._bets)
         self._highest, self._refuted_by = 0.0, None
 
     def _count(self) -> None:
-        """Count the audits that are new since last asked."""
+        """Count the audits added since the last request."""
         first = self._capital.n_audits
         if first == len(self._records):
             return
@@ -78,7 +78,7 @@ class Verdict:
 
     @property
     def target_accuracy(self) -> float:
-        """What is promised."""
+        """The promised accuracy."""
         return self._target
 
     @property
@@ -95,8 +95,8 @@ class Verdict:
     def state(self) -> State:
         """Whether the promise is "confirmed", "not refuted" or "refuted".
 
-        "refuted" stays: what was shown once remains shown. "confirmed" says that the average
-        accuracy of all audited decisions so far reaches the target; it may be lost again.
+        "refuted" is final. "confirmed" means that the average accuracy of all audited decisions so
+        far reaches the target; this may change later.
         """
         if self.refuted_at is not None:
             return "refuted"
@@ -105,7 +105,7 @@ class Verdict:
 
     @property
     def evidence(self) -> float:
-        """The evidence against the promise now: how many times a doubter's stake has grown."""
+        """The current evidence: the factor by which a bet against the promise has grown."""
         self._count()
         return float(self._capital.evidence)
 
@@ -117,43 +117,43 @@ class Verdict:
 
     @property
     def warns(self) -> bool:
-        """Whether the evidence is five or more: no alarm, but a reason to audit more cases."""
+        """Whether the evidence is at least five: not an alarm, but a reason to audit more cases."""
         return self.evidence >= WARNING_EVIDENCE
 
     @property
     def refuted_at(self) -> int | None:
-        """The number, from 1 on, of the audit that refuted the promise; None if none has."""
+        """The number of the audit that refuted the promise, counted from 1; None if none has."""
         self._count()
         return None if self._refuted_by is None else self._refuted_by + 1
 
     @property
     def lower_bound(self) -> float:
-        """A lower bound of the average accuracy so far, valid however often one looks."""
+        """A lower bound of the average accuracy so far, valid however often you look."""
         return float(accuracy_lower_bound(*self._sums(), confidence_level=self._level)[0])
 
     def _sums(self) -> tuple[list[float], list[float]]:
-        """Return weighted errors, open reviews among them, and the weighted number of audits."""
+        """Return weighted errors, including open reviews, and the weighted number of audits."""
         weights = self._records.weights
         return [float(weights @ self._records.errors(open_as=1))], [float(weights.sum())]
 
     @property
     def n_audits(self) -> int:
-        """How many audits were counted, with those still open."""
+        """The number of audits, including open ones."""
         return len(self._records)
 
     @property
     def n_open(self) -> int:
-        """How many reviews are still open."""
+        """The number of open reviews."""
         return sum(map(math.isnan, self._records.correct))
 
     @property
     def n_errors(self) -> float:
-        """How many labelled audits were wrong; the sum of what was missing for grades."""
+        """The number of wrong audits; for grades, the sum of one minus the grade."""
         return float(self._records.errors(open_as=0).sum())
 
     @property
     def labels(self) -> dict[str | int, float | None]:
-        """The answer to each case with a key, None while its review is open."""
+        """The answer to each case with a key; None while its review is open."""
         grades = self._records.correct
         return {
             key: None if math.isnan(grades[place]) else grades[place]
@@ -161,7 +161,7 @@ class Verdict:
         }
 
     def history(self) -> History:
-        """Return evidence and bound after each audit, for a figure or to recount.
+        """Return evidence and bound after each audit, for a plot or a recount.
 
         Examples
         --------
@@ -181,7 +181,7 @@ class Verdict:
     # ------------------------------------------------------------------ words
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the audits say as plain values, for JSON.
+        """Return the verdict as plain values, for JSON.
 
         Examples
         --------
@@ -201,7 +201,7 @@ class Verdict:
         }
 
     def summary(self) -> str:
-        """Return in plain words what the audits say.
+        """Return the verdict in words.
 
         Examples
         --------
@@ -224,7 +224,7 @@ class Verdict:
 
 
 def _in_words(monitor: Verdict) -> str:
-    """Return the state, what it rests on, and what would change it."""
+    """Return the state, the numbers behind it, and what would change it, as sentences."""
     if monitor.n_audits == 0:
         return (
             "Not refuted: no audits yet, so nothing is known about an accuracy of "
@@ -266,5 +266,5 @@ def _bound(monitor: Verdict) -> str:
 
 
 def _below(bound: float) -> str:
-    """Write a lower bound, rounded down: what is said must hold too."""
+    """Return a lower bound as text, rounded down so that it stays a lower bound."""
     return f"{int(bound * 10_000) / 10_000:g}"

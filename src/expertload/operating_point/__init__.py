@@ -1,4 +1,4 @@
-"""Where to work on the curve: thresholds described, certified, saved and applied.
+"""Operating points: thresholds that are described, certified, saved and applied.
 
 `choose` and `at_threshold` describe the data they are given. `certify` promises something about
 new cases. All return an `OperatingPoint`, which decides cases and is saved as JSON.

@@ -216,7 +216,7 @@ def at_threshold_from_correctness(
 
 @dataclass(frozen=True)
 class _Options:
-    """What every row of a tally offers as an operating point, and delegating everything last."""
+    """The operating point of every row of a tally; the last one delegates everything."""
 
     threshold: FloatArray
     accepted: FloatArray
@@ -274,12 +274,12 @@ def _choose(
     expert = check_fraction(expert_accuracy, "expert_accuracy", caller)
     delegated = options.accepted[0] - options.accepted
     cost = error * (options.errors + (1 - expert) * delegated) + review * delegated
-    return options.point(int(np.argmin(cost)))  # the first of equals: the smallest load
+    return options.point(int(np.argmin(cost)))  # the smallest load, if equal
 
 
 def _first_to_reach(options: _Options, target: float) -> int:
     allowed = (1 - target + COMPARISON_SLACK) * options.accepted
-    return int(np.argmax(options.errors <= allowed))  # delegating everything always does
+    return int(np.argmax(options.errors <= allowed))  # delegating everything always qualifies
 
 
 def _most_accurate_within(options: _Options, budget: float) -> int:
@@ -300,11 +300,12 @@ def _check_one_criterion(
     given = (target_accuracy is not None) + (load_budget is not None) + costs
     if given != 1:
         raise ParameterError(
-            f"{caller} takes one criterion: target_accuracy, load_budget, or error_cost with "
-            f"review_cost. Got {given or 'none'}. Hint: target_accuracy=0.95, for instance."
+            f"{caller} needs exactly one criterion: target_accuracy, load_budget, or error_cost "
+            f"with review_cost. Got {given or 'none'}. Hint: pass, for example, "
+            "target_accuracy=0.95."
         )
     if costs and (error_cost is None or review_cost is None):
         raise ParameterError(
-            f"{caller} weighs errors against reviews and needs both prices. Got only "
+            f"{caller} needs both error_cost and review_cost. Got only "
             f"{'review_cost' if error_cost is None else 'error_cost'}."
         )

@@ -1,6 +1,6 @@
-"""Where an operating point comes from: the data, the model, the day, and what cases are ranked by.
+"""The origin of an operating point: the data, the model, the date, and the score that ranks cases.
 
-A threshold outlives the session that found it. Its origin travels with it, so that nobody applies
+A threshold is used long after it was computed. Its origin is stored with it, so that nobody applies
 it to another kind of confidence, and so that it can be traced to its data years later.
 """
 
@@ -85,8 +85,8 @@ def origin_of(
     labels: tuple[Label, ...] | None = None,
     model_name: str | None = None,
 ) -> Origin:
-    """Return the origin of a point that is read from these cases, and their tally, now."""
-    from expertload import __version__  # the package is still being imported when this module is
+    """Return the origin of a point made now from these cases and their tally."""
+    from expertload import __version__  # avoids a cycle
 
     return Origin(
         ranked_by=ranked_by,
@@ -100,17 +100,17 @@ def origin_of(
 
 
 def ranked_by(confidence: ArrayLike | None) -> RankedBy:
-    """Return what cases are ranked by, from whether a confidence was given."""
+    """Return the kind of score that ranks cases, from whether a confidence was given."""
     return "top_probability" if confidence is None else "given_confidence"
 
 
 def plain_labels(values: AnyArray) -> tuple[Label, ...]:
-    """Labels as Python's own strings and whole numbers, which JSON knows."""
+    """Return labels as Python strings and integers, for JSON."""
     return tuple(value if isinstance(value, str) else int(value) for value in values.tolist())
 
 
 def _quantiles(table: Tally) -> tuple[float, ...]:
-    """Smallest confidences that at least 0, 1, ..., 100 % of the weight does not exceed."""
+    """Return the smallest confidences that 0, 1, ..., 100 % of the weight do not exceed."""
     share = np.cumsum(table.weight) / table.total
     wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK
     row = np.minimum(np.searchsorted(share, wanted), len(share) - 1)
@@ -129,8 +129,8 @@ def _digest(cases: Cases) -> str:
 def policy_digest(policy: Any) -> str:
     """Return the digest of an operating point, or of those of all groups.
 
-    The same policy saved twice, or under another model's name, has one digest. Another threshold
-    or other calibration cases make another one.
+    The same policy saved twice, or with another model name, has the same digest. Another threshold
+    or other calibration cases give another digest.
 
     Examples
     --------

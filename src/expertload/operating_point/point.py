@@ -34,8 +34,8 @@ class Decisions(NamedTuple):
     accepted : ndarray of bool, shape (n_cases,)
         Whether the case is decided automatically; the others go to experts.
     labels : ndarray of shape (n_cases,)
-        The model's answer to every case, to be used where ``accepted``: class names if the point
-        knows them, else column numbers.
+        The model's answer to every case, valid only where ``accepted``: class names if the point
+        has them, else column numbers.
     """
 
     accepted: BoolArray
@@ -44,7 +44,7 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatingPoint:
-    """A threshold and what happens there on the data it was read from.
+    """A threshold, and its counts on the data it was made from.
 
     Attributes
     ----------
@@ -180,12 +180,12 @@ class OperatingPoint:
         --------
         load_operating_point : read it back.
         """
-        from expertload.operating_point.storage import save  # which knows all kinds of points
+        from expertload.operating_point.storage import save  # avoids a cycle
 
         save(self, path, model_name=model_name)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML that a notebook shows."""
         accepted, delegated, total = map(
             quantity, (self.n_accepted, self.n_delegated, self.n_cases)
         )
@@ -232,7 +232,7 @@ def read_cases(
 
 
 def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
-    """Return what a policy compares with its threshold, where that follows from probabilities."""
+    """Return the confidence that a policy computes from probabilities."""
     if origin.score is not None:
         return origin.score.confidence(proba)
     top: FloatArray = proba.max(axis=1)
@@ -240,13 +240,13 @@ def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
 
 
 def digits(threshold: float) -> str:
-    """Six digits, or all of them where six would say 1 of something that is not."""
+    """Return a number with six digits; with all digits if six would round it to 1."""
     text = f"{threshold:.6g}"
     return text if text != "1" or threshold == 1 else repr(threshold)
 
 
 def quantity(number: float) -> str:
-    """Write a count whole, however large; a sum of weights or grades in six digits or whole.
+    """Return a count with all digits; a sum of weights or grades with six digits.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def quantity(number: float) -> str:
 
 
 def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
-    """Raise unless decisions rank cases by what the threshold is a threshold of."""
+    """Raise unless the new confidence is of the kind that the threshold was made with."""
     if needed and not given:
         raise ParameterError(
             f"This operating point was made with your own confidence, so {caller} needs the "
@@ -267,13 +267,13 @@ def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
         )
     if given and not needed:
         raise ParameterError(
-            f"This operating point was made with the largest probability, so {caller} takes no "
-            "other 'confidence'. Hint: leave it out, or make the point with confidence=..."
+            f"This operating point was made with the largest probability, so {caller} does not "
+            "accept another 'confidence'. Hint: leave it out, or make the point with confidence=..."
         )
 
 
 def check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
-    """Raise unless probabilities have the columns an operating point was made with."""
+    """Raise unless probabilities have as many columns as the operating point has classes."""
     if proba.shape[1] != n_classes:
         raise ShapeError(
             message(

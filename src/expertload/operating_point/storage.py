@@ -1,7 +1,7 @@
 """Operating points as JSON: written completely or not at all, and checked when read.
 
-A file says where the point comes from (``origin``) and what it is (``content``). A cut, mixed-up or
-hand-edited file is refused, as every `DocumentKind` is.
+A file stores where the point comes from (``origin``) and the point itself (``content``). Truncated
+and edited files are refused, as for every `DocumentKind`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["load_operating_point"]
 DOCUMENT = DocumentKind(
     "expertload operating point", 5, hint="save it again, or certify again; do not edit the file"
 )
-# What older schemas did not have: their files are read as if they had said nothing about it.
+# Fields that older schemas did not have; in their files, these fields are read as missing.
 ORIGIN_SINCE = {
     "probability_columns": 2,
     "confidence_column": 2,
@@ -46,11 +46,11 @@ TYPES: dict[str, type[OperatingPoint]] = {
     "error_budget": ErrorBudget,
 }
 NOT_SAVED = {"origin", "ladder", "advice", "passed"}
-# Saved of a certified point beside its fields: computed when read, and thinned.
+# Saved in addition to the fields of a certified point: advice is computed, thresholds are thinned.
 ADVICE = ("sufficient_cases", "target_within_reach")
 NOT_TEXT = ("labels", "probability_columns", "confidence_quantiles", "score")
 
-# What each saved field may be; None is allowed where the field has None for a default.
+# Allowed values of each saved field; None is allowed if it is the field's default.
 NUMBERS = {
     "n_accepted": (0.0, math.inf),
     "n_delegated": (0.0, math.inf),
@@ -100,7 +100,7 @@ def save(
 
 def _plain(point: OperatingPoint) -> dict[str, Any]:
     values = {f.name: getattr(point, f.name) for f in fields(point) if f.name not in NOT_SAVED}
-    if math.isinf(point.threshold):  # for which JSON has no number
+    if math.isinf(point.threshold):  # infinity, for which JSON has no number
         values["threshold"] = "infinity" if point.threshold > 0 else "-infinity"
     if not isinstance(point, CertifiedPoint):
         return {"type": _type_of(point), **values}
@@ -191,7 +191,7 @@ def _load_groups(content: dict[str, Any], origin: Origin, version: int) -> Certi
 
 
 class SavedAdvice(NamedTuple):
-    """What would have been enough, as the file says."""
+    """Advice that was read from a file."""
 
     sufficient_cases: int | None
     target_within_reach: float | None
@@ -222,7 +222,7 @@ def _load_point(content: dict[str, Any], origin: Origin, version: int) -> Operat
 def _filled(
     content: dict[str, Any], names: set[str], since: dict[str, int], version: int, what: str
 ) -> dict[str, Any]:
-    """Return content with exactly these names; what an older schema did not know is None."""
+    """Return content with exactly these names; fields that an older schema lacks are None."""
     unknown = {name for name in names if since.get(name, 1) > version}
     if set(content) != names - unknown:
         DOCUMENT.refuse(f"its {what!r} does not have the fields it should")
@@ -316,7 +316,7 @@ def _origin(value: Any, version: int) -> Origin:
     if (content["score"] is None) == (content["ranked_by"] == "score"):
         DOCUMENT.refuse("it must have a score if, and only if, cases are ranked by one")
     if content["score"] is not None:
-        from expertload.calibrators import ConfidenceScore  # which few policies need
+        from expertload.calibrators import ConfidenceScore  # few policies need it
 
         content["score"] = ConfidenceScore.from_dict(DOCUMENT.section(content["score"], "score"))
     return Origin(**{**content, **lists})
@@ -330,7 +330,7 @@ def _list(content: dict[str, Any], name: str) -> list[Any] | None:
 
 
 def _columns(columns: list[Any] | None, labels: list[Any]) -> tuple[str | None, ...] | None:
-    """Return one column per class; of two classes, one may have none."""
+    """Return one column per class; one of two classes may have None."""
     if columns is None:
         return None
     named = [column for column in columns if isinstance(column, str)]

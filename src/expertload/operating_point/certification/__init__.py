@@ -1,7 +1,7 @@
-"""Thresholds one can defend, and how each promise is tested.
+"""Certified thresholds, and how each promise is tested.
 
 `spending` is the default procedure with its proof, `starts` the former one; `methods` lists all of
-them. `verdict` turns their tests into a `CertifiedPoint`, `advice` says what would have been
+them. `verdict` turns their tests into a `CertifiedPoint`, and `advice` what would have been
 enough.
 """
 

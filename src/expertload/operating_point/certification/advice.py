@@ -1,9 +1,9 @@
 """What would have been enough if nothing could be certified. Computed only when it is read.
 
-Both answers are rough, because they come from the same data as the failure. One says how many cases
-would be enough if the observed accuracy is the true one, the other which lower target these data
-would have certified. Both are found by running the tests again. Very long ladders are thinned for
-that.
+Both answers are rough, because they come from the same data as the failure. One is the number of
+cases that would be enough if the observed accuracy is the true one. The other is a lower target
+that these data would have certified. Both are found by running the tests again, on a thinned ladder
+if it is very long.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from expertload.operating_point.certification.promise import Promise
 __all__ = ["FoundAdvice"]
 
 TARGETS_PER_UNIT = 1000
-# More than this many times the cases there are, or the fewest that can pass, is no advice, and what
-# is so rare at the top that it takes them may well be luck.
+# More than this many times the given cases, or the fewest that can pass, is not useful advice; a
+# top so small that it would need them may well be luck.
 MOST_TIMES = 20
-# Steps that are tested again; more would change the answer by less than it is rounded.
+# Steps to test again; more would change the answer by less than its rounding.
 MOST_STEPS = 100_000
 
 
@@ -32,8 +32,8 @@ class FoundAdvice:
 
     def __init__(self, calibration: Calibration, promise: Promise, fewest: int) -> None:
         self._calibration, self._promise, self._fewest = calibration, promise, fewest
-        # A handful of right answers at the top is luck more often than not: no advice rests on
-        # fewer cases than a test needs, or than half of those there are.
+        # A few right answers at the top are usually luck, so advice uses at least as many cases
+        # as a test needs, or half of the given ones.
         share = min(fewest / calibration.n_cases, 0.5)
         self._solid = 0.0 if promise.counts_all_cases else share
 
@@ -75,7 +75,7 @@ class FoundAdvice:
         return bool(ladder.steps.n_accepted[ladder.loosest] >= self._solid * n_cases)
 
     def _enlarged(self, n_cases: int) -> Steps:
-        """Return what more cases of the same kind would be, errors rounded up."""
+        """Return the counts for a larger number of similar cases, with errors rounded up."""
         times = n_cases / self._calibration.n_cases
         steps = self._thinned(self._calibration.counts)
         accepted, errors = np.rint(steps.n_accepted * times), steps.n_errors * times
@@ -95,7 +95,7 @@ class FoundAdvice:
 
     @cached_property
     def _kept(self) -> np.ndarray:
-        """Steps evenly spaced, the first of them closer together."""
+        """Return evenly spaced steps, with the first ones closer together."""
         n_steps = len(self._calibration.counts.threshold)
         dense, even = np.arange(MOST_STEPS // 2), np.linspace(0, n_steps - 1, MOST_STEPS // 2)
         return np.union1d(dense, even.astype(np.int64))

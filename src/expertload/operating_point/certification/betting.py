@@ -35,7 +35,7 @@ from expertload._typing import FloatArray, IntArray
 
 __all__ = ["Grades"]
 
-# Shares of the capital that are staked side by side, in units of the largest possible.
+# Shares of the capital that are staked in parallel, in units of the largest possible share.
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 
 
@@ -53,7 +53,7 @@ class Grades:
     loss : ndarray of shape (n_cases,)
         One minus the grade.
     ends : ndarray of int, shape (n_thresholds,)
-        How many cases each distinct confidence accepts, strict to loose.
+        The number of cases that each distinct confidence accepts, strict to loose.
     """
 
     loss: FloatArray
@@ -75,11 +75,11 @@ class Grades:
         Parameters
         ----------
         target : float
-            The accuracy that is to be shown.
+            The accuracy to show.
         times : float
-            As if there were this many times the cases.
+            A factor by which the number of cases is multiplied.
         all_cases : bool
-            Whether delegated cases count too, as cases without a loss.
+            Whether delegated cases also count, as cases without a loss.
         """
         shares = stakes(target)
         total = np.full(len(self.ends), -np.inf)
@@ -107,7 +107,7 @@ def graded_cases_at_loss(loss: float, target: float, error_level: float) -> int:
     """The fewest cases, each with this loss, whose capital is enough; less than the target's."""
     growth = np.log1p(stakes(target) * (1 - target - loss))
     wanted = math.log(len(growth) / error_level)
-    short, enough = 0, math.ceil(wanted / float(growth.max()))  # the largest share alone would do
+    short, enough = 0, math.ceil(wanted / float(growth.max()))  # the largest share alone is enough
     while enough - short > 1:
         middle = (short + enough) // 2
         rich = bool(np.exp(middle * growth).sum() >= math.exp(wanted))

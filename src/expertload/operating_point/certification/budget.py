@@ -28,7 +28,7 @@ from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked
 from expertload.operating_point.point import OperatingPoint, digits
 from expertload.tally import Tally
 
-# What rounding may do to a probability that is exactly the level.
+# Tolerance for rounding of a probability that equals the level.
 ROUNDING = 1 + 1e-11
 
 __all__ = ["ErrorBudget", "certify_error_budget", "certify_error_budget_from_correctness"]
@@ -70,7 +70,7 @@ class ErrorBudget(OperatingPoint):
                 f"those of confidence >= {digits(self.threshold)} are decided automatically. "
                 f"{CONDITIONS}"
             )
-        why = "the most confident calibration cases already hold too many errors"
+        why = "too many of the most confident calibration cases are wrong"
         if self.sufficient_cases is not None:
             why = (
                 f"{self.n_cases:.0f} calibration cases are too few; "
@@ -211,7 +211,7 @@ def _above(table: Tally, n_errors: int) -> float:
 
 
 def allowed_calibration_errors(n_cases: int, next_cases: int, max_errors: int, level: float) -> int:
-    """Return the most calibration errors that may be accepted, -1 if even zero is too many."""
+    """Return the largest number of accepted calibration errors, -1 if even zero is too many."""
     if max_errors >= next_cases:
         return n_cases
     fewest, most = -1, n_cases + 1  # `fewest` may be accepted, `most` may not
@@ -260,7 +260,7 @@ def sufficient_calibration_cases(next_cases: int, max_errors: int, level: float)
 
 
 def check_right_or_wrong(cases: Cases, caller: str) -> None:
-    """Raise if cases are graded, where errors are to be counted."""
+    """Raise if cases are graded, because errors are counted."""
     if cases.is_graded:
         raise CorrectnessError(
             message(
@@ -268,6 +268,6 @@ def check_right_or_wrong(cases: Cases, caller: str) -> None:
                 caller,
                 "must be right or wrong, since errors are counted",
                 "grades between",
-                "certify takes grades",
+                "certify accepts grades",
             )
         )

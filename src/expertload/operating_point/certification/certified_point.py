@@ -1,4 +1,4 @@
-"""An operating point with a promise: what is guaranteed, how it was tested, or why it was not."""
+"""Operating points with a guarantee, or with the reason why there is none."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class CertifiedPoint(OperatingPoint):
         one minus the mean cost of wrong automatic decisions (`certify_mean_cost`).
     reason : str or None
         Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
-        "not_enough_evidence" or "accuracy_too_low"; None where something was.
+        "not_enough_evidence" or "accuracy_too_low"; None if something was certified.
     clusters : {"all_cases", "one_case_each"} or None
         What the promise is about if cases come in clusters; None if they are independent.
     passed : CertifiedThresholds
         All thresholds that were certified. They hold together: any of them may be used, see `at`.
-        A saved file keeps some of them.
+        A saved file keeps only some of them.
     ladder : Ladder or None
-        Every test that was done; not kept in saved files.
+        All tests; not stored in saved files.
     """
 
     target_accuracy: float
@@ -164,7 +164,8 @@ class CertifiedPoint(OperatingPoint):
         given = [value is not None for value in (threshold, expert_load, accuracy)]
         if sum(given) != 1:
             raise ParameterError(
-                f"at takes one of threshold, expert_load and accuracy. Got {sum(given) or 'none'}."
+                "at needs exactly one of threshold, expert_load and accuracy. Got "
+                f"{sum(given) or 'none'}."
             )
         if not self.is_certified:
             raise ParameterError(f"There is no certified threshold to move to. {self.guarantee}")
@@ -181,7 +182,7 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _certified_steps(self) -> Steps:
-        """The thresholds to choose from: that of the point itself where no others are known."""
+        """The thresholds to choose from; only that of the point if no others are known."""
         if len(self.passed):
             return self.passed.steps
         here = ([self.threshold], [self.n_accepted], [self.n_errors])
@@ -193,8 +194,8 @@ class CertifiedPoint(OperatingPoint):
                 f"A threshold of {digits(threshold)} is not certified. {self._certified_set} "
                 "Hint: move with expert_load=... or accuracy=..., which stay inside."
             )
-        # What it accepts is what the next stricter step listed accepts, or as little more as lies
-        # between the two where a file kept only some of them.
+        # It accepts what the next stricter listed step accepts; slightly more if a file kept only
+        # some of the steps.
         row = int(np.flatnonzero(steps.threshold >= threshold)[-1])
         return replace(self._at_row(row, steps), threshold=threshold)
 
@@ -274,10 +275,10 @@ class CertifiedPoint(OperatingPoint):
             return "the thresholds to test accept too few of the cases, even if all were right."
         if self.reason == "over_confident_top":
             return (
-                f"among the most confident cases are too many errors to be sure{first}, and the "
-                "sequence of tests ended there, although a looser threshold would pass alone. "
-                "Hint: recalibrate the model if it is over-confident, or use method='bonferroni', "
-                "which tests each threshold separately."
+                f"too many of the most confident cases are wrong{first}, so the sequence of tests "
+                "ended there, although a looser threshold would pass on its own. Hint: recalibrate "
+                "the model if it is over-confident, or use method='bonferroni', which tests each "
+                "threshold separately."
             )
         if self.reason == "accuracy_too_low":
             return f"the accuracy is too low{first}."
@@ -285,7 +286,7 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def _first_test(self) -> str:
-        """The strictest threshold tested, in brackets; nothing where the tests were not kept."""
+        """The result of the first test, in brackets; empty if the tests were not kept."""
         if self.ladder is None or self.ladder.first is None:
             return ""
         first = self.ladder.steps.take(slice(self.ladder.first, self.ladder.first + 1))

@@ -1,8 +1,8 @@
 """All thresholds that passed. They hold together: any of them may be used.
 
-There may be gaps, where one run of tests failed and a later one began. A threshold between two
-steps of one stretch is certified too if every threshold was tested. If thresholds were given, or
-tested separately, only those are certified.
+There may be gaps, if one run of tests failed and a later one began. If every threshold was tested,
+thresholds between two steps of a stretch are certified too. If thresholds were given, or tested
+separately, only these are certified.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from expertload.operating_point.certification.ladder import Ladder, Steps
 
 __all__ = ["CertifiedThresholds", "Stretch"]
 
-# How many thresholds a saved policy keeps, of all that passed.
+# The number of passed thresholds that a saved policy keeps.
 MOST_SAVED = 101
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Neighbouring thresholds that passed, strict to loose, and what each accepted.
+    """Neighbouring thresholds that passed, strict to loose, with their counts.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class CertifiedThresholds:
 
     @property
     def steps(self) -> Steps:
-        """All the thresholds listed, strict to loose."""
+        """All listed thresholds, strict to loose."""
         columns = zip(
             *((s.threshold, s.n_accepted, s.n_errors) for s in self.stretches), strict=True
         )
@@ -93,7 +93,7 @@ class CertifiedThresholds:
         return bool((self.steps.threshold == threshold).any())
 
     def thinned(self) -> CertifiedThresholds:
-        """Return no more thresholds than a saved policy keeps, the loosest always among them."""
+        """Return as many thresholds as a saved policy keeps, always including the loosest."""
         if len(self) <= MOST_SAVED:
             return self
         loosest = self.stretches[-MOST_SAVED:]
@@ -102,7 +102,7 @@ class CertifiedThresholds:
 
 
 def passed_thresholds(ladder: Ladder) -> CertifiedThresholds:
-    """Return what a ladder certified; stretches that touch become one."""
+    """Return the thresholds that a ladder certified; adjacent stretches are joined."""
     spans: list[list[int]] = []
     for run in ladder.runs:
         if run.n_passed and spans and spans[-1][1] == run.begin:

@@ -1,7 +1,7 @@
-"""Thresholds one can defend: tested so that chance alone rarely certifies a bad one.
+"""Certified thresholds: tested so that chance rarely certifies a bad one.
 
-`choose` takes the threshold that looks best on the data it is given, and on new data misses its
-target about every other time. `certify` tests thresholds, and promises: over draws of the
+`choose` returns the threshold that looks best on the given data, and on new data misses its target
+about every other time. `certify` tests thresholds, and promises: over draws of the
 calibration cases, the probability that the certified threshold misses the target is at most
 1 - ``confidence_level``, whatever the distribution, for any number of cases.
 """
@@ -34,7 +34,7 @@ __all__ = ["certify", "certify_from_correctness"]
 
 
 class _Options(TypedDict, total=False):
-    """What both functions take, whether one target is asked for or several."""
+    """The options of both functions."""
 
     confidence_level: float
     method: Method
@@ -137,9 +137,9 @@ def certify(
     Returns
     -------
     CertifiedPoint or CertifiedTargets
-        An `OperatingPoint` with its ``guarantee`` in words and the ``ladder`` of tests. If nothing
-        can be certified, everything is delegated; the point says why, and what would be enough. For
-        a sequence of targets, a mapping from each to its point.
+        An `OperatingPoint` with its ``guarantee`` as a sentence and the ``ladder`` of tests. If
+        nothing can be certified, everything is delegated, and ``guarantee`` gives the reason and
+        what would be enough. For a sequence of targets, a mapping from each to its point.
 
     Notes
     -----
@@ -252,7 +252,7 @@ def certify_cases(
     labels: tuple[Label, ...] | None,
     model_name: str | None,
 ) -> CertifiedTargets:
-    """Certify validated cases, and say where the points come from."""
+    """Certify validated cases, and store the origin in the points."""
     calibration = Calibration.from_cases(cases)
     origin = origin_of(
         cases, calibration.table, ranked_by=ranked, labels=labels, model_name=model_name
@@ -281,14 +281,14 @@ def certify_targets(
 
 
 def each_target(target_accuracy: float | Sequence[float]) -> list[float]:
-    """Return the targets asked for, one or several."""
+    """Return the requested targets as a list."""
     if not _is_many(target_accuracy):
         return [target_accuracy]  # type: ignore[list-item]
     targets = list(target_accuracy)  # type: ignore[arg-type]
     if not targets or len(set(targets)) < len(targets):
         raise ParameterError(
-            f"The targets must be different, and at least one. Got {targets}. "
-            "Hint: target_accuracy=[0.9, 0.95], for instance."
+            f"The targets must be distinct, and at least one. Got {targets}. "
+            "Hint: pass, for example, target_accuracy=[0.9, 0.95]."
         )
     return targets
 

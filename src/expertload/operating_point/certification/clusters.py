@@ -54,22 +54,22 @@ __all__ = ["ClusteredCases", "Clustering"]
 CLUSTER_PROMISES: tuple[ClusterPromise, ...] = ("all_cases", "one_case_each")
 # The share of clusters whose confidences, without their labels, become the thresholds.
 LADDER_SHARE = 0.1
-# How many thresholds those are, evenly spaced in how many cases they accept.
+# The number of these thresholds, evenly spaced in the number of cases they accept.
 N_STEPS = 20
-# The part of the level that is granted at the first threshold which can pass; of what is left each
-# later grant takes a half.
+# The part of the level granted at the first threshold that can pass; each later grant takes half
+# of the rest.
 FIRST_SHARE = 0.75
 
 
 class ClusteredCases(NamedTuple):
-    """Cases, with the number of the cluster of each."""
+    """Cases, and the cluster number of each."""
 
     cases: Cases
     cluster: IntArray
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return int(self.cluster.max()) + 1
 
     def take(self, rows: BoolArray | IntArray) -> ClusteredCases:
@@ -89,14 +89,14 @@ class Clustering(NamedTuple):
 def read_clustering(
     cases: Cases, clusters: ArrayLike | None, what: Any, risk: Any, seed: Any, caller: str
 ) -> Clustering | None:
-    """Return cases with the number of the cluster of each; None where there are no clusters."""
+    """Return cases with their cluster numbers; None if there are no clusters."""
     check_option(what, CLUSTER_PROMISES, "cluster_promise", caller)
     number = check_count(seed, "random_state", caller, minimum=0)
     if clusters is None:
         return None
     if what == "all_cases" and risk != "selective":
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
-        hint = "cluster_promise='one_case_each' takes any risk"
+        hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
     named: AnyArray = check_groups(clusters, caller, name="clusters")
     check_same_length(caller, confidence=cases.confidence, clusters=named)
@@ -153,7 +153,7 @@ def _thresholds(
         n_ladder = max(1, math.ceil(LADDER_SHARE * clustered.n_clusters))
         ladder = rng.permutation(clustered.n_clusters) < n_ladder
         aside = ladder[clustered.cluster]
-        if aside.all():  # nothing can be said about a single cluster
+        if aside.all():  # a single cluster is not enough for any test
             aside = ~aside
         scores, tested = clustered.cases.confidence[aside], clustered.take(~aside)
         scores = scores if len(scores) else tested.cases.confidence[:1]
@@ -174,7 +174,7 @@ def _log_capital(
 
 
 def _grants(expected: FloatArray, promise: Promise, largest: int) -> FloatArray:
-    """Return the level that begins at each threshold: the first that can pass, and some later."""
+    """Return the level granted at each threshold: the first that can pass, and some later ones."""
     needed = 1.5 * least_clustered_cases(promise, largest)
     granted = np.zeros(len(expected))
     left = promise.error_level
@@ -220,7 +220,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
 
 
 def _on_all_cases(ladder: Ladder, clustered: ClusteredCases) -> Ladder:
-    """The same tests, with the counts of all cases, to move to another threshold with."""
+    """Return the same tests with the counts of all cases, for moving to another threshold."""
     counts = Calibration.from_cases(clustered.cases).counts
     return replace(ladder, steps=at_thresholds(counts, ladder.steps.threshold))
 

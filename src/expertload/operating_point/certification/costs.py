@@ -1,8 +1,9 @@
 """Some errors cost more than others: a promise about the mean cost of automatic decisions.
 
-The cost of a case is 0 if it is delegated or right, else its own, from 0 to 1. The mean over all
-cases only grows as the threshold is lowered, so thresholds are tested in one sequence from the top,
-at the whole level, by betting (`betting`). If all costs are 1, this is joint risk.
+The cost of a case is 0 if it is delegated or right; otherwise it is a given number from 0 to 1. The
+mean over all cases can only grow as the threshold is lowered, so thresholds are tested in one
+sequence from strict to loose, at the whole level, by betting (`betting`). If all costs are 1, this
+is joint risk.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def certify_mean_cost_from_correctness(
 def _priced(
     cases: Cases, error_costs: ArrayLike, max_mean_cost: float, confidence_level: float, caller: str
 ) -> tuple[Cases, Promise]:
-    """Return cases whose missing grades are costs, and what is to be promised of them."""
+    """Return cases whose missing grades are costs, and the promise about them."""
     costs = as_floats(error_costs, "error_costs", caller)
     check_same_length(caller, error_costs=costs, confidence=cases.confidence)
     if costs.min() < 0 or costs.max() > 1:

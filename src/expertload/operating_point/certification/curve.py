@@ -33,10 +33,10 @@ from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["CertifiedCurve", "certified_curve", "certified_curve_from_correctness"]
 
-# The part of the error probability that goes to the errors; the rest goes to the cases accepted,
-# which are known much better.
+# The part of the error probability spent on the errors; the rest is spent on the number of accepted
+# cases, which is known much better.
 SHARE_OF_ERRORS = 0.8
-# Ranks that have a bound of their own: the first ones, then about this far apart.
+# Ranks with their own bound: the first ones, then ranks about this far apart.
 N_DENSE, RATIO = 60, 1.02
 
 
@@ -77,7 +77,7 @@ class CertifiedCurve:
 
     @property
     def guarantee(self) -> str:
-        """What is promised, in words."""
+        """The promise as a sentence."""
         return (
             f"With {self.confidence_level:.6g} confidence, the accuracy among cases accepted is at "
             f"least the lower curve at every threshold at once. {CONDITIONS}"
@@ -195,7 +195,7 @@ def lower_bounds(n_accepted: FloatArray, n_errors: FloatArray, error_level: floa
 
 
 def bounded_ranks(n_cases: int) -> IntArray:
-    """Return the ranks that have a bound of their own; the last one always has."""
+    """Return the ranks with their own bound, always including the last one."""
     dense = np.arange(1, min(N_DENSE, n_cases) + 1)
     n_more = int(np.log(max(n_cases / N_DENSE, 1)) / np.log(RATIO)) + 1
     sparse = np.geomspace(min(N_DENSE, n_cases), n_cases, n_more + 1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The law of the errors of a walk whose every case is wrong with one probability.
+"""The distribution of the errors of a walk in which every case has the same error probability.
 
 `ErrorLaw` holds the probabilities of 0, 1, 2, ... errors after a number of cases. It can drop the
 paths that have crossed a boundary, and can be extended by more cases. Tails beyond nine standard
@@ -49,12 +49,12 @@ class ErrorLaw(NamedTuple):
         more, fewest = binomial_mass(n_cases - self.n_cases, self.rate)
         # Of a path with `fewest + i` errors so far, at most this many more may be errors:
         room = n_errors - self.fewest - np.arange(len(self.mass)) - fewest
-        cumulative = np.append(np.cumsum(more), 0.0)  # the last entry is for no room at all
+        cumulative = np.append(np.cumsum(more), 0.0)  # the last entry: no more allowed
         return float(self.mass @ cumulative[np.clip(room, -1, len(more) - 1)])
 
     @property
     def total(self) -> float:
-        """The probability of all the paths it holds."""
+        """The total probability of all paths."""
         return float(self.mass.sum())
 
 
@@ -86,4 +86,4 @@ def convolve(one: FloatArray, other: FloatArray) -> FloatArray:
     length = len(one) + len(other) - 1
     size = 1 << (length - 1).bit_length()
     product = np.fft.rfft(one, size) * np.fft.rfft(other, size)
-    return np.maximum(np.fft.irfft(product, size)[:length], 0.0)  # transforms leave dust below 0
+    return np.maximum(np.fft.irfft(product, size)[:length], 0.0)  # clips tiny negatives

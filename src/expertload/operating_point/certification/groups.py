@@ -1,7 +1,7 @@
-"""A certified point for each group: every site, every class, one promise for all of them.
+"""Certifies a point for each group, such as a site or a class, with one promise for all of them.
 
-A threshold certified over all cases can hide a group in which it fails. Here each group is tested
-by itself, at a share of the level, so that all promises hold at once.
+A threshold certified over all cases may fail in one of the groups. Here each group is tested
+separately, at a share of the level, so that all promises hold together.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
 
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
         """Write all points as one JSON file; an older file is replaced completely or not at all."""
-        from expertload.operating_point.storage import save  # which knows all kinds of points
+        from expertload.operating_point.storage import save  # avoids a cycle
 
         save(self, path, model_name=model_name)
 
@@ -180,8 +180,8 @@ def certify_groups(
     Returns
     -------
     CertifiedGroups
-        A mapping from groups to their points. A group with too few cases is delegated, and its
-        point says so.
+        A mapping from groups to their points. A group with too few cases is delegated completely,
+        and its point gives the reason.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ladders of thresholds, strict to loose: what each accepts, which were tested, which passed.
+"""Ladders of thresholds, strict to loose, with their counts and test results.
 
 A ladder must not look at the calibration labels. Which ladders keep the promise
 --------------------------------------------------------------------------------
@@ -31,9 +31,9 @@ __all__ = ["Ladder", "Run", "Steps"]
 
 
 class Steps(NamedTuple):
-    """Thresholds, strict to loose, with what each accepts.
+    """Thresholds, strict to loose, with the counts of each.
 
-    ``log_capital`` is the evidence of graded cases, None where cases are right or wrong.
+    ``log_capital`` is the evidence of graded cases; None if cases are right or wrong.
     """
 
     threshold: FloatArray
@@ -64,26 +64,26 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ladder:
-    """The tests that were done, strict to loose.
+    """All tests, strict to loose.
 
     Attributes
     ----------
     threshold : ndarray of float
-        Cases are accepted from this confidence on.
+        Cases are accepted if their confidence is at least this.
     n_accepted, n_errors : ndarray of float
-        How many of the calibration cases that accepts, and how many of them are wrong.
+        The number of accepted calibration cases, and of errors among them.
     p_value : ndarray of float
-        Chance of so few errors if the accuracy only just missed the target.
+        The probability of so few errors if the accuracy just missed the target.
     passed : ndarray of bool
         Whether the threshold is certified.
     steps : Steps
         All thresholds of the ladder, tested or not.
     runs : tuple of Run
-        Which of them were tested, and passed.
+        The tested steps, and which of them passed.
     target : float
-        The accuracy to be shown.
+        The accuracy to show.
     is_whole : bool
-        Whether the ladder stands for all thresholds, those between its steps included.
+        Whether the ladder represents all thresholds, including those between its steps.
     """
 
     steps: Steps
@@ -93,13 +93,13 @@ class Ladder:
 
     @cached_property
     def rows(self) -> IntArray:
-        """Which steps were tested."""
+        """The indices of the tested steps."""
         parts = [np.arange(run.begin, run.begin + run.n_tested) for run in self.runs]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
     @cached_property
     def passed(self) -> BoolArray:
-        """Whether each threshold tested is certified."""
+        """Whether each tested threshold is certified."""
         parts = [np.arange(run.n_tested) < run.n_passed for run in self.runs]
         return np.concatenate([np.zeros(0, np.bool_), *parts])
 
@@ -110,17 +110,17 @@ class Ladder:
 
     @property
     def threshold(self) -> FloatArray:
-        """The thresholds tested."""
+        """The tested thresholds."""
         return self.tested.threshold
 
     @property
     def n_accepted(self) -> FloatArray:
-        """How many cases each accepts."""
+        """The number of cases that each tested threshold accepts."""
         return self.tested.n_accepted
 
     @property
     def n_errors(self) -> FloatArray:
-        """How many of those are wrong."""
+        """The number of errors among them."""
         return self.tested.n_errors
 
     @cached_property
@@ -130,7 +130,7 @@ class Ladder:
 
     @property
     def loosest(self) -> int | None:
-        """The step of the loosest threshold that passed, None if none did."""
+        """The step of the loosest threshold that passed; None if none did."""
         ends = [run.begin + run.n_passed - 1 for run in self.runs if run.n_passed]
         return max(ends, default=None)
 
@@ -145,7 +145,7 @@ def runs_of(passed: BoolArray) -> tuple[Run, ...]:
     if not len(passed):
         return ()
     begins = np.flatnonzero(np.diff(passed.astype(np.int8), prepend=0) > 0)
-    begins = np.union1d([0], begins)  # where a pass follows a failure, and the first
+    begins = np.union1d([0], begins)  # also at the first step
     ends = np.append(begins[1:], len(passed))
     return tuple(
         Run(int(begin), int(end - begin), int(passed[begin:end].sum()))
@@ -157,16 +157,16 @@ def runs_of(passed: BoolArray) -> tuple[Run, ...]:
 
 
 def every_threshold(table: Tally, log_capital: FloatArray | None = None) -> Steps:
-    """Return the distinct confidences, which stand for all thresholds there are."""
+    """Return the distinct confidences, which represent all possible thresholds."""
     return Steps(
         table.confidence[::-1], table.accepted[::-1], table.accepted_errors[::-1], log_capital
     )
 
 
 def at_thresholds(steps: Steps, thresholds: FloatArray) -> Steps:
-    """Return what given thresholds accept, of all the steps there are."""
+    """Return the steps of given thresholds."""
     strict_to_loose = np.unique(thresholds)[::-1].astype(np.float64)
-    # How many distinct confidences each accepts; the first entry of a column is for none.
+    # The number of distinct confidences that each accepts; the first entry of a column means none.
     row = np.searchsorted(-steps.threshold, -strict_to_loose, side="right")
     accepted, errors = (np.append(0.0, column)[row] for column in steps[1:3])
     capital = None if steps.log_capital is None else np.append(0.0, steps.log_capital)[row]
@@ -174,7 +174,7 @@ def at_thresholds(steps: Steps, thresholds: FloatArray) -> Steps:
 
 
 def at_counts(steps: Steps, counts: IntArray) -> Steps:
-    """Return, for each count, the loosest step that accepts at most this many, if there is one."""
+    """Return, for each count, the loosest step that accepts at most this many cases, if any."""
     row = np.searchsorted(steps.n_accepted, counts, side="right") - 1
     return steps.take(np.unique(row[row >= 0]))
 

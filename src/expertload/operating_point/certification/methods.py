@@ -1,4 +1,4 @@
-"""The methods, each from a ladder and a promise to the tests that were done."""
+"""The test methods: each takes a ladder and a promise, and returns the tests."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from expertload.tally import Tally
 
 __all__ = ["Calibration", "Tests"]
 
-# How many thresholds the Bonferroni method tests of its own accord.
+# The number of thresholds that the Bonferroni method tests by default.
 N_BONFERRONI_STEPS = 20
 
 
 class Calibration:
-    """Calibration cases: their tally, and their grades where they are not just right or wrong."""
+    """Calibration cases: their tally, and their grades if they are graded."""
 
     def __init__(self, table: Tally, grades: Grades | None = None) -> None:
         self.table, self.grades = table, grades
@@ -47,7 +47,7 @@ class Calibration:
 
     @classmethod
     def from_cases(cls, cases: Cases, table: Tally | None = None) -> Calibration:
-        """Tally validated cases, unless that is done already."""
+        """Tally validated cases, unless a tally is given."""
         table = Tally.from_cases(cases) if table is None else table
         return cls(table, Grades.from_cases(cases) if cases.is_graded else None)
 
@@ -58,11 +58,11 @@ class Calibration:
 
     @cached_property
     def counts(self) -> Steps:
-        """What every distinct confidence accepts, strict to loose."""
+        """The counts at every distinct confidence, strict to loose."""
         return every_threshold(self.table)
 
     def steps(self, promise: Promise) -> Steps:
-        """Return what every distinct confidence accepts, with the evidence of grades."""
+        """Return the counts at every distinct confidence, with the evidence of grades."""
         if self.grades is None:
             return self.counts
         all_cases = promise.counts_all_cases
@@ -71,7 +71,7 @@ class Calibration:
 
 
 class Tests:
-    """The tests of one promise on steps that stand for this many cases."""
+    """The tests of one promise, on steps of this many cases."""
 
     def __init__(self, steps: Steps, n_cases: int, promise: Promise) -> None:
         self.every, self.n_cases, self.promise = steps, n_cases, promise
@@ -79,14 +79,14 @@ class Tests:
 
     @cached_property
     def steps(self) -> Steps:
-        """The ladder: all thresholds, those given, or those of other scores."""
+        """The ladder: all thresholds, the given ones, or those of other scores."""
         given = self.promise.thresholds
         if given is None:
             given = self.promise.ladder_scores
         return self.every if given is None else at_thresholds(self.every, given)
 
     def run(self) -> Ladder:
-        """Test thresholds by the method asked for."""
+        """Test thresholds by the requested method."""
         if self.promise.counts_all_cases:
             return self._joint()
         return METHOD_OF[self.promise.method](self)
@@ -112,7 +112,7 @@ class Tests:
     # -------------------------------------------------------------- one walk, or several beginnings
 
     def spending(self) -> Ladder:
-        """Spend the level along one walk; grades, which make no walk, begin at several places."""
+        """Spend the level along one walk; graded cases are tested by `fixed_sequence`."""
         if self.is_graded or self._is_single:
             return self.fixed_sequence()
         return self._ladder(descend(self.steps.n_accepted, self.steps.n_errors, self._plan))
@@ -123,11 +123,11 @@ class Tests:
 
     @property
     def _is_single(self) -> bool:
-        """Whether there is one threshold only, which needs no sequence."""
+        """Whether there is only one threshold, which needs no sequence."""
         return self.promise.has_own_ladder and len(self.steps.threshold) == 1
 
     def fixed_sequence(self) -> Ladder:
-        """Descend from several beginnings, until a failure each."""
+        """Test from several starting points, each until its first failure."""
         target, level = self.promise.target, self.promise.error_level
         if self._is_single:
             granted = np.array([level])
@@ -137,7 +137,7 @@ class Tests:
         return self._ladder(descend_from(self.steps.p_values(target), granted))
 
     def _expected(self) -> FloatArray:
-        """Return how many cases each step is expected to accept, by other scores if there are."""
+        """Return the expected number of accepted cases at each step, from other scores if given."""
         scores = self.promise.ladder_scores
         if scores is None:
             return self.steps.n_accepted
@@ -146,7 +146,7 @@ class Tests:
         return share * self.n_cases
 
     def _joint(self) -> Ladder:
-        """Test the share of all cases that are accepted and wrong; it only grows on the way."""
+        """Test the share of all cases that are accepted and wrong, which can only grow."""
         steps, promise = self.steps, self.promise
         all_cases = np.full(len(steps.n_errors), float(self.n_cases))
         if steps.log_capital is None:
@@ -165,7 +165,7 @@ class Tests:
     # -------------------------------------------------------------- thresholds apart, and bisection
 
     def bonferroni(self) -> Ladder:
-        """Share the level among thresholds that are given, or spaced by how many they accept."""
+        """Share the level among given thresholds, or thresholds evenly spaced by accepted cases."""
         target, level = self.promise.target, self._largest_level()
         steps = self.steps
         if not self.promise.has_own_ladder:
@@ -197,9 +197,9 @@ METHOD_OF: dict[Method, Callable[[Tests], Ladder]] = {
 
 
 def descend_from(p_value: FloatArray, granted: FloatArray) -> tuple[Run, ...]:
-    """Return the runs of a descent that begins wherever a level is granted.
+    """Return the runs of a descent that starts wherever a level is granted.
 
-    To that it adds what has come down without a failure, and it tests on until the next failure.
+    The level carried over without a failure is added to it; testing continues to the next failure.
     """
     begins = np.flatnonzero(granted).tolist()
     runs, level = [], 0.0
@@ -213,5 +213,5 @@ def descend_from(p_value: FloatArray, granted: FloatArray) -> tuple[Run, ...]:
 
 
 def bisection_rounds(n_cases: int) -> int:
-    """Return in how many rounds bisection over the ranks ends."""
+    """Return the number of rounds of a bisection over the ranks."""
     return max(1, math.ceil(math.log2(n_cases)))

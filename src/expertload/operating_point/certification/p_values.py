@@ -22,7 +22,7 @@ __all__ = [
     "least_cases",
 ]
 
-# Rows that are tested together before any of them is tested alone.
+# Rows that are tested as a block before any of them is tested separately.
 BLOCK = 64
 
 
@@ -37,10 +37,10 @@ def binomial_p_values(n_errors: FloatArray, n_cases: FloatArray, rate: float) ->
 
 
 def first_failure(n_accepted: FloatArray, n_errors: FloatArray, rate: float, level: float) -> int:
-    """Return how many rows pass the binomial test before the first that does not.
+    """Return the number of rows that pass the binomial test before the first failure.
 
-    Rows are thresholds, strict to loose. Cases and errors only grow from one to the next, so that
-    the p-value rises only where a row brings errors.
+    Rows are thresholds, strict to loose. Cases and errors only grow from row to row, so the p-value
+    rises only if a row adds errors.
     """
     rows = np.flatnonzero(np.diff(n_errors, prepend=-1.0))
     sure, unsure = _by_block(rows, n_accepted, n_errors, rate, level)
@@ -51,7 +51,7 @@ def first_failure(n_accepted: FloatArray, n_errors: FloatArray, rate: float, lev
 
 
 def any_passes(n_accepted: FloatArray, n_errors: FloatArray, rate: float, level: float) -> bool:
-    """Return whether any row passes the binomial test; the best are those before an error."""
+    """Return whether any row passes the binomial test; only rows before an error need testing."""
     rows = np.flatnonzero(np.diff(n_errors, append=np.inf))
     first, last = _blocks(rows)
     least = binomial_p_values(n_errors[first], n_accepted[last], rate)
@@ -110,7 +110,7 @@ def cases_for_errors(n_errors: int, target: float, error_level: float) -> int:
 
 
 def allowed_errors(n_cases: int, target: float, error_level: float) -> int:
-    """The most errors among `n_cases` that pass the binomial test, -1 if not even none does."""
+    """The most errors among `n_cases` that pass the binomial test; -1 if even zero fails."""
     fewest, most = -1, n_cases  # `fewest` passes or is -1; `most`, all wrong, never passes
     while most - fewest > 1:
         middle = (fewest + most) // 2

@@ -1,4 +1,4 @@
-"""What is to be promised, and by which method it is tested."""
+"""The promise to certify, and the method that tests it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["METHODS", "RISKS", "Method", "Promise", "Risk"]
 Risk = Literal["selective", "joint", "cost"]
 
 RISKS: tuple[Risk, ...] = get_args(Risk)
-# "cost" is that of `certify_mean_cost`, which alone knows the costs.
+# "cost" is only for `certify_mean_cost`, which has the costs.
 RISKS_OF_CERTIFY: tuple[Risk, ...] = ("selective", "joint")
-# Joint risk only grows down the ladder: these walk down it, in one sequence at the whole level.
+# Joint risk only grows down the ladder: these methods test it in one sequence at the whole level.
 SEQUENTIAL: tuple[Method, ...] = ("spending", "fixed_sequence")
 
 
 class Promise(NamedTuple):
-    """What is to be certified, and how."""
+    """The target, the levels and the method of a certification."""
 
     target: float
     error_level: float
@@ -34,12 +34,12 @@ class Promise(NamedTuple):
 
     @property
     def counts_all_cases(self) -> bool:
-        """Whether delegated cases count too, as cases without an error."""
+        """Whether delegated cases also count, as cases without an error."""
         return self.risk != "selective"
 
     @property
     def has_own_ladder(self) -> bool:
-        """Whether thresholds were given, instead of all there are."""
+        """Whether thresholds were given, instead of testing all."""
         return self.thresholds is not None or self.ladder_scores is not None
 
 
@@ -52,7 +52,7 @@ def read_promise(
     ladder_scores: ArrayLike | None,
     caller: str,
 ) -> Promise:
-    """Validate what is asked for."""
+    """Validate the options and return the promise."""
     check_option(method, tuple(METHODS), "method", caller)
     check_option(risk, RISKS_OF_CERTIFY, "risk", caller)
     if risk == "joint" and method not in SEQUENTIAL:
@@ -66,7 +66,7 @@ def read_promise(
 
 
 def check_target(target_accuracy: Any, caller: str) -> float:
-    """Return a target that a finite number of cases can show."""
+    """Return the target; refuse 0 and 1, which no finite number of cases can show."""
     if target_accuracy == 1:
         raise ParameterError(
             message(
@@ -85,12 +85,12 @@ def check_ladder_source(
 ) -> tuple[FloatArray | None, FloatArray | None]:
     """Return given thresholds or scores as float64; at most one of them may be given."""
     if thresholds is not None and ladder_scores is not None:
-        raise ParameterError(f"{caller} takes thresholds or ladder_scores, not both.")
+        raise ParameterError(f"{caller} must get either thresholds or ladder_scores. Got both.")
     if method == "sgr" and (thresholds is not None or ladder_scores is not None):
         raise ParameterError(
             f"{caller} with method='sgr' searches the thresholds itself. Got "
             f"{'thresholds' if thresholds is not None else 'ladder_scores'}. "
-            "Hint: method='spending' takes them."
+            "Hint: use method='spending' for these."
         )
     fixed = None if thresholds is None else as_floats(thresholds, "thresholds", caller)
     scores = None if ladder_scores is None else as_floats(ladder_scores, "ladder_scores", caller)

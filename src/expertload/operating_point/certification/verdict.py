@@ -1,4 +1,4 @@
-"""From calibration cases and a promise to a certified point, or to the reason why there is none."""
+"""Turns calibration cases and a promise into a certified point, or a reason why there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["certify_calibration"]
 
 
 def certify_calibration(calibration: Calibration, promise: Promise) -> CertifiedPoint:
-    """Run the tests and report."""
+    """Run the tests and return the point."""
     tests = Tests(calibration.steps(promise), calibration.n_cases, promise)
     ladder = tests.run()
     row = ladder.loosest
@@ -61,7 +61,7 @@ def _refusal(calibration: Calibration, tests: Tests, ladder: Ladder) -> Certifie
 
 
 def _reason(tests: Tests, ladder: Ladder, least: int, advice: FoundAdvice) -> Reason:
-    """Say why nothing passed, of the thresholds that were to be tested."""
+    """Return the reason why no threshold passed."""
     steps, promise = tests.steps, tests.promise
     if tests.n_cases < least:
         return "too_few_cases"
@@ -79,7 +79,7 @@ def _reason(tests: Tests, ladder: Ladder, least: int, advice: FoundAdvice) -> Re
 
 
 def _passes_further_down(steps: Steps, promise: Promise, ladder: Ladder) -> bool:
-    """Return whether a looser threshold than the first tested would pass a test of its own."""
+    """Return whether a threshold looser than the first one would pass a separate test."""
     below = steps.take(
         slice(len(steps.threshold) if ladder.first is None else ladder.first + 1, None)
     )
