@@ -86,7 +86,7 @@ def test_a_shift_that_leaves_the_load_alone_is_found():
     monitor.update(np.where(narrow < 0.7, narrow, 0.7 + (narrow - 0.7) / 4))
     assert monitor.load_change is None
     assert monitor.confidence_changed
-    assert "distributed otherwise" in str(monitor)
+    assert "the distribution of confidences differs" in str(monitor)
 
 
 def test_the_load_is_watched_as_the_plain_loop_says():

@@ -3,15 +3,15 @@
 ====================  ==========================================================================
 `lab.data`            data sets by name, as plain arrays
 `lab.models`          networks by name
-`lab.runs`            recipes, settings, the folder of a run, a run that is done
+`lab.runs`            recipes, settings, run folders, finished runs
 `lab.training`        training one run
-`lab.sweeps`          training many
+`lab.sweeps`          training many runs
 `lab.results`         measures, comparisons, ensembles, outliers, tables
-`lab.ladder`          what lowers the load on one's own data, step by step
+`lab.ladder`          lowering the load on your own data, step by step
 ====================  ==========================================================================
 
-What people call is here as well. Everything needs the ``lab`` extra
-(``pip install 'expertload[lab]'``). The rest of the library never imports it.
+The main functions can also be imported from here. Everything needs the ``lab`` extra
+(``pip install 'expertload[lab]'``). The rest of the library never imports this package.
 """
 
 from importlib import import_module
@@ -57,7 +57,7 @@ __all__ = [
     "train",
 ]
 
-# Rooms are opened when something in them is asked for: torch takes seconds to import.
+# Subpackages are imported on first use, because torch takes seconds to import.
 _ROOMS = {
     "data": ("load_dataset",),
     "ladder": ("lower_load",),

@@ -75,7 +75,7 @@ def test_the_eight_symmetries_are_all_as_likely():
 
 def test_oblong_images_have_no_eight_symmetries():
     images = torch.zeros(12, 4, 6, 1, dtype=torch.uint8)
-    with pytest.raises(ParameterError, match=r"Got images of 4 x 6.*flip_vertical"):
+    with pytest.raises(ParameterError, match=r"must be square.* Got 4 x 6.*flip_vertical"):
         move_pixels(images, chances_of(Augmentation(symmetries=True)))
 
 

@@ -98,7 +98,7 @@ def test_a_busy_server_is_waited_for(server, tmp_path):
 
 def test_patience_ends_and_what_arrived_is_kept(server, tmp_path):
     server.kind, server.faults = "truncate", 99
-    with pytest.raises(DownloadError, match=r"in 3 attempts.*goes on where this stopped"):
+    with pytest.raises(DownloadError, match=r"in 3 attempts.*continues where this stopped"):
         fetch(server, tmp_path, attempts=3)
     assert len(server.ranges) == 3
     assert (tmp_path / "sub/file.bin.part").stat().st_size == 14 * BLOCK
@@ -110,7 +110,7 @@ def test_patience_ends_and_what_arrived_is_kept(server, tmp_path):
 
 def test_a_missing_file_is_not_asked_for_twice(server, tmp_path):
     server.status = 404
-    with pytest.raises(DownloadError, match="answers 404"):
+    with pytest.raises(DownloadError, match="answered 404"):
         fetch(server, tmp_path)
     assert len(server.ranges) == 1
 

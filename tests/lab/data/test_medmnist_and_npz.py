@@ -117,7 +117,7 @@ def test_a_bare_array_is_not_an_archive(tmp_path):
     path = tmp_path / "mine.npz"
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    with pytest.raises(DataDamagedError, match="bare array"):
+    with pytest.raises(DataDamagedError, match="a single array without a name"):
         load_dataset(f"npz:{path}")
 
 
@@ -153,5 +153,5 @@ def test_labels_that_are_no_class_numbers(label, tmp_path):
         **{f"{part}_images": images for part in ("train", "test")},
         **{f"{part}_labels": labels for part in ("train", "test")},
     )
-    with pytest.raises(DataDamagedError, match="labels are class numbers from zero"):
+    with pytest.raises(DataDamagedError, match="labels must be class numbers from zero"):
         load_dataset(f"npz:{tmp_path / 'a.npz'}")

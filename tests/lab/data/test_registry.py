@@ -34,7 +34,7 @@ def test_the_list_tells_what_is_at_hand(tmp_path, cifar_folder):
         ("cifar-100", "did you mean 'cifar100'"),
         ("zzzzzz", "lab data list"),
         ("npz", "npz:PATH"),
-        ("digits:3", "nothing after a colon"),
+        ("digits:3", "has no argument. Got '3' after a colon"),
     ],
 )
 def test_unknown_names_are_a_sentence(name, words):

@@ -138,7 +138,7 @@ def test_new_images_are_decided_by_the_model_and_its_policy(climbed, tmp_path):
 def test_the_report_and_the_picture_are_there(climbed):
     found, *_ = climbed
     page = found.report.read_text()
-    assert "One half of them, drawn at random, certified the policy" in page
+    assert "The policy is certified on one half of them, drawn at random" in page
     assert page.index("top of the ladder") < page.index("cross-entropy alone")
     assert found.picture.read_bytes().startswith(b"\x89PNG")
 
@@ -204,8 +204,8 @@ def write_arrays(path, *, validation, shape=(8, 8)):
 @pytest.mark.parametrize(
     ("data", "notes"),
     [
-        ({"validation": [0, 1] * 10}, ("No validation image is of the class '2'.",)),
-        ({"validation": [1] * 9}, ("No validation image is of the classes '0', '2'.",)),
+        ({"validation": [0, 1] * 10}, ("No validation image belongs to the class '2'.",)),
+        ({"validation": [1] * 9}, ("No validation image belongs to the classes '0', '2'.",)),
         ({"validation": [0, 1, 2] * 5, "shape": (8, 6)}, ()),
     ],
     ids=["a class without validation", "one class to validate", "oblong"],
@@ -230,4 +230,5 @@ def test_too_few_images_are_a_sentence(tmp_path):
     done = CliRunner().invoke(app, ["lab", "lower-load", f"folder:{tmp_path / 'images'}"])
     assert done.exit_code == 1
     said = " ".join(done.output.split())
-    assert "1 validation image(s), and the ladder needs at least 2 to choose by" in said
+    assert "at least 2 validation image(s) to choose by" in said
+    assert "Got 1." in said

@@ -27,16 +27,16 @@ def test_data_that_lack_a_split_are_refused(digits, split):
 
 def test_too_few_to_measure_or_to_tell_apart_are_refused_before_training(digits):
     three = dataclasses.replace(digits, test=digits.test.take(np.arange(3)))
-    with pytest.raises(InsufficientDataError, match="have 3 test image.* at least 4 to measure"):
+    with pytest.raises(InsufficientDataError, match="at least 4 test image.* to measure.* Got 3"):
         look_at(three)
-    with pytest.raises(InsufficientDataError, match="have one class"):
+    with pytest.raises(InsufficientDataError, match="at least two classes. Got one"):
         look_at(dataclasses.replace(digits, class_names=("digit",)))
 
 
 def test_a_missing_class_is_remarked_on(digits):
     others = np.flatnonzero(digits.validation.labels != 3)
     lacking = dataclasses.replace(digits, validation=digits.validation.take(others))
-    assert look_at(lacking) == ["No validation image is of the class '3'."]
+    assert look_at(lacking) == ["No validation image belongs to the class '3'."]
 
 
 def test_arms_differ_in_augmentation_alone(digits):

@@ -144,5 +144,5 @@ def test_other_mistakes_of_a_network_are_its_own():
 
 
 def test_a_size_is_refused_where_images_have_theirs():
-    with pytest.raises(ParameterError, match="'folder:PATH' alone. Got 16 with 'digits'"):
+    with pytest.raises(ParameterError, match="only for 'folder:PATH'. Got 16 with 'digits'"):
         load_run_data(DataConfig(name="digits", image_size=16))

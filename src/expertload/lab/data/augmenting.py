@@ -1,10 +1,10 @@
-"""Random changes to whole batches of images: what `Augmentation` describes, as tensor code.
+"""Applies an `Augmentation` to whole batches of images.
 
-Chances are drawn for a batch first, on the CPU, and applied after: so a rank draws for the whole
-batch and applies its share, and a batch that is made again is the same to the last bit.
+Random numbers are first drawn for the whole batch, on the CPU, and then applied. So each rank draws
+for the whole batch and applies its share, and a batch that is made again is identical to the bit.
 
-Moving pixels (frame and shift, mirror images, the eight symmetries) is one gather of bytes. Crops
-that are scaled and changes of colour are arithmetic on floats, and done only where asked for.
+Moving pixels (shifts, mirror images, the eight symmetries) is one gather of bytes. Scaled crops and
+colour changes are arithmetic on floats, and only done if requested.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 
 
 class Chances(NamedTuple):
-    """What is to happen to each image of a batch; one row per image.
+    """The random changes for each image of a batch; one row per image.
 
     Attributes
     ----------
     top, left : Tensor of int64
-        Where to cut the image from its frame.
+        The position at which the image is cut from its padded frame.
     mirrored, upended, transposed : Tensor of bool
-        Whether left and right, top and bottom, rows and columns change places.
+        Whether left and right, top and bottom, rows and columns are exchanged.
     side : Tensor of float
-        The side of the piece that is scaled up to the whole image, as a share.
+        The side of the crop that is scaled up to the whole image, as a share.
     place : Tensor of float, shape (n, 2)
-        Where that piece lies, down and across: 0 at one end, 1 at the other.
+        The position of the crop, vertical and horizontal: 0 at one end, 1 at the other.
     brightness, contrast, saturation : Tensor of float
-        What to multiply by.
+        The factors of brightness, contrast and saturation.
     """
 
     top: Tensor
@@ -57,7 +57,7 @@ class Chances(NamedTuple):
 
 
 def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chances:
-    """Draw what happens to each of n images.
+    """Draw the random changes for n images.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     ([0, 1, 2, 3, 4], False)
     """
     how = augmentation
-    # The order is part of the result: a new kind of change is drawn last.
+    # The order of draws is part of the result: a new kind of change must be drawn last.
     places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
     mirrored = torch.rand(n, generator=generator) < 0.5
     upended, transposed = torch.rand((2, n), generator=generator) < 0.5
@@ -93,14 +93,14 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
 
 
 def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor:
-    """Cut each image from its black frame; mirror, flip and transpose it as drawn.
+    """Cut each image from its padded frame; mirror, flip and transpose it as drawn.
 
     Parameters
     ----------
     images : Tensor of uint8, shape (n, height, width, channels)
     chances : Chances
     padding : int, default=0
-        The width of the frame.
+        The width of the padding.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor
 
 
 def _positions(length: int, reversed_: Tensor) -> Tensor:
-    """0, 1, ... or the other way round; one row per image."""
+    """Return 0, 1, ... or the reverse order; one row per image."""
     forward = torch.arange(length, device=reversed_.device)
     return torch.where(reversed_[:, None], forward.flip(0), forward)
 
@@ -138,13 +138,13 @@ def _positions(length: int, reversed_: Tensor) -> Tensor:
 def _refuse_oblong(height: int, width: int) -> None:
     if height != width:
         raise ParameterError(
-            f"The eight symmetries (data.augment.symmetries) are those of a square. Got images of "
-            f"{height} x {width}. Hint: flip and flip_vertical fit any image."
+            f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
+            f"{height} x {width}. Hint: flip and flip_vertical work for any image."
         )
 
 
 def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:
-    """Scale a piece of each image to the whole, and change its colours, where that is asked for.
+    """Scale a crop of each image to full size, and change its colours, if requested.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) 
 
 
 def _scaled_pieces(images: Tensor, chances: Chances) -> Tensor:
-    # In coordinates from -1 to 1 a piece of side s has its middle within 1 - s of the centre.
+    # In coordinates from -1 to 1, the centre of a crop with side s is within 1 - s of the centre.
     side = chances.side.to(images.dtype)
     reach = (1 - side)[:, None] * (2 * chances.place.to(images.dtype) - 1)
     zero = torch.zeros_like(side)
@@ -195,7 +195,7 @@ def _coloured(images: Tensor, chances: Chances) -> Tensor:
 
 
 def _grey(images: Tensor) -> Tensor:
-    """How bright each pixel is, (n, 1, height, width)."""
+    """Return the brightness of each pixel, (n, 1, height, width)."""
     if images.shape[1] != len(EYE):
         return images.mean(dim=1, keepdim=True)
     weights = torch.tensor(EYE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)

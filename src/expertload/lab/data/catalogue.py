@@ -1,4 +1,4 @@
-"""What a family of data sets tells the registry, and what the registry asks of it."""
+"""The interface between families of data sets and the registry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DataRequest", "Entry", "RemoteFile", "cache_folder", "damaged"]
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads go to: $EXPERTLOAD_DATA, or the user's cache."""
+    """Return the folder for downloads: $EXPERTLOAD_DATA, or the user's cache."""
     chosen = os.environ.get("EXPERTLOAD_DATA")
     if chosen:
         return Path(chosen).expanduser()
@@ -35,12 +35,12 @@ class RemoteFile:
     checksum : str
         ``"md5:..."`` or ``"sha256:..."`` as published.
     at_most : int
-        The most bytes of a download: the published size, or a little more. A server that sends
-        more is not sending this file.
+        The largest size of a download in bytes: the published size, or a little more. A server
+        that sends more is not sending this file.
     unpacks_to : str or None
         For an archive: the folder it holds, relative to the data folder.
     holds : tuple of str
-        For an archive: what must be in that folder for it to count as whole.
+        For an archive: the files that a complete folder must contain.
     """
 
     path: str
@@ -51,7 +51,7 @@ class RemoteFile:
     holds: tuple[str, ...] = ()
 
     def is_present(self, folder: Path) -> bool:
-        """Tell whether the file, or what it unpacks to, is in a data folder."""
+        """Whether the file, or the folder it unpacks to, is in a data folder."""
         if self.unpacks_to is None:
             return (folder / self.path).is_file() or (folder / Path(self.path).name).is_file()
         return self.missing_from(folder) == []
@@ -64,7 +64,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class DataRequest:
-    """One call of `load_dataset`, as a family of data sets sees it."""
+    """The arguments of one call of `load_dataset`."""
 
     name: str
     argument: str | None
@@ -79,7 +79,7 @@ class DataRequest:
         return self.name.partition(":")[0]
 
     def find(self, *candidates: str) -> Path:
-        """Return the first of the relative paths that exists, or say what to run."""
+        """Return the first relative path that exists; if none does, name the command to run."""
         for candidate in candidates:
             path = self.folder / candidate
             if path.exists():
@@ -92,7 +92,7 @@ class DataRequest:
 
     @property
     def fetch_command(self) -> str:
-        """The command that would download the data."""
+        """The command that downloads the data."""
         command = f"expertload lab data fetch {self.base_name}"
         return f"{command} --data-dir {self.folder}" if self.is_given else command
 
@@ -108,9 +108,9 @@ class Entry:
         One line for the list of data sets.
     load : callable
     files : tuple of RemoteFile
-        What `fetch_dataset` downloads; empty where nothing is needed.
+        The files that `fetch_dataset` downloads; empty if none are needed.
     argument : str or None
-        What follows a colon after the name (a path, a corruption), if anything.
+        The argument after a colon (a path, a corruption); None if there is none.
     """
 
     name: str
@@ -121,6 +121,6 @@ class Entry:
 
 
 def damaged(path: Path, problem: str, hint: str | None = None) -> DataDamagedError:
-    """Return the error for a file that is not what it should be."""
+    """Return the error for a damaged or unexpected file."""
     advice = hint or "delete it and fetch the data set again (expertload lab data fetch NAME)"
     return DataDamagedError(f"The file {path} {problem}. Hint: {advice}.")

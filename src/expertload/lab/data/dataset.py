@@ -1,4 +1,4 @@
-"""What a data set is: three splits of plain arrays, and how to feed them to a network.
+"""Data sets: three splits of plain arrays, with normalisation and augmentation.
 
 Images are kept as the bytes they came as, ``uint8`` of shape (n, height, width, channels), so
 that all of CIFAR-100 fits in 180 MB and a batch costs one indexing operation.
@@ -51,7 +51,7 @@ class Split:
         return len(self.labels)
 
     def take(self, indices: IntArray) -> Split:
-        """Return the named rows as a split of their own."""
+        """Return these rows as a new split."""
         return Split(self.images[indices], self.labels[indices])
 
     def nothing(self) -> Split:
@@ -131,7 +131,7 @@ class Dataset:
     Attributes
     ----------
     name : str
-        As it was asked for.
+        The name that was passed to `load_dataset`.
     class_names : tuple of str
         In the order of the class numbers.
     train, validation, test : Split
@@ -141,7 +141,7 @@ class Dataset:
         For a network trained on this set. Outliers are shown to a network with the
         normalisation of the set it was trained on, not with their own.
     augmentation : Augmentation
-        What is customary for this set.
+        The usual augmentation for this set.
     source : str
         Where the pixels came from, for the record.
     """
@@ -167,7 +167,7 @@ class Dataset:
         return height, width, channels
 
     def description(self) -> dict[str, Any]:
-        """Return what a network must know of its data besides images, fit for JSON."""
+        """Return the facts about the data that a network needs besides images, for JSON."""
         return {
             "classes": list(self.class_names),
             "image_shape": list(self.image_shape),
@@ -177,7 +177,7 @@ class Dataset:
 
     @classmethod
     def described(cls, name: str, description: Mapping[str, Any]) -> Dataset:
-        """Return data without images, for a network that is asked about others.
+        """Return a data set without images, for predictions about other images.
 
         Examples
         --------
@@ -196,8 +196,8 @@ class Dataset:
         )
 
     def checksum(self) -> str:
-        """Return the SHA-256 of all images and labels, to notice other data of the same name."""
-        # A fifth of a second for CIFAR-100.
+        """Return the SHA-256 of all images and labels, to detect other data with the same name."""
+        # Takes a fifth of a second for CIFAR-100.
         digest = hashlib.sha256()
         for split in (self.train, self.validation, self.test):
             digest.update(str(split.images.shape).encode())

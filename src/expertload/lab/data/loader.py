@@ -1,12 +1,12 @@
-"""Batches of tensors straight from arrays of bytes, the same ones every time.
+"""Makes reproducible batches of tensors from arrays of bytes.
 
-A batch is determined by (seed, epoch, number) alone: no state is carried from batch to batch, so
-a run that was killed goes on exactly by asking for the epoch that it was in. Orders and
-augmentation are drawn for the *global* batch and each rank takes its slice, so two processes see
-together what one would see alone, to the last bit.
+A batch depends only on (seed, epoch, number). No state is carried from batch to batch, so a killed
+run continues exactly by requesting its epoch again. Order and augmentation are drawn for the
+*global* batch, and each rank takes its share. So two processes together see the same data as one
+process, to the last bit.
 
-Everything happens on whole batches: one gather of bytes for crop and mirror image together, one
-conversion to float. There are no worker processes to start, feed or lose.
+All operations work on whole batches: one gather of bytes for crop and mirror image together, one
+conversion to float. There are no worker processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
 __all__ = ["Batch", "BatchLoader"]
 
-_ORDER, _AUGMENTATION = 0, 1  # keeps the streams of random numbers apart
+_ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 
 
 class Batch(NamedTuple):
@@ -57,18 +57,18 @@ class BatchLoader:
         The size of the global batch, over all ranks.
     normalisation : Normalisation
     augmentation : Augmentation, optional
-        Without it, images are served as they are.
+        Without it, images are not changed.
     shuffle : bool, default=False
         Draw a new order each epoch.
     seed : int, default=0
         Seed of the order and the augmentation.
     drop_last : bool, default=False
-        Leave out the last batch where it would be smaller than the others. Otherwise it is
-        served as it is, never padded with repeated images.
+        Skip the last batch if it is smaller than the others. Otherwise it stays smaller; it is
+        never padded with repeated images.
     rank, world_size : int, default=0 and 1
         Which share to serve. Shares of a batch differ by one image at most, and all ranks serve
-        the same number of batches; where the last batch has fewer images than there are ranks,
-        some shares of it are empty.
+        the same number of batches. If the last batch has fewer images than there are ranks, some
+        of its shares are empty.
     device : str or torch.device, default="cpu"
         Where the bytes are kept and batches are made.
 
@@ -153,12 +153,12 @@ def _floats(images: Tensor) -> Tensor:
 
 
 def _tensor(array: AnyArray, device: torch.device) -> Tensor:
-    """Return a tensor on the array's own memory where that may be written, else on a copy."""
+    """Return a tensor on the array's own memory if it is writable, else on a copy."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(device)
 
 
 def _generator(*key: int) -> torch.Generator:
-    """Return a generator that depends on the key alone."""
+    """Return a generator that depends only on the key."""
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state) >> 1)  # torch takes 63 bits
 

@@ -26,7 +26,7 @@ class DatasetInfo:
     Attributes
     ----------
     usage : str
-        What to write for its name, with its argument if it takes one.
+        The name to write, with its argument if it has one.
     summary : str
     present : bool
         Whether it can be loaded without a download.
@@ -38,7 +38,7 @@ class DatasetInfo:
 
 
 def dataset_names() -> tuple[str, ...]:
-    """Return the names that `load_dataset` knows.
+    """Return the names that `load_dataset` accepts.
 
     Examples
     --------
@@ -72,16 +72,16 @@ def describe_datasets(*, data_dir: str | os.PathLike[str] | None = None) -> tupl
 def fetch_dataset(
     name: str, *, data_dir: str | os.PathLike[str] | None = None, progress: bool = False
 ) -> Path:
-    """Download a data set from its official address, unless it is there.
+    """Download a data set from its official address, unless it is already present.
 
     Parameters
     ----------
     name : str
         One of `dataset_names`; what follows a colon is ignored.
     data_dir : path, optional
-        Where to put it; by default $EXPERTLOAD_DATA, or the user's cache folder.
+        The folder for it; by default $EXPERTLOAD_DATA, or the user's cache folder.
     progress : bool, default=False
-        Show a progress bar where standard error is a terminal.
+        Show a progress bar if standard error is a terminal.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def fetch_dataset(
     Raises
     ------
     DownloadError
-        If it could not be completed. Run it again to go on where it stopped.
+        If it could not be completed. Run it again to continue.
 
     Examples
     --------
@@ -115,22 +115,22 @@ def load_dataset(
     Parameters
     ----------
     name : str
-        One of `dataset_names`, with an argument after a colon where it takes one:
+        One of `dataset_names`, with an argument after a colon if it needs one:
         ``"cifar100-c:fog:3"``, ``"folder:scans/"``, ``"npz:mine.npz"``.
     data_dir : path, optional
-        The folder that has the files; by default where `fetch_dataset` puts them.
+        The folder with the files; by default the one that `fetch_dataset` uses.
     seed : int, default=0
         Seed of the split, the long tail, the degradation and the corruptions. It belongs to the
-        data: leave it alone when you train with several seeds.
+        data: do not change it when you train with several seeds.
     image_size : int, optional
-        For ``folder:`` alone: bring all images to this height and width.
+        Only for ``folder:``: resize all images to this height and width.
 
     Raises
     ------
     DataNotFoundError
-        If the files are not there; the message says what to run.
+        If the files do not exist; the message names the command to run.
     DataDamagedError
-        If they are not what they should be.
+        If the files are damaged.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def load_dataset(
         image_size = check_count(image_size, "image_size", "load_dataset")
         if entry.name != "folder":
             raise ParameterError(
-                f"The 'image_size' parameter of load_dataset is for 'folder:PATH' alone. Got "
+                f"The 'image_size' parameter of load_dataset is only for 'folder:PATH'. Got "
                 f"{image_size} with {name!r}."
             )
     folder = _folder(data_dir)
@@ -163,16 +163,16 @@ def _entry(name: str, caller: str) -> Entry:
         return _ENTRIES[base]
     near = difflib.get_close_matches(base, _ENTRIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "'expertload lab data list' shows them all."
-    raise ParameterError(f"{caller} knows no data set {name!r}. Hint: {hint}")
+    raise ParameterError(f"{caller} found no data set {name!r}. Hint: {hint}")
 
 
 def _check_argument(entry: Entry, argument: str | None) -> None:
     if entry.argument and argument is None:
         raise ParameterError(
-            f"The data set {entry.name!r} needs to know which. Hint: write "
+            f"The data set {entry.name!r} needs an argument. Hint: write "
             f"{entry.name}:{entry.argument}."
         )
     if argument is not None and entry.argument is None:
         raise ParameterError(
-            f"The data set {entry.name!r} takes nothing after a colon. Got {argument!r}."
+            f"The data set {entry.name!r} has no argument. Got {argument!r} after a colon."
         )

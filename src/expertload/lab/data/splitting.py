@@ -1,4 +1,4 @@
-"""Which images go where: splits that are the same on every machine and keep every class.
+"""Splits of images that are the same on every machine, with each class in proportion.
 
 The order inside each class comes from the raw stream of a seeded bit generator, which numpy
 keeps fixed between versions, so a split made today is the split made in ten years.
@@ -59,7 +59,7 @@ def stratified_holdout(labels: IntArray, share: float, seed: int) -> tuple[IntAr
     wanted = np.bincount(labels) * share
     quota = np.floor(wanted).astype(np.int64)
     missing = round(len(labels) * share) - int(quota.sum())
-    # What rounding down left over goes to the classes that lost most by it.
+    # The remainder from rounding down goes to the classes that lost most.
     quota[np.argsort(quota - wanted, kind="stable")[:missing]] += 1
     held_out = pick_of_each_class(labels, quota, seed)
     return np.setdiff1d(np.arange(len(labels)), held_out), held_out
@@ -72,7 +72,7 @@ def carve(split: Split, share: float, seed: int) -> tuple[Split, Split]:
 
 
 def long_tail_counts(largest: int, num_classes: int, imbalance: float) -> IntArray:
-    """Return how many images each class keeps so that sizes fall exponentially.
+    """Return the number of images each class keeps, so that sizes fall exponentially.
 
     Class c of C keeps ``largest * imbalance ** (-c / (C - 1))``, rounded down, but at least one
     (Cui et al., CVPR 2019).

@@ -1,4 +1,4 @@
-"""Lowering the load on your own data step by step, each step measured against the one before."""
+"""Lowers the load on your own data step by step, and measures what each step gains."""
 
 from expertload._validation import needs_extra
 

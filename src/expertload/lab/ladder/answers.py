@@ -1,7 +1,7 @@
-"""What the network of a run says: by its raw weights, the selected ones, or over several views.
+"""Predictions of a run: with its raw weights, the selected weights, or over several views.
 
-A run keeps the answers of its selected weights. All others take passes through the network; they
-are kept in the run's folder, so that asking twice costs once.
+A run stores the predictions of its selected weights. All others need passes through the network;
+they are stored in the run's folder, so that each is computed only once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from expertload.lab.runs.folder import RunFolder, make_folder
 __all__ = ["Answers", "Questions", "mean_answers"]
 
 SPLITS = ("validation", "test")
-NOTE = "choice.json"  # written last: where it is, the kept answers are whole
+NOTE = "choice.json"  # written last: if it exists, the stored predictions are complete
 
 Asked = tuple[dict[str, tuple[FloatArray, IntArray]], dict[str, Any]]
 
 
 class Answers(NamedTuple):
-    """A model's probabilities for all cases, and what they cost.
+    """A model's probabilities for all cases, and their cost.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Answers(NamedTuple):
     seconds : float
         Training time of its networks.
     choice : str
-        What validation data chose, in a word or two; empty if there was no choice.
+        The choice made on validation data, in a word or two; empty if there was none.
     """
 
     validation: FloatArray
@@ -51,7 +51,7 @@ class Answers(NamedTuple):
 
 
 def mean_answers(each: Sequence[Answers]) -> Answers:
-    """Return the answers of several models together: the mean of their probabilities.
+    """Return the mean probabilities of several models.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def mean_answers(each: Sequence[Answers]) -> Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """Asks the networks of runs.
+    """Computes the predictions of runs.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Questions:
     allow: Collection[str] = ()
 
     def raw(self, run: FinishedRun) -> Answers:
-        """By the network's own weights at their best epoch, whichever were selected."""
+        """Return the predictions of the raw weights at their best epoch."""
         if weights_of(run) == "raw":
             return Answers(run.validation_proba, run.test_proba, 1, _seconds(run))
         kept = _kept(run, "raw", self._ask_raw)
@@ -94,11 +94,11 @@ class Questions:
         return Answers(validation, test, 1, _seconds(run))
 
     def selected(self, run: FinishedRun) -> Answers:
-        """By the weights that validation data selected: the network's own, or their average."""
+        """Return the predictions of the selected weights, raw or averaged."""
         return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), weights_of(run))
 
     def viewed(self, run: FinishedRun) -> Answers:
-        """By the selected weights, over the views of each image that validation data chose."""
+        """Return the predictions of the selected weights, averaged over the chosen views."""
         seen = self.view(run)
         return Answers(
             seen.validation_proba,
@@ -136,7 +136,7 @@ class Questions:
 
 
 def weights_of(run: FinishedRun) -> str:
-    """Which weights validation data selected, "raw" or "averaged"."""
+    """Return the kind of the selected weights: "raw" or "averaged"."""
     return str(run.folder.read_json("results.json").get("weights", "raw"))
 
 
@@ -145,7 +145,7 @@ def _seconds(run: FinishedRun) -> float:
 
 
 def _kept(run: FinishedRun, kind: str, ask: Callable[[FinishedRun], Asked]) -> RunFolder:
-    """The folder with some answers of a run, which is asked if it is not there."""
+    """Return the folder with stored predictions; compute them if it does not exist."""
     folder = RunFolder(run.folder.path / "answers" / kind)
     if not (folder.path / NOTE).exists():
         splits, note = ask(run)

@@ -1,7 +1,7 @@
-"""The certified load: one half of the test cases certifies a threshold, the other measures it.
+"""The certified load: certify a threshold on one half of the test cases, measure it on the other.
 
-No step of the ladder is chosen by test cases, so a threshold that is certified on some of them
-keeps its guarantee. The load that it then has is read from cases that it has not seen.
+No step of the ladder is chosen on test cases, so a threshold certified on some of them keeps its
+guarantee. Its load is measured on cases that were not used to certify it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["CertifiedLoad", "certified_load", "halves"]
 
 
 def halves(n: int, seed: int = 0) -> tuple[IntArray, IntArray]:
-    """Divide n cases in two at random; of an odd number, the second half has one more.
+    """Split n cases into two random halves; if n is odd, the second half has one more.
 
-    Each half is a simple random sample, so cases that were independent stay so.
+    Each half is a simple random sample, so independent cases stay independent.
 
     Examples
     --------
@@ -33,14 +33,14 @@ def halves(n: int, seed: int = 0) -> tuple[IntArray, IntArray]:
 
 
 class CertifiedLoad(NamedTuple):
-    """What a threshold that one half of the test cases certified does to the other half.
+    """The effect of a threshold on one half of the test cases, certified on the other half.
 
     Attributes
     ----------
     point : CertifiedPoint
         The point certified on the first half.
     load : float
-        The share of the second half that is delegated: all of it if nothing was certified.
+        The share of the second half that is delegated; 1 if nothing was certified.
     accuracy : float
         The accuracy of the automatic decisions there; NaN if there are none.
     """
@@ -58,7 +58,7 @@ def certified_load(
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> CertifiedLoad:
-    """Certify a threshold on one half of the test cases, and see on the other what it does.
+    """Certify a threshold on one half of the test cases, and measure it on the other.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def certified_load(
     target_accuracy : float
     confidence_level : float, default=0.95
     seed : int, default=0
-        The seed of the division.
+        The seed of the split.
 
     Returns
     -------

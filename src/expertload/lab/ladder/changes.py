@@ -1,8 +1,8 @@
-"""How far a step moves the numbers of the step before it, and how far chance alone could.
+"""Changes of the numbers from one step to the next, with intervals.
 
-The chance is that of the test cases: other cases would give other numbers to these very networks.
-That other seeds would train other networks is not in these intervals; experiments over many seeds
-tell that.
+The intervals cover the chance in the test cases: other cases would give other numbers for the same
+networks. They do not cover that other seeds would train other networks; that needs experiments over
+many seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from expertload.tally import COMPARISON_SLACK, Tally
 __all__ = ["aucoc_change", "load_change"]
 
 Models = Sequence[FloatArray]  # the probabilities of each
-BATCH = 100  # resamples at a time: a few megabytes for ten thousand cases
+BATCH = 100  # resamples per batch: a few megabytes for ten thousand cases
 
 
 def aucoc_change(
@@ -67,7 +67,7 @@ def aucoc_change(
 
 
 def _mean_influence(labels: IntArray, models: Models) -> tuple[float, FloatArray]:
-    """The mean area of models, and the influence of each case on it."""
+    """Return the mean area of models, and the influence of each case on it."""
     areas, influences = [], []
     for proba in models:
         cases = check_cases(
@@ -142,7 +142,7 @@ def load_change(
 
 
 def _draw(rows: int, n: int, rng: np.random.Generator) -> AnyArray:
-    """How often each case is drawn, a row for each resample."""
+    """Return how often each case is drawn, one row per resample."""
     return np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(rows)])
 
 
@@ -157,7 +157,7 @@ class _Sorted:
         self.ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
 
     def loads(self, counts: AnyArray, target_accuracy: float) -> FloatArray:
-        """The load of each resample: all is delegated where no threshold reaches the target."""
+        """Return the load of each resample; 1 if no threshold reaches the target."""
         drawn = counts[:, self.order]
         accepted = drawn.cumsum(axis=1)[:, self.ends]
         right = (drawn * self.right).cumsum(axis=1)[:, self.ends]

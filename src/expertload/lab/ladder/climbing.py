@@ -1,4 +1,4 @@
-"""The whole ladder on one data set: trained, climbed, measured, certified, written down."""
+"""Runs the whole ladder on one data set: train, measure, certify, write the results."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def lower_load(
     """Lower the expert load on a data set step by step, and measure what each step gains.
 
     The steps are augmentation, averaged weights, test-time augmentation, the mean of several
-    networks, and AUCOC beside cross-entropy. A step is taken if validation images agree. Test
-    images choose nothing: all of them measure the steps, one half of them certifies the policy, and
-    the other half shows what the policy does. Stopped at any moment, the same call goes on.
+    networks, and AUCOC in addition to cross-entropy. A step is taken if it does not lower the AUCOC
+    on validation images. Test images choose nothing: all of them measure the steps, one half
+    certifies the policy, and the other half shows what the policy does. A stopped call can be
+    repeated; it continues where it stopped.
 
     Parameters
     ----------
@@ -55,23 +56,23 @@ def lower_load(
         small images and ``"resnet8"`` for others.
     epochs : int, default=30
     networks : int, default=2
-        How many networks are trained and averaged.
+        The number of networks to train and average.
     target_accuracy : float or sequence of float, default=(0.95, 0.9)
-        The accuracies at which the load is read; a policy is certified for the first.
+        The accuracies at which to report the load; a policy is certified for the first.
     aucoc : bool, default=True
         Whether to try AUCOC, which trains as many networks once more.
     first_seed : int, default=0
-        The networks have this seed and those after it.
+        The seed of the first network; the others have the next seeds.
     settings : sequence of str
         Settings of a recipe to change: ``"data.image_size=32"``, ``"data.augment=false"``.
     data_dir : path, optional
         Where data files are.
     jobs : int, optional
-        Networks to train at a time; all of an arm by default.
+        The number of networks to train in parallel; all of an arm by default.
     accelerator : str, default="auto"
         As in `expertload.lab.train`.
     launcher : Launcher, optional
-        What trains runs; processes on this machine by default.
+        Starts the training of runs; processes on this machine by default.
     narrator : Narrator, optional
         Receives a line about each next step; silent by default.
 
@@ -115,7 +116,7 @@ def lower_load(
     )
     questions = Questions(data_dir=data_dir, allow=_imports(plan))
     ladder = _train_and_climb(plan, trainer, questions, aucoc=aucoc)
-    told.say("every step measured on the test images, and a policy certified on half of them")
+    told.say("measuring every step on the test images, and certifying a policy on half of them")
     return write_outcome(
         ladder,
         _make_model(ladder, questions),
@@ -128,7 +129,7 @@ def lower_load(
 
 
 def _train_and_climb(plan: Plan, trainer: Trainer, questions: Questions, *, aucoc: bool) -> Ladder:
-    """Train arm after arm; with AUCOC, on top of what was taken without it."""
+    """Train each arm; the arm with AUCOC uses the steps taken without it."""
     arms: Arms = {"plain": trainer.train(plan.plain, "plain", "ce", "cross-entropy alone")}
     if plan.augmented is not None:
         how = f"with augmentation ({plan.augmentation})"
@@ -144,13 +145,13 @@ def _train_and_climb(plan: Plan, trainer: Trainer, questions: Questions, *, auco
 
 
 def _networks(arms: Arms) -> list[Network]:
-    """The runs of each network, of whatever arms there are."""
+    """Return the runs of each network, for all arms that were trained."""
     seeds = zip(*arms.values(), strict=True)
     return [Network(**{"plain": None, **dict(zip(arms, own, strict=True))}) for own in seeds]
 
 
 def _make_model(ladder: Ladder, questions: Questions) -> FinishedRun:
-    """Make one run of the networks at the top of the ladder, with the views of each."""
+    """Combine the networks at the top of the ladder into one run, with their views."""
     taken = {step.name: step.is_taken for step in ladder.steps}
     runs = ladder.steps[-1].runs
     if taken["views"] or taken.get("aucoc", False):
@@ -159,11 +160,11 @@ def _make_model(ladder: Ladder, questions: Questions) -> FinishedRun:
 
 
 def _imports(plan: Plan) -> list[str]:
-    """A network of the user's own, which was named in this very call."""
+    """Return the import path of the user's own network, which this call named."""
     return [name for name in [plan.plain.model.name] if ":" in name]
 
 
 def _file_name(data: str) -> str:
-    """The name of data as that of a folder: of a path, its last part."""
+    """Return the name of the data as a file name; for a path, its last part."""
     kind, _, argument = data.partition(":")
     return Path(argument).stem if kind in ("folder", "npz") else data.replace(":", "-")

@@ -19,7 +19,7 @@ __all__ = ["StepNumbers", "measure_step"]
 
 @dataclass(frozen=True, kw_only=True)
 class StepNumbers:
-    """What a step gains and what it costs.
+    """The results and the cost of a step.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class StepNumbers:
     is_taken : bool
     choice : str
     validation_aucoc : float
-        The validation AUCOC of what the step proposes.
+        The validation AUCOC of the models that the step proposes.
     aucoc, accuracy, ece, nll, brier : float
-        On all test cases.
+        Measured on all test cases.
     loads : dict from float to float
         The expert load at each target accuracy, on all test cases.
     certified_load, certified_accuracy : float
@@ -83,7 +83,7 @@ def measure_step(step: Step, labels: IntArray, target_accuracies: Sequence[float
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The mean of what is known: where nothing is certified, there is no accuracy of it."""
+    """Return the mean without NaN: if nothing is certified, there is no accuracy."""
     known = [value for value in values if not math.isnan(value)]
     return fmean(known) if known else math.nan
 

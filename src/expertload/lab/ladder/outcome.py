@@ -1,4 +1,4 @@
-"""What the ladder leaves behind: a table, a picture, a certified policy and a report."""
+"""Writes the results of a ladder: a table, a plot, a certified policy and a report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = ["LadderRow", "LowerLoad", "measure_ladder", "write_outcome"]
 
 TOP = "top of the ladder"
 HALVES = (
-    "No test image had a part in any choice. One half of them, drawn at random, certified the "
-    "policy; the other half shows what it does."
+    "Test images were not used for any choice. The policy is certified on one half of them, drawn "
+    "at random; the other half shows what it does."
 )
 
 
@@ -42,8 +42,8 @@ class LadderRow:
     ----------
     numbers : StepNumbers
     aucoc_change, load_change : Interval or None
-        Against the step before, the load at the first target; None for the first step. The
-        intervals are over test cases, for these very networks.
+        Relative to the step before, for the load at the first target; None for the first step. The
+        intervals are over test cases, for these networks.
     """
 
     numbers: StepNumbers
@@ -52,13 +52,13 @@ class LadderRow:
 
     @property
     def title(self) -> str:
-        """The title that people read."""
+        """The title for display."""
         return STEPS[self.numbers.step]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowerLoad:
-    """What `lower_load` found, and where it is.
+    """The results of `lower_load`, and their paths.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class LowerLoad:
     notes : tuple of str
         Remarks about the data.
     promise : str
-        What the policy promises, or why there is none.
+        The promise of the policy, or why there is none.
     certified : CertifiedLoad
-        What the policy does to the half of the test images that did not certify it.
+        The effect of the policy on the half of the test images that was not used to certify it.
     model : Path
         The folder of the model at the top: a run like any other.
     policy : Path or None
@@ -95,7 +95,7 @@ class LowerLoad:
 
 
 def measure_ladder(ladder: Ladder, target_accuracies: Sequence[float]) -> tuple[LadderRow, ...]:
-    """Measure every step of a ladder on the test cases, and its change against the step before."""
+    """Measure every step of a ladder on the test cases, and its change from the step before."""
     before = [None, *ladder.steps[:-1]]
     return tuple(
         _row(step, earlier, ladder.test_labels, target_accuracies)
@@ -127,12 +127,12 @@ def write_outcome(
     augmentation: str,
     notes: Sequence[str],
 ) -> LowerLoad:
-    """Measure a ladder that was climbed, certify its top, and write everything down."""
+    """Measure a ladder, certify its top, and write all results."""
     rows = measure_ladder(ladder, target_accuracies)
     first = target_accuracies[0]
     labels, top, plain = ladder.test_labels, model.test_proba, ladder.steps[0].models[0].test
     certified = certified_load(labels, top, target_accuracy=first)
-    # The report is about its first model, and the policy must be of the same one.
+    # The report is about the first model, so the policy must belong to it too.
     models = {
         TOP: _evaluate_half(labels, top, data, first),
         STEPS["plain"]: _evaluate_half(labels, plain, data, first),
@@ -170,11 +170,11 @@ def _evaluate_half(
 
 
 def _save_policy(found: Evaluation, path: Path) -> tuple[Path | None, str]:
-    """Save what could be certified; return where, and what is promised or why nothing is."""
+    """Save the certified policy, if any; return its path, and the promise or the reason."""
     try:
         save_policy({TOP: found}, path)
     except InsufficientDataError as error:
-        path.unlink(missing_ok=True)  # one of an earlier call promises nothing about this model
+        path.unlink(missing_ok=True)  # it was made for another model
         return None, str(error)
     return path, found.guarantee
 
@@ -186,7 +186,7 @@ def _note(found: LowerLoad) -> str:
         if found.policy
         else "Nothing could be certified."
     )
-    return f"{HALVES} {second} This page is about the half that certified."
+    return f"{HALVES} {second} This page uses the half on which the policy is certified."
 
 
 # ------------------------------------------------------------------ files
@@ -217,7 +217,7 @@ def _write_tables(found: LowerLoad) -> None:
 
 
 def _line(row: LadderRow) -> dict[str, Any]:
-    """One line of the CSV; the first step has no changes."""
+    """Return one row of the CSV; the first step has no changes."""
     numbers = asdict(row.numbers)
     loads = numbers.pop("loads")
     line = {**numbers, **{load_name(target): load for target, load in loads.items()}}

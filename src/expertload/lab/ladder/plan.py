@@ -1,7 +1,7 @@
-"""What is trained for the ladder: the data looked at, and a recipe for each arm.
+"""Plans a ladder: checks the data, and makes a recipe for each arm.
 
-All arms share one recipe. They differ in augmentation and in the loss, so that what a step gains is
-due to that step.
+All arms share one recipe. They differ only in augmentation and in the loss, so that the gain of a
+step is due to that step.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from expertload.lab.runs.settings import change, merge
 __all__ = ["Plan", "load_data", "look_at", "make_plan"]
 
 AUCOC = "ce+aucoc"
-LARGE = 24  # pixels a side from which images are for a residual network
-LEAST = {"training": 2, "validation": 2, "test": 4}  # of test images, two in each half
-FEW = 2000  # training images below which batches are small
+LARGE = 24  # images of this size or larger use a residual network
+LEAST = {"training": 2, "validation": 2, "test": 4}  # test images: at least two in each half
+FEW = 2000  # with fewer training images, batches are small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Plan:
 def load_data(
     name: str, *, settings: Sequence[str] = (), data_dir: str | Path | None = None
 ) -> Dataset:
-    """Load the data that the settings of a ladder are about.
+    """Load the data of a ladder, with its settings.
 
     Examples
     --------
@@ -83,17 +83,17 @@ def look_at(data: Dataset) -> list[str]:
     }
     if data.num_classes < 2:
         raise InsufficientDataError(
-            f"The data {data.name!r} have one class, and a ladder needs two to tell apart."
+            f"The data {data.name!r} must have at least two classes. Got one."
         )
     for name, split in splits.items():
         if len(split) < LEAST[name]:
             raise InsufficientDataError(
-                f"The data {data.name!r} have {len(split)} {name} image(s), and the ladder needs "
-                f"at least {LEAST[name]} {needed[name]}. Hint: expertload lab data list shows "
-                "which data have all three; docs/lab.md says how your own are split."
+                f"The data {data.name!r} must have at least {LEAST[name]} {name} image(s) "
+                f"{needed[name]}. Got {len(split)}. Hint: docs/lab.md explains how your own data "
+                "are split."
             )
     return [
-        f"No {name} image is of {_named(missing)}."
+        f"No {name} image belongs to {_named(missing)}."
         for name, split in splits.items()
         if (missing := _missing(data, split))
     ]
@@ -129,8 +129,8 @@ def make_plan(
     epochs : int, default=30
     target_accuracies : sequence of float
     settings : sequence of str
-        What to change in the recipe, as in `expertload.lab.load_recipe`. ``data.augment`` is for
-        the steps from augmentation on; ``"data.augment=false"`` leaves that step out.
+        Settings to change in the recipe, as in `expertload.lab.load_recipe`. ``data.augment``
+        applies from the augmentation step on; ``"data.augment=false"`` skips that step.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def make_plan(
 
 
 def _customary(data: Dataset, side: int) -> dict[str, Any]:
-    """What is customary for the data; for others small shifts, which few classes depend on."""
+    """Return the usual augmentation of the data; for others, small shifts, which suit most data."""
     own = data.augmentation
     if own == Augmentation():
         return {"padding": max(1, side // 16)}
@@ -195,13 +195,13 @@ def _cannot(
 def _in_words(recipe: Recipe) -> str:
     how = recipe.data.augment
     if isinstance(how, bool):
-        return "as is customary" if how else "none"
+        return "the usual one" if how else "none"
     said = {
         f"shifts by up to {how.padding} pixel{'s' if how.padding > 1 else ''}": how.padding,
         "mirror images": how.flip,
         "upside down": how.flip_vertical,
         "the eight symmetries": how.symmetries,
-        f"pieces from {how.crop:.0%} of the side": how.crop < 1,
+        f"crops from {how.crop:.0%} of the side": how.crop < 1,
         "colour": how.colour,
     }
     return ", ".join(words for words, used in said.items() if used) or "none"

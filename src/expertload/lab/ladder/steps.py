@@ -1,11 +1,11 @@
-"""The steps of the ladder: what each adds, and whether validation data agree.
+"""The steps of the ladder, and whether each is taken.
 
 A step changes the models of the step before it. It is taken if the mean validation AUCOC of its
 models is at least that of the models before; otherwise the models stay as they were. Test cases
 play no part.
 
 Until networks are averaged, a step has one model for each network, and its numbers are means over
-them. So the gain of averaging two networks is kept apart from the luck of one.
+them. So the gain of averaging two networks is separate from the luck of one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from expertload.lab.runs.finished import FinishedRun, check_same_cases, describe
 
 __all__ = ["STEPS", "Ladder", "Network", "Step", "climb"]
 
-STEPS = {  # in their order, with what people read
+STEPS = {  # in order, with their titles
     "plain": "cross-entropy alone",
     "augmentation": "+ augmentation",
     "averaging": "+ averaged weights",
@@ -32,7 +32,7 @@ STEPS = {  # in their order, with what people read
     "aucoc": "+ AUCOC",
 }
 AUCOC = of_places(aucoc_score)
-ALWAYS = ("plain", "networks")  # taken whatever validation data say
+ALWAYS = ("plain", "networks")  # taken regardless of validation data
 
 
 class Network(NamedTuple):
@@ -41,13 +41,13 @@ class Network(NamedTuple):
     Attributes
     ----------
     plain : FinishedRun or None
-        Cross-entropy, images as they are. A network without one counts only from the step that
-        averages networks.
+        Cross-entropy, without augmentation. A network without such a run counts only from the step
+        that averages networks.
     augmented : FinishedRun or None
-        The same with augmentation; where weights were averaged, the raw ones count for the step
-        of augmentation. None where there is nothing to augment.
+        The same with augmentation; if weights were averaged, the raw ones count for the
+        augmentation step. None if there is no augmentation.
     aucoc : FinishedRun or None
-        As the better of the two, with AUCOC beside cross-entropy.
+        Like the better of the two, with AUCOC in addition to cross-entropy.
     """
 
     plain: FinishedRun | None
@@ -64,12 +64,12 @@ class Step:
     name : str
         One of `STEPS`.
     models : tuple of Answers
-        What is used from here on: a model for each network, or one of all of them.
+        The models after this step: one for each network, or one for all of them.
     is_taken : bool
     validation_aucoc : float
         Mean over the models that the step proposes, whether or not it is taken.
     choice : str
-        What validation data chose, in words.
+        The choice made on validation data, in words.
     runs : tuple of FinishedRun
         The runs whose networks are used.
     """
@@ -83,7 +83,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """The title that people read."""
+        """The title for display."""
         return STEPS[self.name]
 
 
@@ -105,16 +105,16 @@ class Ladder:
 def climb(
     networks: Sequence[Network], questions: Questions, *, always: Collection[str] = ()
 ) -> Ladder:
-    """Climb the ladder with the runs of some networks, as far as there are runs for it.
+    """Take the steps of the ladder for which there are runs.
 
     Parameters
     ----------
     networks : sequence of Network
         One or more, the first with a plain run; the last two steps need two.
     questions : Questions
-        How the networks are asked.
+        Computes the predictions of the networks.
     always : collection of str
-        Names of steps that are taken whatever validation data say, in order to measure them.
+        Names of steps to take regardless of validation data, in order to measure them.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def climb(
 
 
 class _Climber:
-    """Goes up step by step; knows what has been taken so far."""
+    """Proposes one step after the other, and remembers which were taken."""
 
     def __init__(
         self, networks: Sequence[Network], questions: Questions, always: Collection[str]
@@ -155,7 +155,7 @@ class _Climber:
             self._climb_together(base == tuple(plain))
 
     def _climb_together(self, is_plain: bool) -> None:
-        """Ask all networks together, without augmentation where it was not taken, then AUCOC."""
+        """Average all networks, with or without augmentation as decided before; then try AUCOC."""
         ask = self.ask.viewed if self.steps[-1].is_taken else self.ask.selected
         runs = _runs(self.networks, "plain" if is_plain else "augmented")
         if not runs:
@@ -183,11 +183,11 @@ class _Climber:
         )
 
     def _score(self, models: Sequence[Answers]) -> float:
-        """The mean AUCOC of models on validation data."""
+        """Return the mean AUCOC of models on validation data."""
         return fmean(AUCOC(self.labels, one.validation) for one in models)
 
 
 def _runs(networks: Sequence[Network], arm: str) -> list[FinishedRun]:
-    """The runs of an arm, where every one of the networks has one; none otherwise."""
+    """Return the runs of an arm; empty unless every network has one."""
     found = [getattr(network, arm) for network in networks]
     return [] if None in found else found

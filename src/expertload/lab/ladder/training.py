@@ -1,4 +1,4 @@
-"""Training the arms of a ladder: each is a sweep, so it goes on where it was stopped."""
+"""Trains the arms of a ladder; each is a sweep, so a stopped one can be continued."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Narrator", "Silent", "Trainer"]
 
 
 class Narrator(Protocol):
-    """Tells people what is being done."""
+    """Reports the progress of a ladder."""
 
     def say(self, line: str) -> None:
-        """Say what comes next."""
+        """Report the next step."""
 
     def watching(self) -> AbstractContextManager[Observer]:
-        """Watch a sweep while the context lasts."""
+        """Return a context that shows the progress of a sweep."""
 
 
 class Silent:
-    """Says nothing, and watches without a word."""
+    """Reports nothing."""
 
     def say(self, line: str) -> None:
         """Say nothing."""
@@ -54,16 +54,16 @@ class Silent:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
-    """Trains the networks of an arm, or finds them trained.
+    """Trains the networks of an arm, unless they are trained already.
 
     Attributes
     ----------
     folder : Path
-        Each arm has a folder in it.
+        The folder that holds a folder for each arm.
     data : Dataset
     seeds : sequence of int
     jobs : int
-        Networks to train at a time.
+        The number of networks to train in parallel.
     narrator : Narrator
     data_dir, accelerator
         As in `expertload.lab.train`.
@@ -91,8 +91,8 @@ class Trainer:
                 sweep.run(self._launcher(sweep), jobs=self.jobs, observer=observer)
         for name, log in sweep.report.failed.items():
             raise ExpertLoadError(
-                f"The run {name} failed. Hint: {log} says why; then run the same command again, "
-                "it goes on where it stopped."
+                f"The run {name} failed. Hint: {log} has the reason; then run the same command "
+                "again to continue."
             )
         return [FinishedRun(sweep.folder(run).path) for run in sweep.final_runs(loss)]
 

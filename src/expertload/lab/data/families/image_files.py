@@ -22,8 +22,8 @@ THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 SIZE_HINT = (
-    "name a size to bring all images to, for instance data.image_size=64 in a recipe or with "
-    "--set, image_size=64 in load_dataset"
+    "resize all images, with data.image_size=64 in a recipe or with --set, or image_size=64 in "
+    "load_dataset"
 )
 
 
@@ -35,8 +35,8 @@ def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArr
     paths : sequence of Path
         At least one.
     size : int, optional
-        Bring every image to size x size: the shorter side is scaled, the middle is kept.
-        Without it, all images must be of the same size.
+        Resize every image to size x size: the shorter side is scaled, and the middle is kept.
+        Without it, all images must have the same size.
     """
     first = _decode(paths[0], size)
     images = np.empty((len(paths), *first.shape), dtype=np.uint8)
@@ -61,7 +61,7 @@ def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArr
 def _decode(path: Path, size: int | None) -> AnyArray:
     image_module = require_extra("PIL.Image", "lab", "Reading image files")
     try:
-        # By name: for other formats, whatever a file is called, Pillow may start a program.
+        # Only these formats: for some others, Pillow may start an external program.
         with image_module.open(path, formats=FORMATS) as file:
             image = file.convert("RGB")
     except Exception as error:  # a damaged image can raise nearly anything

@@ -63,7 +63,7 @@ def _split_whole(
     root: Path, classes: list[str], request: DataRequest
 ) -> tuple[Split, Split, Split]:
     rest, test = carve(_read(root, classes, request.image_size), TEST_SHARE, request.seed)
-    # A tenth of the whole is an eighth of what is left.
+    # A tenth of all images is an eighth of the remaining ones.
     return *carve(rest, VALIDATION_SHARE / (1 - TEST_SHARE), request.seed + 1), test
 
 
@@ -75,7 +75,7 @@ def load(request: DataRequest) -> Dataset:
     given = (root / "train").is_dir() and (root / "test").is_dir()
     classes = _subfolders(root / "train" if given else root)
     if len(classes) < 2:
-        raise damaged(root, f"has {len(classes)} class folder(s), and two are needed", LAYOUT)
+        raise damaged(root, f"has {len(classes)} class folder(s), but needs two", LAYOUT)
     splits = (_read_given_splits if given else _split_whole)(root, classes, request)
     if len({split.images.shape[1:] for split in splits}) > 1:
         raise damaged(root, "has splits of different sizes", SIZE_HINT)
@@ -84,7 +84,7 @@ def load(request: DataRequest) -> Dataset:
         tuple(classes),
         *splits,
         normalisation=Normalisation.measured(splits[0].images),
-        augmentation=Augmentation(),  # a mirror image may well be another class
+        augmentation=Augmentation(),  # a mirror image may be another class
         source=str(root),
     )
 

@@ -31,13 +31,13 @@ HINT = "see 'npz' in the list of data sets for the arrays it needs"
 
 
 def read_npz(path: Path) -> dict[str, AnyArray]:
-    """Return all arrays of a file, none of them pickled."""
+    """Return all arrays of a file; pickled arrays are refused."""
     try:
-        # Opened here, because numpy does not close a file that turns out to be damaged.
+        # Opened here, because numpy leaves a damaged file open.
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds one bare array")
+                raise ValueError("it holds a single array without a name")
             with archive:
                 return {name: archive[name] for name in archive.files}
     except Exception as error:  # a damaged archive can raise nearly anything
@@ -71,7 +71,7 @@ def as_images(array: AnyArray, key: str, path: Path) -> ImageArray:
     """Return an array of a file as images, grey ones with their channel; refuse anything else."""
     if array.dtype != np.uint8 or array.ndim not in (3, 4):
         got = f"{array.dtype} of shape {array.shape}"
-        raise damaged(path, f"must hold '{key}' as uint8 images, and holds {got}", HINT)
+        raise damaged(path, f"must hold '{key}' as uint8 images, but holds {got}", HINT)
     return array[..., None] if array.ndim == 3 else array
 
 
@@ -86,7 +86,8 @@ def _labels(array: AnyArray, key: str, path: Path) -> IntArray:
     if array.size and int(array.max()) >= MOST_CLASSES:
         raise damaged(
             path,
-            f"has label {int(array.max()):,} in '{key}', and labels are class numbers from zero",
+            f"has label {int(array.max()):,} in '{key}', but labels must be class numbers from "
+            "zero",
             "number the classes 0, 1, 2, ...",
         )
     return array.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Bringing files to this machine: download, check, unpack."""
+"""Downloads files, checks them, and unpacks archives."""
 
 from expertload.lab.data.fetching.files import fetch_files
 

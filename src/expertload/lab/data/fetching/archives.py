@@ -1,4 +1,4 @@
-"""Unpacking archives that could have been made by anyone.
+"""Unpacks untrusted archives safely.
 
 Nothing is written outside the folder the archive is expected to hold, links and devices are
 refused, and the folder appears under its name only when it is whole.
@@ -45,7 +45,7 @@ def unpack(archive: Path, target: Path) -> None:
         If the archive is damaged or would write anywhere else; then nothing is left behind.
     """
     staging = target.with_name(f".{target.name}.unpacking")
-    shutil.rmtree(staging, ignore_errors=True)  # left by a process that was killed
+    shutil.rmtree(staging, ignore_errors=True)  # left over from a killed process
     try:
         if zipfile.is_zipfile(archive):
             _unpack_zip(archive, staging, target.name)
@@ -77,7 +77,7 @@ def _unpack_tar(archive: Path, staging: Path, top: str) -> None:
             _check_name(archive, member.name, top)
         if hasattr(tarfile, "data_filter"):
             file.extractall(staging, members=members, filter="data")
-        else:  # Python before 3.11.4; what a filter refuses has been refused above
+        else:  # Python before 3.11.4 has no filter; the same entries were refused above
             for member in members:
                 member.mode &= 0o755
                 member.uid, member.gid = os.getuid(), os.getgid()
@@ -90,7 +90,7 @@ def _check_name(archive: Path, name: str, top: str) -> None:
     if path.is_absolute() or ".." in path.parts or "\\" in name:
         raise _unsafe(archive, name, "a path that leads out of its folder")
     if path.parts and path.parts[0] != top:
-        raise _unsafe(archive, name, f"something beside the folder {top}")
+        raise _unsafe(archive, name, f"something outside the folder {top}")
 
 
 def _unsafe(archive: Path, name: str, problem: str) -> DataDamagedError:

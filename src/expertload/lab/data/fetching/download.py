@@ -1,8 +1,8 @@
-"""Downloads that survive bad networks: resumed where they stopped, checked, never half done.
+"""Downloads that can be resumed and are always checked.
 
-What has arrived is kept in ``NAME.part``. Each attempt asks for the rest only; a server that
-ignores the question sends everything and the part is started again. Only bytes that have the
-published checksum leave the part file, so a damaged download never replaces a good file.
+Received bytes are kept in ``NAME.part``. Each attempt requests only the rest; if a server ignores
+this and sends everything, the part is started again. A file leaves the part only if it has the
+published checksum, so a damaged download never replaces a good file.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class ResumingDownloader:
     Parameters
     ----------
     part : Path
-        Where to collect what arrives.
+        The file that collects the received bytes.
     checksum : str
         ``"md5:..."`` or ``"sha256:..."``.
     at_most : int
-        The most bytes that the file may have; if a server sends more, the download stops.
+        The largest size of the file in bytes; if a server sends more, the download stops.
     progress : bool, default=False
-        Show a progress bar where standard error is a terminal.
+        Show a progress bar if standard error is a terminal.
     attempts : int, default=5
-        How often to try before giving up; running again goes on where this stopped.
+        The number of attempts; running again continues where this stopped.
     pause : float, default=1.0
         Seconds before the second attempt, doubled for each further one.
     timeout : float, default=60
-        Seconds without a byte before an attempt is given up.
+        Seconds without data before an attempt is abandoned.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class ResumingDownloader:
         self.timeout = timeout
 
     def __call__(self, url: str, output_file: str, _: Any) -> None:
-        """Download `url` to `output_file`, as pooch asks."""
+        """Download `url` to `output_file`, as pooch requires."""
         resumed = self._size() > 0
         self._complete(url)
         if not self._has_checksum() and resumed:
-            # What was there before may be of another version; start again from the beginning.
+            # The part may belong to another version; start again from the beginning.
             self.part.unlink()
             self._complete(url)
         if not self._has_checksum():
             self.part.unlink()
             raise DownloadError(
-                f"What {url} sent does not have the published checksum and was thrown away. "
-                "Hint: try again later, or put a good copy where it belongs and use --data-dir."
+                f"The download of {url} does not have the published checksum and was deleted. "
+                "Hint: try again later, or put a good copy in a folder and name it with --data-dir."
             )
         self.part.replace(output_file)
 
@@ -105,28 +105,28 @@ class ResumingDownloader:
                 if attempt == self.attempts:
                     raise DownloadError(
                         f"Could not download {url} in {attempt} attempts: {error}. Hint: run the "
-                        "same command again; it goes on where this stopped "
-                        f"({self._size():,} bytes are there)."
+                        "same command again; it continues where this stopped "
+                        f"({self._size():,} bytes are saved)."
                     ) from error
                 wait = getattr(error, "wait", None) or self.pause * 2 ** (attempt - 1)
                 time.sleep(min(wait, LONGEST_PAUSE))
-            except requests.RequestException as error:  # waiting would not help
+            except requests.RequestException as error:  # retrying would not help
                 raise DownloadError(f"Could not download {url}: {error}.") from error
 
     def _transfer(self, url: str) -> None:
         have = self._size()
-        # Compressed transfer would make positions in the file meaningless.
+        # With compressed transfer, positions in the file would be meaningless.
         headers = {"Accept-Encoding": "identity"}
         if have:
             headers["Range"] = f"bytes={have}-"
         with requests.get(url, headers=headers, stream=True, timeout=self.timeout) as response:
             if response.status_code == requests.codes.requested_range_not_satisfiable:
-                return  # nothing follows what is there; the checksum decides
+                return  # the file is already complete; the checksum decides
             _check_status(response, url)
             goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
             if response.status_code == requests.codes.partial_content and not goes_on:
                 self.part.unlink()
-                raise _BusyError("the server sent another part than it was asked for")
+                raise _BusyError("the server sent another part than requested")
             self._store(response, have if goes_on else 0)
 
     def _store(self, response: requests.Response, have: int) -> None:
@@ -139,7 +139,7 @@ class ResumingDownloader:
             unit_scale=True,
             disable=None if self.progress else True,
         )
-        # Unbuffered, so that what has arrived is kept when the process is killed.
+        # Unbuffered, so that received bytes are kept when the process is killed.
         with bar, self.part.open("ab" if have else "wb", buffering=0) as file:
             for chunk in response.iter_content(CHUNK):
                 have += len(chunk)
@@ -147,8 +147,8 @@ class ResumingDownloader:
                     self.part.unlink()
                     raise DownloadError(
                         f"{response.url} sends more than {self.at_most:,} bytes, which is more "
-                        "than the file has. What came was thrown away. Hint: the address may have "
-                        "moved; download the file by hand and name its folder with --data-dir."
+                        "than the file has. The download was deleted. Hint: the address may have "
+                        "changed; download the file by hand and name its folder with --data-dir."
                     )
                 file.write(chunk)
                 bar.update(len(chunk))
@@ -166,9 +166,9 @@ def _check_status(response: requests.Response, url: str) -> None:
     code = response.status_code
     if code == requests.codes.too_many_requests or code >= 500:
         wait = response.headers.get("Retry-After", "")
-        raise _BusyError(f"the server answers {code}", float(wait) if wait.isdigit() else None)
+        raise _BusyError(f"the server answered {code}", float(wait) if wait.isdigit() else None)
     if code >= 400:
         raise DownloadError(
-            f"The server answers {code} to {url}. Hint: the address may have moved; download the "
-            "file by hand and name its folder with --data-dir."
+            f"The server answered {code} for {url}. Hint: the address may have changed; download "
+            "the file by hand and name its folder with --data-dir."
         )

@@ -1,4 +1,4 @@
-"""Bringing a data set to this machine: download, check, unpack, each all or nothing."""
+"""Downloads a data set, checks and unpacks it; each step completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["fetch_files"]
 def fetch_files(
     files: Iterable[RemoteFile], folder: Path, *, progress: bool = False, **options: Any
 ) -> list[Path]:
-    """Make sure that files are in a folder, downloading what is not.
+    """Download the files that are not yet in a folder.
 
     Parameters
     ----------
     files : iterable of RemoteFile
     folder : Path
-        Made if it is not there.
+        Created if it does not exist.
     progress : bool, default=False
-        Show a progress bar where standard error is a terminal.
+        Show a progress bar if standard error is a terminal.
     **options
         Passed to `expertload.lab.data.fetching.download.ResumingDownloader`.
 
@@ -51,7 +51,7 @@ def _fetch(file: RemoteFile, folder: Path, **options: Any) -> Path:
     target = folder / file.unpacks_to if file.unpacks_to else None
     path.parent.mkdir(parents=True, exist_ok=True)
     file_lock = require_extra("filelock", "lab", "Downloading")
-    # Two runs that start together must not write to one part file.
+    # Two processes that start together must not write to the same part file.
     with file_lock.FileLock(path.with_name(f".{path.name}.lock")):
         if target is None:
             return _download(file, folder, **options)
@@ -70,7 +70,7 @@ def _fetch(file: RemoteFile, folder: Path, **options: Any) -> Path:
 def _download(file: RemoteFile, folder: Path, **options: Any) -> Path:
     pooch = require_extra("pooch", "lab", "Downloading")
     require_extra("tqdm", "lab", "Downloading")
-    # Imported here, not above: listing the data sets should not load an HTTP client.
+    # Imported here, because listing the data sets should not load an HTTP client.
     from expertload.lab.data.fetching.download import ResumingDownloader
 
     part = folder / f"{file.path}.part"
