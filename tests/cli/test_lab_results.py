@@ -110,7 +110,7 @@ def test_compare_takes_runs_or_losses(runs):
 def test_compare_says_which_losses_there_are(runs):
     done = run("compare", "focal", "ce", "--runs", "digits")
     assert done.exit_code == 1
-    assert "it has runs of ce, ce+aucoc" in done.output
+    assert "it has finished runs of ce, ce+aucoc" in done.output
 
 
 def test_compare_refuses_mixed_experiments(runs):

@@ -137,7 +137,7 @@ def test_what_makes_no_ensemble_is_refused(seeds, tmp_path):
         make_ensemble(seeds[:1])
     with pytest.raises(ParameterError, match="counts every run once"):
         make_ensemble([seeds[0], seeds[0]])
-    with pytest.raises(ParameterError, match="takes single runs"):
+    with pytest.raises(ParameterError, match="needs single runs"):
         make_ensemble([seeds[0], made.folder.path])
     (made.folder.path / "ensemble.json").write_text('{"members": [3]}')
     with pytest.raises(FileFormatError, match="does not name its members"):

@@ -353,7 +353,7 @@ def test_conversions_in_words():
 
 
 def test_channels_that_mean_nothing_are_refused():
-    with pytest.raises(ParameterError, match="Images of 4 channels cannot be shown"):
+    with pytest.raises(ParameterError, match="Images with 4 channels cannot be converted"):
         convert_images(noise((1, 4, 4, 4)), (4, 4, 3))
 
 
@@ -361,7 +361,7 @@ def test_channels_that_mean_nothing_are_refused():
     ("options", "message"),
     [
         ({"against": []}, "at least one data set"),
-        ({"against": ["digits"]}, "cannot be its outliers"),
+        ({"against": ["digits"]}, "must differ from the run's own test images"),
         ({"against": ["corrupted:fog:9"]}, "severity after corrupted:fog: must be from 1 to 5"),
         ({"against": ["corrupted:mist:3"]}, "corruption after corrupted:.*must be one of"),
         ({"against": ["no-such-set"]}, "found no data set 'no-such-set'"),

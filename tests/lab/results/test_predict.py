@@ -171,10 +171,13 @@ def test_other_images_are_refused_in_words(trained, files, tmp_path):
     Image.fromarray(colour).save(files / "colour.png")
     (tmp_path / "empty").mkdir()
     cases = {
-        f"folder:{files}": (ShapeError, "in colour, and the network was trained on .* grey"),
+        f"folder:{files}": (
+            ShapeError,
+            "must be .* grey, like the training images. Got .* in colour",
+        ),
         write(tmp_path / "big.npz", images=np.zeros((2, 9, 8), np.uint8)): (
             ShapeError,
-            "are 8 x 9 pixels, grey, and the network was trained on 8 x 8 pixels, grey",
+            "must be 8 x 8 pixels, grey, like the training images. Got 8 x 9 pixels, grey",
         ),
         write(tmp_path / "float.npz", images=np.zeros((2, 8, 8))): (DataDamagedError, "uint8"),
         write(tmp_path / "none.npz", images=np.zeros((0, 8, 8), np.uint8)): (

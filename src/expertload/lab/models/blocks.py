@@ -1,4 +1,4 @@
-"""The pieces residual networks are made of."""
+"""Building blocks of residual networks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PaddedShortcut(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions beside a shortcut."""
+    """Two 3 x 3 convolutions with a shortcut."""
 
     expansion = 1
 

@@ -1,4 +1,4 @@
-"""What every network here is: a feature extractor with a linear layer on top."""
+"""The common form of all networks: a feature extractor with a linear layer on top."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(width, num_classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """Return what the last layer sees, (n, width); KCal calibrates on it."""
+        """Return the input of the last layer, (n, width); KCal calibrates on it."""
         features: Tensor = self.body(images)
         return features
 

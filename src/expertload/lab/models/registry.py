@@ -1,4 +1,4 @@
-"""Networks by name, or by import path for those of other libraries."""
+"""Networks by name, or by import path for networks of other libraries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MODELS: dict[str, Callable[..., Classifier]] = {
 
 
 def model_names() -> tuple[str, ...]:
-    """Return the names that `build_model` knows.
+    """Return the names that `build_model` accepts.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
         return _call(import_callable(name, "model"), name, {"num_classes": num_classes, **options})
     if name not in _MODELS:
         raise ParameterError(
-            f"build_model knows no model {name!r}. Hint: it is one of {', '.join(_MODELS)}, or "
+            f"build_model found no model {name!r}. Hint: use one of {', '.join(_MODELS)}, or "
             "'module:callable'."
         )
     counts = {"num_classes": num_classes, "in_channels": in_channels}
@@ -95,12 +95,12 @@ def _call(builder: Callable[..., Any], name: str, arguments: Mapping[str, Any]) 
 
 
 def features_of(model: nn.Module, images: Tensor) -> Tensor:
-    """Return what the last linear layer of a network sees.
+    """Return the input of the last linear layer of a network.
 
     Parameters
     ----------
     model : Module
-        One of ours, or any whose last linear layer gives the logits.
+        A network of this package, or any whose last linear layer returns the logits.
     images : Tensor of shape (n, channels, height, width)
 
     Returns

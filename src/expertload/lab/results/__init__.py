@@ -1,6 +1,6 @@
-"""What runs are worth: measures, comparisons, ensembles, outliers, and tables of them.
+"""Results of runs: measures, comparisons, ensembles, outliers, and tables.
 
-Reading results loads no torch; only what asks a network again does.
+Reading results does not load torch; only new predictions do.
 """
 
 from expertload.lab.results.compare import RunComparison, compare_runs

@@ -1,10 +1,10 @@
-"""Is one run, or one group of runs, better than another, or was it chance?
+"""Tests whether one run, or one group of runs, is better than another beyond chance.
 
-Two kinds of chance are at work. The *test cases* are a sample: paired tests on them (the paper's
-permutation test, and for AUCOC the closed form) say whether these very networks would differ on
-other cases. The *seeds* are a sample as well: the paired differences of runs with equal seeds say
-whether training again would show the difference again. A single pair of runs can only answer the
-first question.
+There are two kinds of chance. The *test cases* are a sample: paired tests on them (the paper's
+permutation test, and for AUCOC the closed form) show whether these networks would differ on other
+cases. The *seeds* are a sample too: the paired differences of runs with equal seeds show whether
+training again would give the difference again. A single pair of runs can only answer the first
+question.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class SeedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """How two runs, or two groups of runs, differ on the test cases.
+    """The difference between two runs, or two groups of runs, on the test cases.
 
-    A group answers with the mean of its runs' probabilities, so a group of one is that run.
+    A group predicts the mean of its runs' probabilities, so a group of one is that run.
 
     Attributes
     ----------
     number : str
-        What is compared, ``"aucoc"`` for example.
+        The number that is compared, such as ``"aucoc"``.
     names : tuple of str
         The names of the two sides.
     n_runs : tuple of int
@@ -94,7 +94,7 @@ class RunComparison:
         return self.values[0] - self.values[1]
 
     def __str__(self) -> str:
-        """Say everything in a few sentences."""
+        """Return a summary in a few sentences."""
         return "\n".join(_sentences(self))
 
 
@@ -112,7 +112,7 @@ def compare_runs(
     Parameters
     ----------
     first, second : path, FinishedRun, or sequence of these
-        Folders of runs that are done, all of the same data.
+        Folders of finished runs, all of the same data.
     number : str, default="aucoc"
         A name from `expertload.lab.results.measures`, such as ``"load@95"`` or ``"ece"``.
     confidence_level : float, default=0.95
@@ -162,7 +162,7 @@ def compare_runs(
     labels = sides[0][0].test[1]
     proba = tuple(_mean_probabilities(side) for side in sides)
     closed_form = None
-    # The labels are column numbers, whichever of them occur.
+    # The labels are column numbers, even if some do not occur.
     places = np.arange(proba[0].shape[1])
     is_aucoc = chosen.name == "aucoc"
     if is_aucoc:
@@ -203,7 +203,7 @@ def _mean_probabilities(runs: Sequence[FinishedRun]) -> FloatArray:
 
 
 def _name(runs: Sequence[FinishedRun]) -> str:
-    """What the runs of a side are called: their loss, or losses."""
+    """Return the name of a group of runs: its loss or losses."""
     return " and ".join(dict.fromkeys(run.label for run in runs))
 
 

@@ -1,8 +1,8 @@
 """Ensembles: the mean of several networks, an alternative to changing the loss.
 
-An ensemble answers with the mean of its runs' probabilities. `make_ensemble` gives it a folder of
-its own, which is a run like any other: it can be evaluated, compared, reported, certified and put
-in tables. `collect_ensembles` makes an ensemble of the seeds of every loss.
+An ensemble predicts the mean of its runs' probabilities. `make_ensemble` gives it its own folder,
+which is a run like any other: it can be evaluated, compared, reported, certified and put in tables.
+`collect_ensembles` makes an ensemble of the seeds of every loss.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def make_ensemble(
     data_dir: str | Path | None = None,
     allow: Collection[str] = (),
 ) -> FinishedRun:
-    """Make a run of several that answers with the mean of their probabilities.
+    """Combine several runs into one that predicts the mean of their probabilities.
 
     Parameters
     ----------
     folders : sequence of paths or FinishedRun
-        Two runs or more that are done, of the same data.
+        At least two finished runs of the same data.
     out : path, optional
-        The folder of the ensemble; by default one beside the first run, named after its members.
+        The folder of the ensemble; by default next to the first run, named after its members.
     views : str, optional
-        Ask each network about several views of an image, as in
+        Predict several views of each image, as in
         `expertload.lab.results.views.with_views`.
     data_dir, allow
         As there; only `views` needs data and networks.
@@ -84,7 +84,7 @@ def make_ensemble(
     if len(runs) < 2:
         raise ParameterError("make_ensemble needs two runs or more. Got one.")
     if any(run.folder.is_ensemble for run in runs):
-        raise ParameterError("make_ensemble takes single runs. Hint: name the members themselves.")
+        raise ParameterError("make_ensemble needs single runs. Hint: name the members.")
     if views is not None:
         runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
     folder = RunFolder(_default_folder(runs) if out is None else out)
@@ -116,7 +116,7 @@ def _views(run: FinishedRun) -> str:
 
 
 def _identity(runs: Sequence[FinishedRun]) -> list[str]:
-    """What an ensemble is told by, whatever the order of its members."""
+    """Return the identity of an ensemble, independent of the order of its members."""
     return sorted(f"{run.config.fingerprint} {_views(run)}" for run in runs)
 
 
@@ -135,7 +135,7 @@ def _refuse_other_members(folder: RunFolder, runs: Sequence[FinishedRun]) -> Non
 
 
 def _mean(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
-    """Logits whose softmax is the mean probability, and the labels."""
+    """Return logits whose softmax is the mean probability, and the labels."""
     log_proba = [log_softmax(getattr(run, split)[0].astype(np.float64), axis=1) for run in runs]
     mean: FloatArray = logsumexp(log_proba, axis=0) - np.log(len(runs))
     return mean, getattr(runs[0], split)[1]
@@ -147,8 +147,8 @@ def collect_ensembles(folder: str | Path) -> list[ResultRow]:
     Parameters
     ----------
     folder : path
-        A folder of runs, as a sweep leaves it. If a loss was tried with several options, validation
-        data choose which make the ensemble. A loss with one run makes none.
+        A folder of runs, made by a sweep. If a loss was trained with several options, the best on
+        validation data make the ensemble. A loss with one run makes none.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The numbers of a run: performance and calibration, before and after calibrating on validation.
 
-Several runs of the same data are also evaluated as one classifier that answers with the mean of
-their probabilities: an ensemble is an alternative to choosing another loss.
+Several runs of the same data are also evaluated as an ensemble, which predicts the mean of their
+probabilities: an alternative to choosing another loss.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Results = dict[str, Any]
 
 
 class _Pair(NamedTuple):
-    """The same thing for both splits."""
+    """A pair of values, for validation and test."""
 
     validation: FloatArray
     test: FloatArray
@@ -37,7 +37,7 @@ class _Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEvaluation:
-    """The results of runs of one data set, each alone and all together.
+    """The results of runs of one data set, each separately and as an ensemble.
 
     Attributes
     ----------
@@ -68,17 +68,17 @@ def evaluate_runs(
     data_dir: str | Path | None = None,
     allow: Collection[str] = (),
 ) -> RunEvaluation:
-    """Evaluate runs of one data set, and the ensemble of them where there are several.
+    """Evaluate runs of one data set, and their ensemble if there are several.
 
     Parameters
     ----------
     folders : path, FinishedRun, or sequence of these
-        Folders of runs that are done. Runs of different data are refused.
+        Folders of finished runs. Runs of different data are refused.
     calibrator : str, default="temperature"
         Any of `expertload.calibrators` by name. ``"kcal"`` works on features, which are computed
         again from the selected weights; an ensemble has those of its members side by side.
     target_accuracies : sequence of float, optional
-        The accuracies at which to read the expert load; by default those of the runs' settings.
+        The accuracies at which to report the expert load; by default those of the runs' settings.
     data_dir : path, optional
         Where data files are; only ``"kcal"`` needs them.
     allow : collection of str
@@ -136,7 +136,7 @@ def evaluate_logits(
     calibrator: str = "temperature",
     features: tuple[FloatArray, FloatArray] | None = None,
 ) -> dict[str, Any]:
-    """Evaluate test logits as they are, and calibrated on validation logits.
+    """Evaluate test logits before and after calibration on validation logits.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def evaluate_logits(
     calibrator : str, default="temperature"
         Any of `expertload.calibrators` by name.
     features : (validation, test), optional
-        What the last layer sees in each split; for ``"kcal"``, which needs it.
+        The input of the last layer for each split; only for ``"kcal"``.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def evaluate_logits(
 def evaluate_probabilities(
     labels: IntArray, proba: FloatArray, target_accuracies: Sequence[float]
 ) -> dict[str, float]:
-    """Every number of the paper's tables for one set of probabilities.
+    """Return every number of the paper's tables for one set of probabilities.
 
     ``aucoc_low`` and ``aucoc_high`` are the ends of the 95 % interval in closed form.
 
@@ -267,11 +267,11 @@ def _evaluate_ensemble(
 
 
 def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> _Pair:
-    """What the last layer of a run's network sees of both splits; side by side of an ensemble."""
+    """Return the input of the last layer for both splits; for an ensemble, of all members."""
     if run.members:
         each = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
         return _Pair(*(np.hstack(split) for split in zip(*each, strict=True)))
-    import torch  # for this calibrator alone; tables do without
+    import torch  # imported here, because only this calibrator needs torch
 
     from expertload.lab.models import features_of
     from expertload.lab.runs.network import apply_network
@@ -291,13 +291,13 @@ def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[s
 def targets_of(
     runs: Sequence[FinishedRun], given: Sequence[float] | None, caller: str
 ) -> list[float]:
-    """The accuracies at which to read the load: as given, or those of the runs' settings."""
+    """Return the accuracies at which to report the load: as given, or from the runs' settings."""
     if given is not None:
         return [check_fraction(t, "target_accuracies", caller) for t in given]
     return sorted({t for run in runs for t in run.config.evaluation.target_accuracies})
 
 
 def names_of(runs: Sequence[FinishedRun]) -> list[str]:
-    """Folder names, or whole paths where those are not enough to tell the runs apart."""
+    """Return folder names, or whole paths if names repeat."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.folder.path) for run in runs]

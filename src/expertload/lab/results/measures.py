@@ -1,4 +1,4 @@
-"""The numbers of the tables: their names, how they are computed, and which way is better.
+"""The numbers in tables: their names, how they are computed, and their direction.
 
 Names are those of the published results: ``aucoc``, ``accuracy``, ``load@90`` (the expert load at
 90 % accuracy), ``ece``, ``ks``, ``brier``, ``cwece``, ``nll``; and ``auroc``, ``aupr`` and
@@ -56,12 +56,12 @@ class Measure:
     percent: bool = True
 
     def show(self, value: float) -> str:
-        """Write a value as tables do, without the percent sign."""
+        """Return a value as printed in tables, without the percent sign."""
         return f"{100 * value if self.percent else value:.{self.decimals}f}"
 
 
 def accuracy_score(y_true: IntArray, y_proba: FloatArray) -> float:
-    """Compute the share of cases whose largest probability is that of the true class."""
+    """Return the share of cases whose true class has the largest probability."""
     return float((y_proba.argmax(axis=1) == y_true).mean())
 
 
@@ -127,8 +127,8 @@ def find_measure(name: str) -> Measure:
     percent = _percent(name)
     if percent is None:
         raise ParameterError(
-            f"There is no number {name!r}. Hint: it is one of {', '.join(_MEASURES)}, or load@90 "
-            "for the expert load at 90 % accuracy."
+            f"There is no number {name!r}. Hint: use one of {', '.join(_MEASURES)}, or load@90 for "
+            "the expert load at 90 % accuracy."
         )
     metric = of_places(load_at_accuracy, target_accuracy=percent / 100)
     return Measure(name, f"load at {percent:g} %", False, metric)

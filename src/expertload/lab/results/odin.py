@@ -1,6 +1,6 @@
-"""ODIN's input perturbation: nudge each image towards what the network believes of it.
+"""ODIN's input perturbation: change each image so that its predicted class becomes more likely.
 
-Inliers gain more confidence from such a nudge than outliers do, which sets the two further apart.
+Inliers gain more confidence from this than outliers, which separates the two better.
 Every value of the image moves by epsilon in the direction in which the tempered probability of
 the predicted class rises.
 
@@ -28,11 +28,11 @@ def perturb(
     network : Module
         From images to logits, in evaluation mode.
     images : Tensor of shape (n, channels, height, width)
-        As the network sees them, normalised.
+        Normalised, as the input of the network.
     epsilon : float or Tensor that broadcasts to the images
         The size of the step; a tensor of shape (channels, 1, 1) if channels are scaled differently.
     temperature : float, default=1000
-        What the logits are divided by; 1000 is ODIN's.
+        The divisor of the logits; ODIN uses 1000.
 
     Returns
     -------
@@ -51,6 +51,6 @@ def perturb(
     with torch.enable_grad():
         moving = images.detach().clone().requires_grad_()
         log_proba = torch.log_softmax(network(moving) / temperature, dim=1)
-        # Rows do not meet in a network in evaluation mode, so one backward pass serves them all.
+        # In evaluation mode rows do not affect each other, so one backward pass is enough for all.
         (slope,) = torch.autograd.grad(log_proba.max(dim=1).values.sum(), moving)
     return images + epsilon * slope.sign()

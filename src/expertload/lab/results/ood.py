@@ -1,10 +1,10 @@
-"""Does the network's confidence tell outliers from the images it was trained for?
+"""Measures how well a network's confidence separates outliers from its own test images.
 
-The paper asks this with four scores: the maximum softmax probability (MSP), ODIN, the maximum logit
+The paper uses four scores: the maximum softmax probability (MSP), ODIN, the maximum logit
 and the energy. Its ODIN is the softmax at the temperature that calibration fitted, without ODIN's
 input perturbation; that is ``odin`` here, and ``odin_perturbed`` is ODIN as published by its
-authors. Inliers are the run's own test images; outliers are the test images of any other data set,
-normalised as the run's own, or the run's own, corrupted.
+authors. Inliers are the run's own test images. Outliers are the test images of any other data set,
+normalised like the run's own, or the run's own test images, corrupted.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ USUAL: Mapping[str, Any] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierEvaluation:
-    """How well each score finds outliers.
+    """How well each score detects outliers.
 
     Attributes
     ----------
     results : dict
         By name, then score (`SCORE_NAMES`): ``auroc``, ``aupr`` and ``fpr95``.
     conversions : dict
-        By data set: what was done to its images so that the network could see them.
+        By data set: how its images were converted for the network.
     settings : dict
-        Everything else that decides the numbers.
+        All other settings that affect the numbers.
     """
 
     results: dict[str, Numbers]
@@ -94,13 +94,13 @@ def evaluate_outliers(
     save: bool = False,
     allow: Collection[str] = (),
 ) -> OutlierEvaluation:
-    """Measure how well a run's scores tell outliers from its own test images.
+    """Measure how well a run's scores separate outliers from its own test images.
 
     Parameters
     ----------
     folder : path
-        The folder of a run that is done; its selected weights are used. An ensemble has
-        probabilities alone, so ``msp`` is its only score.
+        The folder of a finished run; its selected weights are used. An ensemble has probabilities
+        but no logits, so ``msp`` is its only score.
     against : sequence of str
         Data sets by name, ``"svhn"`` or ``"cifar100-c:gaussian_noise"`` for example; their classes
         do not matter, only their test images. ``"corrupted:fog:3"`` is the run's own test images
@@ -112,20 +112,21 @@ def evaluate_outliers(
     odin_temperature : float, default=1000
         The temperature of ``odin_perturbed``.
     objective : {"nll", "ece"}, default="nll"
-        What the temperature of ``odin`` is fitted by on the validation split; the paper used ECE.
+        The objective for fitting the temperature of ``odin`` on the validation split; the paper
+        used ECE.
     positive : {"outlier", "inlier"}, default="outlier"
-        The side that AUPR and FPR95 look for, as in `expertload.metrics`.
+        The positive class of AUPR and FPR95, as in `expertload.metrics`.
     resize : {"bilinear", "nearest"}, default="bilinear"
         How outliers of another size are resized for the run.
     max_images : int, optional
-        At most this many of each side, evenly spread over the split.
+        Use at most this many inliers and outliers, evenly spread over the split.
     batch_size : int, default=512
     device : str or torch.device, default="cpu"
     data_dir : path, optional
         Where data files are.
     save : bool, default=False
-        Add the results to ``outliers.json`` in the run's folder, where tables look for them.
-        Results with other settings are kept.
+        Add the results to ``outliers.json`` in the run's folder, which tables read. Results with
+        other settings are kept.
     allow : collection of str
         Import path of your own network that the folder may import.
 
@@ -200,7 +201,7 @@ def evaluate_outliers(
 
 
 class Scorer:
-    """Gives every image the confidences of a network.
+    """Computes the confidences of a network for images.
 
     Parameters
     ----------
@@ -210,8 +211,8 @@ class Scorer:
     settings : dict
         ``temperature``, ``odin_temperature`` and ``epsilon``.
     names : sequence of str
-        Some of `SCORE_NAMES`. The mean of several networks has probabilities and no logits of its
-        own, so MSP alone says anything about it.
+        Some of `SCORE_NAMES`. The mean of several networks has probabilities but no logits, so only
+        MSP applies to it.
     batch_size : int, default=512
     """
 
@@ -228,8 +229,8 @@ class Scorer:
         self.settings, self.names, self.batch_size = settings, names, batch_size
 
     def scores(self, split: Split) -> dict[str, FloatArray]:
-        """Every confidence of every image of a split."""
-        # In double precision: at temperature 1000 single precision makes ties of near equals.
+        """Return all confidences for the images of a split."""
+        # In double precision: at temperature 1000, single precision would create ties.
         logits = self._logits(split, self.network)
         scores: dict[str, Callable[[], FloatArray]] = {
             "msp": lambda: max_softmax_confidence(logits),
@@ -246,7 +247,7 @@ class Scorer:
         return {name: scores[name]() for name in self.names}
 
     def _logits(self, split: Split, function: Callable[[Tensor], Tensor]) -> FloatArray:
-        import torch  # here, so that tables, which read what was saved, do without
+        import torch  # imported here, because tables read saved results and do not need torch
 
         from expertload.lab.runs.network import apply_network
 
@@ -270,7 +271,7 @@ class Scorer:
 
 
 def _normalised_step(epsilon: float, normalisation: Normalisation, images: Tensor) -> Tensor:
-    """The step in the numbers that the network sees, where bytes are divided by 255 std."""
+    """Return the step in normalised units, in which bytes are divided by 255 std."""
     import torch
 
     return epsilon / torch.tensor(normalisation.std).view(-1, 1, 1).to(images)
@@ -282,7 +283,7 @@ def outlier_numbers(
     *,
     positive: Literal["outlier", "inlier"] = "outlier",
 ) -> Numbers:
-    """How well each confidence tells outliers from inliers.
+    """Return how well each confidence separates outliers from inliers.
 
     Examples
     --------
@@ -296,7 +297,7 @@ def outlier_numbers(
 
 
 def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
-    """The mean of numbers over several sets of outliers."""
+    """Return the mean of numbers over several sets of outliers."""
     return {
         score: {number: float(np.mean([part[score][number] for part in parts])) for number in own}
         for score, own in parts[0].items()
@@ -316,7 +317,7 @@ def _numbers(
 
 
 def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
-    """Add to what the folder has: numbers under other settings are other results, kept apart."""
+    """Add results to the folder; results with other settings are kept separately."""
     new = evaluation.to_dict()
     kept = []
     for old in read_outliers(run.folder):
@@ -328,16 +329,16 @@ def _save(run: FinishedRun, evaluation: OutlierEvaluation) -> None:
 
 
 def read_outliers(folder: RunFolder) -> list[dict[str, Any]]:
-    """The outlier evaluations of a run, one for each choice of settings."""
+    """Return the outlier evaluations of a run, one for each choice of settings."""
     if not (folder.path / OUTLIERS_FILE).exists():
         return []
     content = folder.read_json(OUTLIERS_FILE)
-    found: list[dict[str, Any]] = content.get("evaluations", [content])  # there used to be one
+    found: list[dict[str, Any]] = content.get("evaluations", [content])  # older files hold one
     return found
 
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
-    """Say in brackets how settings differ from the usual ones; nothing where they do not.
+    """Return, in brackets, the settings that differ from the defaults; empty if none do.
 
     Examples
     --------

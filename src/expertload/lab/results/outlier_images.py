@@ -1,8 +1,8 @@
-"""Showing a network images of another kind: the same channels, the same size, as bytes.
+"""Converts images of other data sets to the channels and size of a network's images.
 
-Outliers must differ in what they show, not in how they are stored. Grey images become colour by
-repeating their channel, colour becomes grey by the weights of the eye (0.299, 0.587, 0.114), and
-the size is changed by interpolation, smoothed first where images shrink.
+Outliers must differ in what they show, not in how they are stored. Grey images become colour images
+by repeating their channel. Colour images become grey with the usual weights (0.299, 0.587, 0.114).
+The size is changed by interpolation, with smoothing if images shrink.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["Resize", "convert_images", "describe_conversion"]
 
 Resize = Literal["bilinear", "nearest"]
 EYE = np.array([0.299, 0.587, 0.114])
-CHUNK = 4096  # images at a time, so that floats of all of them never exist together
+CHUNK = 4096  # images per batch, so that memory is never needed for all of them as floats
 
 
 def convert_images(
     images: ImageArray, shape: tuple[int, int, int], *, resize: Resize = "bilinear"
 ) -> ImageArray:
-    """Bring images to a height, a width and a number of channels.
+    """Convert images to a height, a width and a number of channels.
 
     Parameters
     ----------
     images : ndarray of uint8, shape (n, height, width, channels)
     shape : (height, width, channels)
-        What the network was trained on.
+        The shape of the network's training images.
     resize : {"bilinear", "nearest"}, default="bilinear"
 
     Returns
@@ -56,7 +56,7 @@ def convert_images(
 def describe_conversion(
     given: tuple[int, int, int], wanted: tuple[int, int, int], *, resize: Resize = "bilinear"
 ) -> str:
-    """Say in words what `convert_images` does to images of a shape.
+    """Return a description of what `convert_images` does to images of a shape.
 
     Examples
     --------
@@ -82,15 +82,15 @@ def _with_channels(images: ImageArray, channels: int) -> ImageArray:
         grey: ImageArray = np.rint(images @ EYE).astype(np.uint8)
         return grey[..., None]
     raise ParameterError(
-        f"Images of {have} channels cannot be shown to a network for {channels}: only grey and "
-        "colour are converted into each other."
+        f"Images with {have} channels cannot be converted for a network with {channels}: only "
+        "grey and colour images can be converted into each other."
     )
 
 
 def _resized(images: ImageArray, size: tuple[int, int], resize: Resize) -> ImageArray:
     if images.shape[1:3] == size:
         return images
-    import torch  # for images of another size alone
+    import torch  # imported here, because only images of another size need torch
 
     floats = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float()
     changed = torch.nn.functional.interpolate(

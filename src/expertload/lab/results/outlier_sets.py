@@ -1,8 +1,8 @@
-"""Which images a name of outliers stands for.
+"""Finds the images for a name of outliers.
 
-A name is that of any data set, whose test images are meant, or ``corrupted:fog:3``: the run's own
-test images, corrupted. Of corruptions, ``all`` or several joined with a plus are one name whose
-numbers are means over them.
+A name is that of a data set, for its test images, or ``corrupted:fog:3``, for the run's own test
+images under a corruption. With ``all``, or several corruptions joined by a plus, numbers are means
+over these corruptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN = "corrupted"
 
 
 class Outliers(NamedTuple):
-    """Images as the network can see them, and what was done to them for that."""
+    """Images converted for the network, and a description of the conversion."""
 
     images: Split
     conversion: str
@@ -38,15 +38,15 @@ class OutlierSets:
     Attributes
     ----------
     data : Dataset
-        What the network was trained on; its test images are the inliers.
+        The network's training data; its test images are the inliers.
     resize : {"bilinear", "nearest"}
         How outliers of another size are resized.
     max_images : int or None
-        At most this many of each side, evenly spread over the split.
+        Use at most this many inliers and outliers, evenly spread over the split.
     seed : int
-        Of splits and corruptions.
+        The seed of splits and corruptions.
     image_size : int or None
-        The size that a folder's images are cut to, as those of the run were.
+        The size to which images of a folder are resized, as for the run.
     data_dir : path or None
         Where data files are.
     """
@@ -64,7 +64,7 @@ class OutlierSets:
         return self._thinned(self.data.test)
 
     def find(self, name: str) -> Iterator[Outliers]:
-        """Return the sets that a name stands for, one at a time, as all may not fit in memory."""
+        """Yield the sets of a name one by one, because all may not fit in memory."""
         for part in _parts(name):
             base, _, argument = part.partition(":")
             yield self._corrupted(argument) if base == OWN else self._others(part)
@@ -77,13 +77,13 @@ class OutlierSets:
         return Outliers(self._thinned(every), "as they are")
 
     def _others(self, name: str) -> Outliers:
-        # A folder's images are cut to size as those of the run were, so that only they differ.
+        # Images of a folder are resized like those of the run, so that only their content differs.
         size = self.image_size if name.startswith("folder:") else None
         others = load_dataset(name, data_dir=self.data_dir, seed=self.seed, image_size=size)
         if np.array_equal(others.test.images, self.data.test.images):
             raise ParameterError(
-                f"The test images of {name!r} are the ones the run was tested on, so they cannot "
-                "be its outliers. Hint: name another data set."
+                f"The outliers must differ from the run's own test images. Got {name!r} for both. "
+                "Hint: name another data set."
             )
         chosen, shape = self._thinned(others.test), self.data.image_shape
         images = convert_images(chosen.images, shape, resize=self.resize)
@@ -97,7 +97,7 @@ class OutlierSets:
 
 
 def _parts(name: str) -> list[str]:
-    """The names that a name stands for: each of several corruptions, or itself."""
+    """Return the parts of a name: each of several corruptions, or the name itself."""
     base, _, argument = name.partition(":")
     if base not in (OWN, "cifar100-c"):
         return [name]

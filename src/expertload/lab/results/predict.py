@@ -1,8 +1,8 @@
-"""What the network of a run says about new images, in a file that `expertload decide` reads.
+"""Predicts new images with the network of a run, in a file that `expertload decide` reads.
 
-New images are shown to the network as its test images were: brought to the size of the training,
-normalised by the training images, over the views that an ensemble was made with. Images of another
-kind are refused, because what was certified says nothing about them.
+New images are processed like the test images: resized as for training, normalised with the training
+images, over the views that an ensemble was made with. Images of another kind are refused, because
+the certificate does not apply to them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class Images(NamedTuple):
-    """Some new images, and what each is called."""
+    """New images and their names."""
 
     names: AnyArray
     images: ImageArray
@@ -59,21 +59,21 @@ def predict_images(
     Parameters
     ----------
     folders : path, FinishedRun, or sequence of these
-        A run or an ensemble that is done, or what `lower_load` left behind: then its model. Of
-        several runs, the mean of their probabilities.
+        A finished run or ensemble, or the folder of `lower_load`, for its model. The
+        probabilities of several runs are averaged.
     images : str
         ``"folder:PATH"``: all images in it and in its subfolders. ``"npz:PATH"``: the array
         ``images``, or ``test_images`` if there is none.
     out : path or stream
         A .csv, .jsonl or .parquet file, written completely or not at all; a stream for CSV.
     batch_size : int, default=512
-        Images at a time.
+        The number of images per batch.
     data_dir : path, optional
-        Where the data files of the training are; only runs of earlier versions need them.
+        The folder of the training data; only runs of earlier versions need it.
     allow : collection of str
         Import paths of your own networks that the folders may import.
     progress : callable, optional
-        Called with the number of images done, and of all.
+        Called with the number of images done, and the total.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def _read_models(folders: Runs) -> list[FinishedRun]:
 
 
 def _model_of(folder: str | Path | FinishedRun) -> str | Path | FinishedRun:
-    """The model at the top, for the folder of a ladder."""
+    """Return the model at the top of the ladder, for the folder of a ladder."""
     if isinstance(folder, FinishedRun) or not (Path(folder) / LADDER_FILE).exists():
         return folder
     try:
@@ -137,19 +137,19 @@ def _model_of(folder: str | Path | FinishedRun) -> str | Path | FinishedRun:
     except (ValueError, KeyError, TypeError) as error:
         raise FileFormatError(
             f"{Path(folder) / LADDER_FILE} is damaged: it does not name its model. Hint: run "
-            "`expertload lab lower-load` again; it trains nothing that is trained."
+            "`expertload lab lower-load` again; it does not repeat finished training."
         ) from error
-    # Found also where the folder was moved or is named from elsewhere.
+    # Also found if the folder was moved, or is named relative to another folder.
     return Path(folder) / model.parent.name / model.name
 
 
 def _shared(learned: Sequence[Dataset]) -> Dataset:
-    """What the runs have in common; each normalises by its own training images."""
+    """Return the shared description of the runs; each keeps its own normalisation."""
     first, *others = learned
     for other in others:
         if (first.class_names, first.image_shape) != (other.class_names, other.image_shape):
             raise ParameterError(
-                "predict_images averages runs of the same classes and image size. Got "
+                "predict_images needs runs with the same classes and image size. Got "
                 f"{first.num_classes} classes of {_shape(first.image_shape)} and "
                 f"{other.num_classes} of {_shape(other.image_shape)}. Hint: predict with one run "
                 "at a time."
@@ -172,17 +172,16 @@ def _probabilities(network: nn.Module, pixels: ImageArray, data: Dataset) -> Flo
 
 
 def _fitting(pixels: ImageArray, data: Dataset, source: str) -> ImageArray:
-    """The images in the shape of the training; refused where only a guess could make them so."""
+    """Return the images in the shape of the training images; refuse those that do not fit."""
     wanted = data.image_shape
     if wanted[2] == 1 and pixels.shape[-1] == 3 and (pixels == pixels[..., :1]).all():
-        pixels = pixels[..., :1]  # image files are read as colour, and these have none
+        pixels = pixels[..., :1]  # image files are read as colour, but these are grey
     elif wanted[2] == 3 and pixels.shape[-1] == 1:
         pixels = np.repeat(pixels, 3, axis=-1)
     if pixels.shape[1:] != wanted:
         raise ShapeError(
-            f"The images of {source} are {_shape(pixels.shape[1:])}, and the network was trained "
-            f"on {_shape(wanted)}. Hint: bring them to that size and colour as the training "
-            "images were."
+            f"The images of {source} must be {_shape(wanted)}, like the training images. Got "
+            f"{_shape(pixels.shape[1:])}. Hint: convert their size and colour."
         )
     return pixels
 
@@ -196,7 +195,7 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 class _Source(NamedTuple):
-    """How many images there are, and a way to read them some at a time."""
+    """The number of images, and a function that reads some of them."""
 
     total: int
     parts: Callable[[], Iterator[Images]]
@@ -220,7 +219,7 @@ def _open_folder(root: Path, size: int | None, batch_size: int) -> _Source:
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise DataNotFoundError(
-            f"The folder {root} holds no images. Hint: PNG, JPEG, BMP, GIF, TIFF and WebP are read."
+            f"The folder {root} has no images. Hint: use PNG, JPEG, BMP, GIF, TIFF or WebP files."
         )
 
     def parts() -> Iterator[Images]:

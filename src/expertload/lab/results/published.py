@@ -1,7 +1,7 @@
-"""The figures that the paper printed, for comparison.
+"""The figures published in the paper, for comparison.
 
 They come with the package, in percent, by experiment, loss and number. The paper's table for
-TissueMNIST has AUCOC and accuracy in each other's place; here they are the right way round.
+TissueMNIST has AUCOC and accuracy exchanged; here they are corrected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 __all__ = ["Published", "find_published", "find_published_outliers", "published_losses"]
 
-# What the networks are called in the published figures, where that is not our name.
+# The names of networks in the published figures, if they differ from ours.
 NETWORKS = {"wide-resnet-28-10": "wrn-28-10"}
 OUTLIERS = {
     "cifar100-c:gaussian_noise": "cifar100-vs-cifar100c-gaussian",
@@ -29,7 +29,7 @@ class Published(NamedTuple):
     Attributes
     ----------
     source : str
-        The network they were reached with, and the batch size where that was varied.
+        The network, and the batch size if it was varied.
     figures : mapping
         By loss, then number; per cent.
     """
@@ -64,7 +64,7 @@ def find_published(data: str, model: str, *, batch_size: int | None = None) -> P
     ----------
     data, model : str
         As in a recipe. If the paper has no figures for this network, those of its main table are
-        used, and `source` says so.
+        used, and `source` names their network.
     batch_size : int, optional
         If the paper has figures for this batch size, they are used.
 

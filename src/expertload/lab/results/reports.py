@@ -1,7 +1,7 @@
 """Reports and policies from runs: each run becomes an `Evaluation`.
 
-Both rest on the test split alone. Training never saw it, and checkpoint and calibration were chosen
-on validation data, so a threshold that is certified on it keeps its guarantee.
+Both use only the test split. It was not used for training, and checkpoint and calibration were
+chosen on validation data, so a threshold that is certified on it keeps its guarantee.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from expertload.report import build_report
 __all__ = ["evaluate_test_cases", "save_policy", "write_report"]
 
 NOTE = (
-    "The cases are the test split. Training did not see it, and the checkpoint was chosen on "
+    "The cases are the test split. It was not used for training, and the checkpoint was chosen on "
     "validation data."
 )
 
@@ -33,13 +33,13 @@ def evaluate_test_cases(
     target_accuracies: Sequence[float] | None = None,
     confidence_level: float = 0.95,
 ) -> dict[str, Evaluation]:
-    """Evaluate runs on their test cases as `expertload evaluate` does, each under its name.
+    """Evaluate runs on their test cases, as `expertload evaluate` does; returns them by name.
 
     Parameters
     ----------
     folders : path, FinishedRun, or sequence of these
-        Folders of runs that are done, of the same data. Several are also evaluated together: the
-        last entry, ``"ensemble"``, answers with the mean of their probabilities.
+        Folders of finished runs of the same data. Several are also evaluated together: the last
+        entry, ``"ensemble"``, predicts the mean of their probabilities.
     target_accuracies : sequence of float, optional
         By default those of the runs' settings. An operating point is certified for the first.
     confidence_level : float, default=0.95
@@ -97,7 +97,7 @@ def _evaluate(
 def write_report(
     models: Mapping[str, Evaluation], path: Path, *, title: str, note: str = NOTE
 ) -> None:
-    """Write the report of runs, the others compared with the first.
+    """Write a report about runs, in which the others are compared with the first.
 
     Examples
     --------

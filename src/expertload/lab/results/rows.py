@@ -1,7 +1,7 @@
-"""Results as rows: one number each, with everything that says where it came from.
+"""Results as rows: one number each, with its complete origin.
 
-Tables are made from them, and rows of several machines can simply be put together. In CSV, a line
-is a run and a column is a number, so anyone can check a table in a spreadsheet.
+Tables are made from rows, and rows of several machines can simply be combined. In CSV, each row is
+a run and each column a number, so anyone can check a table in a spreadsheet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPLITS = ("validation", "test", "test_calibrated")
 
 
 class Experiment(NamedTuple):
-    """What all losses that are compared with each other have in common."""
+    """The settings that all compared losses share."""
 
     data: str
     model: str
@@ -50,16 +50,16 @@ class ResultRow:
     split : str
         ``validation``, ``test``, ``test_calibrated``, ``outliers:NAME`` with a data set's name
         and, in brackets, settings that are not the usual ones; ``training``; or, where weights
-        were averaged, ``raw:SPLIT`` and ``averaged:SPLIT`` for each kind beside the chosen one.
+        were averaged, ``raw:SPLIT`` and ``averaged:SPLIT`` for both kinds.
     metric : str
         A name of `expertload.lab.results.measures`; for outliers ``SCORE/NUMBER``, as
         ``msp/auroc``; of the training, ``seconds``, ``best_epoch`` and ``clipped``, the share of
-        steps whose gradient was cut to the longest allowed.
+        steps whose gradient was clipped.
     value : float
     versions : str
         The versions of Python and the packages that computed it; empty if the run has no record.
     n_runs : int, default=1
-        More than one is an ensemble of this many runs; `seed` is then that of the first.
+        More than one means an ensemble of this many runs; `seed` is that of the first.
     changed : str, default=""
         Settings that differ from the recipe, such as ``training.epochs=2``, separated by
         semicolons.
@@ -85,7 +85,7 @@ class ResultRow:
         return Experiment(self.data, self.model, self.batch_size, self.settings)
 
 
-# What all numbers of a run have in common. Files have the last only where something was changed.
+# The facts that all numbers of a run share. Files have the last one only if something was changed.
 FACTS = tuple(
     field.name for field in fields(ResultRow) if field.name not in ("split", "metric", "value")
 )
@@ -93,7 +93,7 @@ ALWAYS = FACTS[:-1]
 
 
 def collect(folder: str | Path) -> list[ResultRow]:
-    """Read the results of all runs that are done, at any depth in a folder.
+    """Read the results of all finished runs, at any depth in a folder.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def collect(folder: str | Path) -> list[ResultRow]:
     Returns
     -------
     list of ResultRow
-        In the order of the folders' names; empty if no run is done.
+        Sorted by folder name; empty if no run is finished.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def collect(folder: str | Path) -> list[ResultRow]:
 
 
 def finished_runs(folder: str | Path) -> list[FinishedRun]:
-    """Find the runs that are done, at any depth in a folder, in the order of their names."""
+    """Return the finished runs, at any depth in a folder, sorted by name."""
     folder = Path(folder)
     if not folder.is_dir():
         raise FileFormatError(f"There is no folder of runs at {folder}.")
@@ -155,7 +155,7 @@ def rows_of(run: FinishedRun) -> Iterator[ResultRow]:
 
 
 def _shared_facts(run: FinishedRun) -> dict[str, Any]:
-    """The facts of a run; of an ensemble, those of its members, side by side where they differ."""
+    """Return the facts of a run; for an ensemble, those of its members, joined if they differ."""
     if not run.members:
         return facts_of(run.config)
     every = [facts_of(member.config) for member in run.members]
@@ -191,13 +191,13 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
 
 
 def options_of(loss: LossConfig) -> str:
-    """Weight and options of a loss as JSON, which identify its candidates."""
+    """Return weight and options of a loss as JSON, which identifies its candidates."""
     weight = {} if loss.weight is None else {"weight": loss.weight}
     return json.dumps({**weight, **loss.options}, sort_keys=True)
 
 
 def facts_of(config: RunConfig) -> dict[str, Any]:
-    """What the rows of a run say about it: which data, network, loss, settings and seed."""
+    """Return the facts of a run: data, network, loss, settings and seed."""
     given = config.model_dump(mode="json", exclude_defaults=True)
     settings = {"data": given["data"], "model": given["model"], "training": given["training"]}
     del settings["data"]["name"], settings["model"]["name"], settings["training"]["batch_size"]
@@ -229,10 +229,10 @@ def _versions(folder: RunFolder) -> str:
 
 
 def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
-    """Write rows as CSV, completely or not at all: a line for each run, a column for each number.
+    """Write rows as CSV, completely or not at all: one row per run, one column per number.
 
-    Columns are named ``SPLIT/METRIC``, such as ``test/aucoc``. What a run does not have is left
-    empty.
+    Columns are named ``SPLIT/METRIC``, such as ``test/aucoc``. Numbers that a run does not have are
+    left empty.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
     for row in rows:
         facts = tuple(getattr(row, name) for name in FACTS)
         column = _column(row)
-        # A second value of a number is of another run, though nothing tells the two apart.
+        # A second value of the same number belongs to another run with the same facts.
         if facts not in open_lines or column in open_lines[facts]:
             open_lines[facts] = dict(zip(FACTS, facts, strict=True))
             lines.append(open_lines[facts])
@@ -266,12 +266,12 @@ def write_rows(path: str | Path, rows: Iterable[ResultRow]) -> None:
 
 def _column(row: ResultRow) -> str:
     if "/" in row.split:
-        raise ValueError(f"The name of a split must have no slash, got {row.split!r}.")
+        raise ValueError(f"The name of a split must not contain a slash. Got {row.split!r}.")
     return f"{row.split}/{row.metric}"
 
 
 def read_rows(path: str | Path) -> list[ResultRow]:
-    """Read what `write_rows` wrote: run by run, the numbers of each in the order of the columns.
+    """Read a file of `write_rows`: run by run, with numbers in the order of the columns.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def read_rows(path: str | Path) -> list[ResultRow]:
 
 def _parse(line: dict[str, str]) -> Iterator[ResultRow]:
     if None in line or None in line.values():
-        raise ValueError("a line must be as long as its head")
+        raise ValueError("a row must be as long as its header")
     facts: dict[str, Any] = {name: line.pop(name) for name in FACTS if name in line}
     for name in ("batch_size", "seed", "n_runs"):
         facts[name] = int(facts[name])

@@ -1,7 +1,7 @@
-"""Which options of a loss stand for it: those with the best mean on validation data.
+"""Chooses the options of a loss: those with the best mean on validation data.
 
-The test split plays no part in the choice, so its numbers stay unbiased. Sweeps, tables,
-comparisons and ensembles all choose here, so they agree.
+The test split is not used for the choice, so its numbers stay unbiased. Sweeps, tables, comparisons
+and ensembles all use this choice, so they agree.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def best_options(
     measure: str,
     seeds: Iterable[int] | None = None,
 ) -> str | None:
-    """Return the options with the best mean score, or None where none can be compared.
+    """Return the options with the best mean score; None if none can be compared.
 
     Parameters
     ----------
     scores : mapping
         Scores by options (as JSON), then by seed. A run that failed has no score.
     measure : str
-        The name of the score, such as ``"aucoc"``; it says which way is better.
+        The name of the score, such as ``"aucoc"``, which determines the direction.
     seeds : iterable of int, optional
         The seeds to compare over. Options that lack one of them are left out, because a failed run
         has no score. By default, the seeds that at least two of the options have; if there are
@@ -73,9 +73,9 @@ def _means(scores: Mapping[str, Mapping[int, float]], seeds: set[int] | None) ->
 
 
 def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Keep, of every loss of every experiment, the rows of its best options on validation data.
+    """Keep, for every loss of every experiment, the rows of its best options on validation data.
 
-    The score is what checkpoints were selected by, AUCOC unless the recipe says otherwise.
+    The score is the one that selected checkpoints: AUCOC, unless the recipe has another.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
     []
     """
     rows = list(rows)
-    kept = [row for row in rows if row.n_runs > 1]  # whoever made an ensemble has chosen
+    kept = [row for row in rows if row.n_runs > 1]  # the members of an ensemble are already chosen
     single = [row for row in rows if row.n_runs == 1]
     for (_, loss), own in grouped(single, lambda r: (r.experiment, r.loss)).items():
         candidates = grouped(own, lambda r: r.options)
@@ -109,7 +109,7 @@ def choose_candidates(rows: Iterable[ResultRow]) -> list[ResultRow]:
 def _validation_scores(
     loss: str, candidates: Mapping[str, list[ResultRow]], metric: str
 ) -> dict[str, dict[int, float]]:
-    """Scores by options and seed."""
+    """Return scores by options and seed."""
     by_seed = {
         options: {r.seed: r.value for r in rows if (r.split, r.metric) == ("validation", metric)}
         for options, rows in candidates.items()
@@ -130,8 +130,8 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     Parameters
     ----------
     folder : path
-        A folder of runs of one experiment, as a sweep leaves it. Runs whose settings were changed
-        on the command line are left out if there are others.
+        A folder of runs of one experiment, made by a sweep. Runs whose settings were changed on the
+        command line are left out if there are others.
     loss : str
 
     Examples
@@ -157,14 +157,14 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
     if not own:
         losses = sorted({found[0].loss for found in rows.values() if found})
         raise ParameterError(
-            f"There is no finished run of {loss!r} in {folder}. Hint: it has runs of "
-            f"{', '.join(losses) or 'nothing'}."
+            f"There is no finished run of {loss!r} in {folder}. Hint: it has finished runs of "
+            f"{', '.join(losses) or 'no loss'}."
         )
     every = _of_one_experiment([row for found in own.values() for row in found])
     if not every:
         raise ParameterError(
-            f"The runs of {loss!r} in {folder} are of different experiments. Hint: name a folder "
-            "that holds one, or the runs themselves."
+            f"The runs of {loss!r} in {folder} belong to different experiments. Hint: name a "
+            "folder with one experiment, or the runs themselves."
         )
     chosen = choose_candidates(every)[0]
     return [
@@ -175,7 +175,7 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
 
 
 def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
-    """Rows of one experiment: all, or those of the recipe as it is; none where it is not clear."""
+    """Return the rows of one experiment, or of the unchanged recipe; None if not clear."""
     as_written = [row for row in rows if not row.changed]
     for candidates in (rows, as_written):
         if len({row.experiment for row in candidates}) == 1:
@@ -184,7 +184,7 @@ def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
 
 
 def grouped(rows: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return the rows by key, in the order in which keys first occur.
+    """Return the rows by key, in the order of first occurrence.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Tables as text: Markdown for people, LaTeX for papers, CSV for machines.
+"""Writes tables as text: Markdown for people, LaTeX for papers, CSV for programs.
 
-A table is laid out once, as a grid of marked words; each format only says how a word is made
-bold or underlined and how words become lines.
+A table is laid out once, as a grid of marked cells. Each format only defines how a cell is made
+bold or underlined, and how cells become lines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CSV_COLUMNS = (
 
 
 class Mark(Enum):
-    """How a figure is highlighted."""
+    """The highlighting of a figure."""
 
     NONE = ""
     BEST = "best"
@@ -44,7 +44,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean and spread over seeds, and the published figure; None where there is none."""
+    """Mean and spread over seeds, and the published figure; None if there is none."""
 
     mean: float | None
     spread: float | None
@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A loss, the number of its seeds, and one cell per column; for each seed or all together."""
+    """A row of a table: a loss or an ensemble, its number of seeds, and one cell per column."""
 
     label: str
     n_seeds: int
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns are pairs of heading and number; `source` says where published figures are from."""
+    """A table. Columns are pairs of heading and number; `source` names the published network."""
 
     caption: str
     columns: tuple[tuple[str, Measure], ...]
@@ -72,7 +72,7 @@ class Table:
 
 
 def marks_of(table: Table, column: int) -> list[Mark]:
-    """Tell which lines of a column are best and second best, as they are printed.
+    """Return which rows of a column are best and second best, after rounding.
 
     Ensembles are ranked among themselves.
 
@@ -110,15 +110,15 @@ def _place(
 def write_tables(
     tables: Sequence[Table],
     *,
-    format: Format = "markdown",  # noqa: A002 - what everyone calls it
+    format: Format = "markdown",  # noqa: A002 - the usual name
 ) -> str:
-    """Write tables one after the other.
+    """Return several tables as text.
 
     Parameters
     ----------
     tables : sequence of Table
     format : {"markdown", "latex", "csv"}, default="markdown"
-        CSV is one table in the long format, a line for each cell, figures unrounded.
+        CSV is one table in the long format, one row per cell, without rounding.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def _latex(table: Table) -> str:
 
 
 def _escape(text: str) -> str:
-    """Make LaTeX print the characters that it would otherwise obey."""
+    """Escape the special characters of LaTeX."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return re.sub(r"[\\~^&%$#_{}]", lambda m: special.get(m[0], "\\" + m[0]), text)
 

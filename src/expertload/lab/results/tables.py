@@ -1,7 +1,7 @@
-"""The paper's tables from runs: mean and spread over seeds, the published figure beside ours.
+"""Makes the paper's tables from runs: mean and spread over seeds, and the published figure.
 
-A loss may have been tried with several options. The mean validation AUCOC over seeds decides which
-of them the table shows; the test split plays no part.
+If a loss was trained with several options, the table shows those with the best mean validation
+AUCOC over seeds. The test split is not used for this choice.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ def make_table(
     rows: Iterable[ResultRow],
     *,
     kind: Kind = "performance",
-    format: Format = "markdown",  # noqa: A002 - what everyone calls it
+    format: Format = "markdown",  # noqa: A002 - the usual name
     losses: Sequence[str] | None = None,
     outlier_number: Literal["auroc", "aupr", "fpr95"] = "auroc",
 ) -> str:
-    """Write tables from rows of results.
+    """Return tables made from rows of results, as text.
 
-    The best of each column is bold and the second underlined, as they are printed: equal figures
-    share their mark, and ensembles are ranked among themselves. A loss without runs has a dash.
-    Everything is in percent.
+    The best figure of each column is bold and the second underlined, after rounding: equal figures
+    are marked alike. Ensembles are ranked separately. A loss without runs has a dash. Everything is
+    in percent.
 
     Parameters
     ----------
     rows : iterable of ResultRow
-        From `expertload.lab.results.collect`, and `collect_ensembles` if ensembles are to have
-        lines too. Every combination of data, network and settings makes a table of its own.
+        From `expertload.lab.results.collect`, and from `collect_ensembles` to include ensembles.
+        Every combination of data, network and settings makes a separate table.
     kind : {"performance", "calibration", "ood"}, default="performance"
-        AUCOC, accuracy and loads as they are; calibration after calibrating; outliers.
+        AUCOC, accuracy and loads; calibration errors after calibration; or outliers.
     format : {"markdown", "latex", "csv"}, default="markdown"
     losses : sequence of str, optional
-        Which lines, in which order; by default those that have runs or a published figure.
+        The rows, in order; by default all losses with runs or a published figure.
     outlier_number : {"auroc", "aupr", "fpr95"}, default="auroc"
         For ``kind="ood"``. The paper printed AUROC.
 
@@ -100,7 +100,7 @@ def build_tables(
     losses: Sequence[str] | None = None,
     outlier_number: Literal["auroc", "aupr", "fpr95"] = "auroc",
 ) -> list[Table]:
-    """Return the tables as objects, before they are written; parameters as in `make_table`.
+    """Return the tables as objects; parameters as in `make_table`.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def _outlier_tables(
     found = [row for row in rows if row.split.startswith("outliers:")]
     for split, own in grouped(found, lambda r: r.split).items():
         against = split.partition(":")[2]
-        # The paper printed AUROC alone.
+        # The paper has only AUROC.
         printed = find_published_outliers(experiment.data, against.partition(" (")[0])
         columns = [
             _Column(f"{score}/{outlier_number}", number, SCORE_HEADINGS[score], score)
@@ -203,7 +203,7 @@ def _table(
 
 
 def _apart(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
-    """Rows of single runs, and those of ensembles."""
+    """Return the rows of single runs, and the rows of ensembles."""
     every = list(rows)
     return [row for row in every if row.n_runs == 1], [row for row in every if row.n_runs > 1]
 
@@ -232,7 +232,7 @@ def _cell(rows: Iterable[ResultRow], column: _Column, published: float | None) -
 
 
 def _order(losses: Iterable[str]) -> list[str]:
-    """The paper's order, then whatever else there is."""
+    """Return the losses in the paper's order, then all others."""
     found, first = dict.fromkeys(losses), published_losses()
     return [*(loss for loss in first if loss in found), *sorted(set(found) - set(first))]
 
@@ -242,7 +242,7 @@ def _label(loss: str, rows: Sequence[ResultRow]) -> str:
 
 
 def _title(experiment: Experiment, others: Iterable[Experiment]) -> str:
-    """Data and network, and whatever else tells this experiment from others of the same kind."""
+    """Return the title: data, network, and the settings that distinguish this experiment."""
     alike = [other for other in others if other[:2] == experiment[:2]]
     title = f"{experiment.data}, {experiment.model}"
     if len({other.batch_size for other in alike}) > 1:
@@ -253,7 +253,7 @@ def _title(experiment: Experiment, others: Iterable[Experiment]) -> str:
 
 
 def _changes(rows: Iterable[ResultRow]) -> str:
-    """Say which settings of the recipe were changed for these runs, or some of them."""
+    """Return which settings of the recipe were changed for some of these runs."""
     changed = [text for text in dict.fromkeys(row.changed for row in rows) if text]
     return f" (with --set {' or '.join(changed)})" if changed else ""
 

@@ -1,4 +1,4 @@
-"""Test-time augmentation of runs: the mean probability over views that validation data chose."""
+"""Test-time augmentation of runs: the mean probability over views chosen on validation data."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["ViewedRun", "with_views"]
 
 
 class ViewedRun(FinishedRun):
-    """A run whose network is asked about several views of each image.
+    """A run whose predictions are averaged over several views of each image.
 
     Parameters
     ----------
     run : FinishedRun
     choice : ViewChoice
-        Which views, and what they cost.
+        The chosen views and their cost.
     validation, test : (logits, labels)
         The softmax of these logits is the mean probability.
     """
@@ -53,12 +53,12 @@ def with_views(
     data_dir: str | Path | None = None,
     allow: Collection[str] = (),
 ) -> list[ViewedRun]:
-    """Ask the networks of runs about several views of each image.
+    """Predict with the networks of runs over several views of each image.
 
     Parameters
     ----------
     folders : path, FinishedRun, or sequence of these
-        Runs that are done, of the same data.
+        Finished runs of the same data.
     views : str, default="auto"
         A name from `expertload.ensembling.make_views`, or ``"auto"`` for the views that do best on
         validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
@@ -130,7 +130,7 @@ def _choose(
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
         proba = softmax(found.astype(np.float64), axis=1)
         scores[name] = metric(data.validation.labels, proba) if metric is not None else 0.0
-    best = max(names, key=lambda name: sign * scores[name])  # of equals the first, the cheapest
+    best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
     return ViewChoice(
         views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))
     )
