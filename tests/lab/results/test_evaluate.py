@@ -213,7 +213,7 @@ def test_no_runs_are_refused():
 def test_a_run_that_is_not_done_is_refused(tmp_path):
     a = write_run(tmp_path, make_config())
     (a / "results.json").unlink()
-    with pytest.raises(FileFormatError, match="is not done yet"):
+    with pytest.raises(FileFormatError, match="is not finished"):
         evaluate_runs(a)
 
 
@@ -241,7 +241,7 @@ def test_kcal_on_logits_alone_is_refused(tmp_path):
 
 def test_kcal_needs_the_data_of_the_training(tmp_path):
     # Its logits were drawn, not computed, and so were its labels.
-    with pytest.raises(FileFormatError, match="are not those that the run"):
+    with pytest.raises(FileFormatError, match="differ from those of the run"):
         evaluate_runs(write_run(tmp_path, make_config()), calibrator="kcal")
 
 

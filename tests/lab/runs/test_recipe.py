@@ -155,7 +155,7 @@ def test_a_recipe_may_have_the_name_of_what_it_extends(tmp_path):
     ],
 )
 def test_a_wrong_setting_is_blamed_on_the_setting(setting, said):
-    with pytest.raises(ParameterError, match=re.escape(f"The setting {setting} cannot be made")):
+    with pytest.raises(ParameterError, match=re.escape(f"The setting {setting} is not valid")):
         load_recipe("digits", settings=["training.batch_size=32", setting])
     with pytest.raises(ParameterError, match=re.escape(said)):
         load_recipe("digits", settings=[setting])

@@ -86,9 +86,9 @@ def test_differences_are_named(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create(tiny())
     folder.create(tiny())
-    with pytest.raises(FileFormatError, match="seed: 0 there, 1 asked for"):
+    with pytest.raises(FileFormatError, match="seed: 0 there, 1 requested"):
         folder.create(tiny(seed=1))
-    with pytest.raises(FileFormatError, match="loss.name: ce there, focal asked for"):
+    with pytest.raises(FileFormatError, match="loss.name: ce there, focal requested"):
         folder.create(tiny("focal"))
     with pytest.raises(FileFormatError, match=r"loss\.options: {}, not {'gamma': 1}"):
         folder.create(tiny(options={"gamma": 1}))

@@ -1,4 +1,4 @@
-"""What a run is: its recipe and settings, its folder, and what is left when it is done."""
+"""Runs: their recipes and settings, their folders, and finished runs."""
 
 from expertload._validation import needs_extra
 

@@ -1,4 +1,4 @@
-"""Loading the data of a run, with the augmentation that its settings ask for."""
+"""Loads the data of a run, with the augmentation of its settings."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> 
 
 
 def _with_fewer(dataset: Dataset, n: int, seed: int) -> Dataset:
-    """Keep this many training images, each class in proportion; the other splits stay whole."""
+    """Keep this many training images, each class in proportion; other splits are not changed."""
     if n > len(dataset.train):
         raise ParameterError(
-            f"data.train_images must be at most {len(dataset.train)}, the training images of "
-            f"{dataset.name}. Got {n} instead."
+            f"data.train_images must be at most {len(dataset.train)}, the number of training "
+            f"images of {dataset.name}. Got {n} instead."
         )
     _, kept = carve(dataset.train, n / len(dataset.train), seed)
     return dataclasses.replace(dataset, train=kept)

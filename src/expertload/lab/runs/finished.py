@@ -1,8 +1,7 @@
-"""A run that is done, read back: its settings, its predictions and its network.
+"""Reads finished runs: their settings, predictions and networks.
 
-Evaluation, tables and tests start from here. Predictions are read from the run's folder alone. The
-network also needs the data, for the normalisation and the images, and torch, which is imported only
-then.
+Evaluation, tables and tests start from here. Predictions are read from the run's folder. The
+network also needs the data, for normalisation and images, and torch, which is imported only then.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ __all__ = ["FinishedRun", "describe_loss", "describe_options"]
 
 
 class FinishedRun:
-    """Reads what a run left behind.
+    """A finished run, read from its folder.
 
     Parameters
     ----------
     path : path
-        The folder of a run that is done.
+        The folder of a finished run.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -44,8 +43,8 @@ class FinishedRun:
         self.config: RunConfig = self.folder.config()
         if not self.folder.is_done:
             raise FileFormatError(
-                f"The run in {self.folder.path} is not done yet. Hint: run the command that "
-                "started it again; it goes on where it stopped."
+                f"The run in {self.folder.path} is not finished. Hint: run the command that "
+                "started it again; it continues where it stopped."
             )
 
     @property
@@ -66,7 +65,7 @@ class FinishedRun:
 
     @property
     def identity(self) -> str:
-        """The same for equal runs, and for ensembles of equal runs."""
+        """A text that is the same for equal runs, and for ensembles of equal runs."""
         if not self.members:
             return self.config.fingerprint
         each = sorted(f"{member.config.fingerprint} {member.views}" for member in self.members)
@@ -93,17 +92,17 @@ class FinishedRun:
         return _probabilities(self.test[0])
 
     def load_data(self, data_dir: str | Path | None = None) -> Dataset:
-        """Load the data it was trained on, and make sure that they are the same."""
+        """Load the training data, and check that they have not changed."""
         data = load_run_data(self.config.data, data_dir=data_dir)
         if not np.array_equal(data.test.labels, self.test[1]):
             raise FileFormatError(
-                f"The test labels of {data.name} are not those that the run in "
-                f"{self.folder.path} was tested on. Hint: pass the data folder of the training."
+                f"The test labels of {data.name} differ from those of the run in "
+                f"{self.folder.path}. Hint: pass the data folder that was used for training."
             )
         return data
 
     def load_description(self, data_dir: str | Path | None = None) -> Dataset:
-        """Return its data without images, as it recorded them.
+        """Return the recorded description of the data, without images.
 
         Runs of earlier versions have no record, so their data are loaded.
         """
@@ -116,7 +115,7 @@ class FinishedRun:
     def load_data_and_network(
         self, data_dir: str | Path | None = None, *, allow: Collection[str] = ()
     ) -> tuple[Dataset, nn.Module]:
-        """Load both. Imports that are not allowed are refused before any data are read."""
+        """Load data and network; refuse imports that are not allowed before reading any data."""
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
         data = self.load_data(data_dir)
         return data, self.load_network(data, allow=allow)
@@ -124,13 +123,13 @@ class FinishedRun:
     def load_network(
         self, data: Dataset, *, allow: Collection[str] = (), weights: Weights | None = None
     ) -> nn.Module:
-        """Build the network with the selected weights, or those of a kind, ready to predict.
+        """Build the network with the selected weights, or weights of a kind, ready to predict.
 
-        Your own network is imported only if `allow` holds its import path, because someone else may
-        have written the folder. An ensemble has the selected weights of its members.
+        Your own network is imported only if `allow` has its import path, because someone else may
+        have written the folder. An ensemble uses the selected weights of its members.
         """
         refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
-        from expertload.lab.runs.network import build_trained_network  # torch takes seconds
+        from expertload.lab.runs.network import build_trained_network  # imports torch
 
         if not self.members:
             best = self.folder.best if weights is None else self.folder.best_of(weights)
@@ -147,7 +146,7 @@ Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
 
 
 def read_runs(folders: Runs, caller: str) -> list[FinishedRun]:
-    """Read runs, all different and all of the same cases."""
+    """Read runs; refuse repeated runs, and runs of different cases."""
     several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
     if not several:
         raise ParameterError(f"{caller} needs the folder of at least one run. Got none.")
@@ -172,7 +171,7 @@ def check_same_cases(runs: Iterable[FinishedRun], caller: str) -> None:
                 raise ParameterError(
                     f"{caller} needs runs of the same data. The {split} labels in "
                     f"{first.folder.path} and {other.folder.path} differ, although both name "
-                    f"{a.name!r}. Hint: was one trained on another version of the files?"
+                    f"{a.name!r}. Hint: one may have been trained on another version of the files."
                 )
 
 
@@ -182,13 +181,13 @@ def _check_distinct(runs: Sequence[FinishedRun], caller: str) -> None:
         twin = seen.setdefault(run.identity, run)
         if twin is not run:
             raise ParameterError(
-                f"{caller} counts every run once. {twin.folder.path} and {run.folder.path} are "
-                "the same run."
+                f"{caller} needs distinct runs. {twin.folder.path} and {run.folder.path} are the "
+                "same run."
             )
 
 
 def describe_loss(loss: LossConfig) -> str:
-    """Write a loss and its options in words.
+    """Return a loss and its options as text.
 
     Examples
     --------
@@ -202,7 +201,7 @@ def describe_loss(loss: LossConfig) -> str:
 
 
 def describe_options(name: str, options: Mapping[str, Any]) -> str:
-    """Write a name with its options behind it in brackets.
+    """Return a name followed by its options in brackets.
 
     Examples
     --------

@@ -1,17 +1,17 @@
-"""The folder of one run: what is in it, and writes that never leave half a file behind.
+"""The folder of one run; its files are written completely or not at all.
 
 ====================  ==========================================================================
-``config.json``       all that decides the result; a run with another configuration is refused
+``config.json``       all settings that determine the result; other configurations are refused
 ``environment.json``  machine, versions and data, for the record; those of earlier epochs too
 ``metrics.jsonl``     one line per epoch
-``last.safetensors``  everything needed to go on, the newest epoch; removed when the run is done
+``last.safetensors``  everything needed to resume, of the last epoch; removed at the end
 ``best.safetensors``  the weights of the epoch selected on validation data; where weights are
                       averaged, ``best-averaged.safetensors`` has those, and ``results.json`` says
                       which are better
 ``validation.npz``    logits and labels of the selected weights on the validation split
 ``test.npz``          the same on the test split
-``results.json``      the numbers; its presence means that the run is done
-``ensemble.json``     of an ensemble alone: the runs that it is made of
+``results.json``      the numbers; if it exists, the run is finished
+``ensemble.json``     only for an ensemble: the runs that it combines
 ====================  ==========================================================================
 """
 
@@ -39,7 +39,7 @@ __all__ = ["RunFolder"]
 Weights = Literal["raw", "averaged"]
 KINDS: tuple[Weights, ...] = ("raw", "averaged")
 ENSEMBLE_FILE = "ensemble.json"
-PATIENCE = 5.0  # seconds that a process which was just killed may take to let go of its folder
+PATIENCE = 5.0  # seconds that a killed process may take to release its folder
 
 
 class Member(NamedTuple):
@@ -51,23 +51,23 @@ class Member(NamedTuple):
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically, or say why it cannot be written and that nothing is lost."""
+    """Write a file atomically; raise an error with the reason if it cannot be written."""
     try:
         write_atomically(path, content)
     except OSError as error:
         raise FileWriteError(
-            f"Could not write {path}: {error.strerror or error}. What was there before is "
-            "unchanged. Hint: free some space or choose another folder, then run the same "
-            "command again; it goes on where it stopped."
+            f"Could not write {path}: {error.strerror or error}. The previous file is unchanged. "
+            "Hint: free some space or choose another folder, then run the same command again; it "
+            "continues where it stopped."
         ) from error
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, or say why it cannot be made."""
+    """Create a folder and its parents; raise an error with the reason if this fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileWriteError(f"Could not make the folder {path}: {error.strerror}.") from error
+        raise FileWriteError(f"Could not create the folder {path}: {error.strerror}.") from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -88,21 +88,21 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        """The selected weights of a run that is done."""
+        """The selected weights of a finished run."""
         return self.best_of(self.read_json("results.json").get("weights", "raw"))
 
     def best_of(self, kind: Weights) -> Path:
-        """The weights of a kind, the network's own or their average, at their best epoch."""
+        """Return the file with the raw or averaged weights at their best epoch."""
         return self.path / ("best.safetensors" if kind == "raw" else "best-averaged.safetensors")
 
     @property
     def is_done(self) -> bool:
-        """Whether the run has its results."""
+        """Whether the run has results."""
         return (self.path / "results.json").exists()
 
     @property
     def finished(self) -> datetime:
-        """When the run was done."""
+        """When the run was finished."""
         return datetime.fromtimestamp((self.path / "results.json").stat().st_mtime)
 
     @property
@@ -111,7 +111,7 @@ class RunFolder:
         return (self.path / ENSEMBLE_FILE).exists()
 
     def members(self) -> list[Member]:
-        """The runs that an ensemble is made of; empty for a single run."""
+        """Return the runs of an ensemble; empty for a single run."""
         if not self.is_ensemble:
             return []
         content = self.read_json(ENSEMBLE_FILE)
@@ -130,7 +130,7 @@ class RunFolder:
             ) from error
 
     def create(self, config: RunConfig) -> None:
-        """Make the folder, or make sure that it belongs to this configuration."""
+        """Create the folder, or check that it belongs to this configuration."""
         make_folder(self.path)
         if (self.path / "config.json").exists():
             self._refuse_other(config)
@@ -138,13 +138,13 @@ class RunFolder:
             self.write_json("config.json", config.model_dump(mode="json"))
 
     def environment(self) -> dict[str, Any]:
-        """What the run was trained with, as far as there is a record."""
+        """Return the recorded environment of the training; empty if there is no record."""
         if not (self.path / "environment.json").exists():
             return {}
         return self.read_json("environment.json")
 
     def record_environment(self, environment: dict[str, Any]) -> None:
-        """Note what the run is trained with from now on; what trained earlier epochs is kept."""
+        """Record the environment from now on; the record of earlier epochs is kept."""
         earlier = []
         found = self.environment() if self.last.exists() else {}
         if found:
@@ -156,7 +156,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out while this one trains, until it ends."""
+        """Lock the folder while this process trains."""
         file_lock = require_extra("filelock", "lab", "Training")
         lock = file_lock.FileLock(self.path / ".lock")
         try:
@@ -197,12 +197,12 @@ class RunFolder:
         """Read one of the JSON files."""
         if not (self.path / name).exists():
             raise FileFormatError(
-                f"{self.path} has no {name}. Hint: is it the folder of a run that is done?"
+                f"{self.path} has no {name}. Hint: name the folder of a finished run."
             )
         return read_json_object(self.path / name)
 
     def validation_score(self, metric: str) -> float:
-        """One number of the selected weights on the validation split."""
+        """Return one number of the selected weights on the validation split."""
         results = self.read_json("results.json")
         try:
             return float(results["validation"][metric])
@@ -231,12 +231,12 @@ class RunFolder:
         """Read the logits and labels of a split."""
         path = self.path / f"{split}.npz"
         try:
-            # Opened here, because numpy does not close a file that turns out to be damaged.
+            # Opened here, because numpy leaves a damaged file open.
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 logits, labels = archive["logits"], archive["labels"]
         except FileNotFoundError:
             raise FileFormatError(
-                f"{self.path} has no {split}.npz. Hint: is it the folder of a run that is done?"
+                f"{self.path} has no {split}.npz. Hint: name the folder of a finished run."
             ) from None
         except Exception as error:  # a damaged archive can raise nearly anything
             raise FileFormatError(f"{path} is damaged: {error}.") from error
@@ -245,7 +245,7 @@ class RunFolder:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object, or say that it is damaged."""
+    """Read a JSON file that must hold an object; refuse a damaged one."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -272,11 +272,11 @@ def _check_logits(path: Path, logits: FloatArray, labels: IntArray) -> None:
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Name the first setting that differs, as `training.epochs: 3 there, 5 asked for`."""
+    """Return the first setting that differs, as `training.epochs: 3 there, 5 requested`."""
     for key in wanted:
         a, b = found.get(key), wanted[key]
         if isinstance(a, dict) and isinstance(b, dict) and a != b:
             return f"{key}.{_difference(a, b)}" if set(a) == set(b) else f"{key}: {a}, not {b}"
         if a != b:
-            return f"{key}: {a} there, {b} asked for"
-    return "it has more settings than are asked for"
+            return f"{key}: {a} there, {b} requested"
+    return "it has more settings than requested"

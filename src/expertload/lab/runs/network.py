@@ -1,4 +1,4 @@
-"""The network of a run that is done: its selected weights, and its answers to images."""
+"""The network of a finished run: its selected weights, and its predictions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
-        reasons = str(error).splitlines()[1:2]  # the first line only names the class
+        reasons = str(error).splitlines()[1:2]  # the first line has only the class name
         raise FileFormatError(
             f"{weights} does not fit the network {config.model.name!r}: {' '.join(reasons).strip()}"
         ) from error
@@ -48,7 +48,7 @@ def apply_network(
     *,
     batch_size: int = 512,
 ) -> FloatArray:
-    """Call a function on all images of a split, batch by batch, where the network lives.
+    """Call a function on all images of a split, in batches, on the network's device.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def apply_network(
     normalisation : Normalisation
         The normalisation of the training data.
     function : callable
-        From images (n, channels, height, width) to a tensor with one row per image: the network
-        itself, or something that looks into it.
+        Maps images (n, channels, height, width) to a tensor with one row per image: the network
+        itself, or a function that uses its parts.
     batch_size : int, default=512
 
     Returns

@@ -1,11 +1,11 @@
-"""Where a run comes from: its data and the code that it imports, and whether they have changed.
+"""The origin of a run: its data and imported code, and whether they have changed.
 
-A configuration names data and callables (``my_lab:network``), and both can change under their
-name. So a run records a checksum of each when training starts. A folder with other checksums is
+A configuration names data and callables (``my_lab:network``). Both can change without a change of
+name. So a run records a checksum of each when training starts, and a folder with other checksums is
 refused.
 
-Importing a name runs code. Whoever starts a recipe wants what it names. What a found folder names
-is imported only if it is allowed by name.
+Importing a name runs code. Starting a recipe implies consent to its imports. A name found in a
+run's folder is imported only if the user allows that name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["import_paths", "refuse_changed_origin", "refuse_imports"]
 
 
 def import_paths(config: RunConfig) -> list[str]:
-    """Return what a configuration would import: its network and the parts of its loss.
+    """Return the import paths of a configuration: its network and the parts of its loss.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def refuse_imports(
     allow : collection of str
         Import paths that may be imported.
     loss : bool, default=True
-        Whether the loss will be built too, or the network alone.
+        Whether the loss will be built too, or only the network.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def refuse_imports(
 
 
 def sources_of(config: RunConfig) -> dict[str, str]:
-    """The SHA-256 of the file that defines each imported callable; compiled ones are left out."""
+    """Return the SHA-256 of the source file of each imported callable, except compiled ones."""
     found = {
         path: _source(path, "model" if path == config.model.name else "loss")
         for path in import_paths(config)
@@ -91,15 +91,15 @@ def _source(path: str, what: str) -> str | None:
     builder = inspect.unwrap(import_callable(path, what))
     try:
         file = inspect.getsourcefile(builder)
-    except TypeError:  # it is written in another language than Python
+    except TypeError:  # not written in Python
         return None
     return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -> None:
-    """Raise if a folder's run was trained on other data or with other code of the same names.
+    """Raise if a run was trained on other data, or with other code, under the same names.
 
-    Only what the folder has a record of is compared.
+    Only recorded checksums are compared.
 
     Examples
     --------
@@ -134,6 +134,6 @@ def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -
 def _changed(what: str, run: RunFolder) -> FileFormatError:
     done = "was trained" if run.is_done else "was begun"
     return FileFormatError(
-        f"{what} changed since the run in {run.path} {done}, so its results are not those of what "
-        "you ask for. Hint: choose another folder with --out, or remove this one to train again."
+        f"{what} changed since the run in {run.path} {done}, so its results are out of date. Hint: "
+        "choose another folder with --out, or remove this one to train again."
     )

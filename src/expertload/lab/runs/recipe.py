@@ -1,9 +1,9 @@
-"""What an experiment is: a recipe in a short TOML file, and the runs it stands for.
+"""Recipes of experiments, in short TOML files, and the runs they define.
 
-It is read by `expertload.lab.runs.recipe_files`. A recipe names data, network, training and the
+Recipes are read by `expertload.lab.runs.recipe_files`. A recipe has data, network, training and the
 losses to compare, each loss with the options to try. One loss with one choice of options and one
-seed is a *run*; its configuration says everything that decides the result, so equal configurations
-give equal runs.
+seed is a *run*. Its configuration has everything that determines the result, so equal
+configurations give equal runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class _Section(BaseModel):
-    """A part of a recipe: unknown keys are mistakes, and values do not change."""
+    """A part of a recipe: unknown keys are errors, and values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,8 +54,8 @@ class DataConfig(_Section):
     """Which data to use, how to split them, and how to change images.
 
     Images of a folder (`folder:PATH`) are resized to `image_size` pixels per side.
-    `train_images` is how many training images to keep, each class in proportion. `augment` says
-    whether to apply the usual augmentation of the data set (none for your own data), or which.
+    `train_images` is the number of training images to keep, each class in proportion. `augment` is
+    whether to apply the usual augmentation of the data set (none for your own data), or a table.
     """
 
     name: str
@@ -66,16 +66,16 @@ class DataConfig(_Section):
 
 
 class ModelConfig(_Section):
-    """Which network: a name of the lab's, or a `module:callable` of your own."""
+    """The network: a name of the lab, or your own `module:callable`."""
 
     name: str
     options: dict[str, Any] = {}
 
 
 class LossConfig(_Section):
-    """Which loss: a name such as `ce+aucoc`, the weight of its second part, and its options.
+    """The loss: a name such as `ce+aucoc`, the weight of its second part, and its options.
 
-    Either part may be a `module:callable` of your own.
+    Either part may be your own `module:callable`.
     """
 
     name: str
@@ -84,13 +84,14 @@ class LossConfig(_Section):
 
 
 class TrainingConfig(_Section):
-    """How to train.
+    """The training settings.
 
     Over the first `warm_up` epochs the weight of a loss's second part rises from 0. `drop_last`
-    leaves out the last batch of an epoch where it is smaller than the others. `ema_epochs` keeps an
-    exponential mean of the weights over about this many epochs, `swa_start` the plain mean of the
-    ends of epochs from that one on; raw and averaged weights are both evaluated, and the better on
-    validation data are kept. `sam_rho` is the step of sharpness-aware minimisation.
+    skips the last batch of an epoch if it is smaller than the others. `ema_epochs` keeps an
+    exponential mean of the weights over about this many epochs; `swa_start` keeps the plain mean of
+    the weights at the ends of epochs, from that epoch on. Raw and averaged weights are both
+    evaluated, and the better ones on validation data are kept. `sam_rho` is the step of
+    sharpness-aware minimisation.
     """
 
     epochs: Count
@@ -123,7 +124,7 @@ class TrainingConfig(_Section):
     @model_validator(mode="after")
     def _one_average(self) -> TrainingConfig:
         if self.ema_epochs is not None and self.swa_start is not None:
-            raise ValueError("ema_epochs and swa_start are two averages of one network, choose one")
+            raise ValueError("ema_epochs and swa_start cannot be combined: choose one")
         if self.swa_start is not None and self.swa_start > self.epochs:
             raise ValueError(
                 f"swa_start must not exceed epochs, got {self.swa_start} of {self.epochs}"
@@ -133,7 +134,7 @@ class TrainingConfig(_Section):
     @model_validator(mode="after")
     def _sam_in_whole_steps(self) -> TrainingConfig:
         if self.sam_rho is not None and (self.accumulate > 1 or self.precision == "16-mixed"):
-            raise ValueError("sam_rho needs accumulate = 1 and another precision than 16-mixed")
+            raise ValueError("sam_rho needs accumulate = 1 and a precision other than 16-mixed")
         return self
 
     @model_validator(mode="after")
@@ -144,13 +145,13 @@ class TrainingConfig(_Section):
 
 
 class EvaluationConfig(_Section):
-    """The accuracies at which the expert load is read; the paper's are 90/95 or 65/75 %."""
+    """The accuracies at which the expert load is reported; the paper uses 90/95 or 65/75 %."""
 
     target_accuracies: tuple[Fraction, ...] = (0.90, 0.95)
 
 
 class RunConfig(_Section):
-    """Everything that decides the result of one run."""
+    """Everything that determines the result of one run."""
 
     data: DataConfig
     model: ModelConfig
@@ -162,7 +163,7 @@ class RunConfig(_Section):
     @cached_property
     def fingerprint(self) -> str:
         """A short name for this configuration, equal for equal ones."""
-        # Without defaults, so that a setting of tomorrow does not rename the runs of today.
+        # Without defaults, so that new settings do not rename existing runs.
         given = self.model_dump(mode="json", exclude_defaults=True)
         text = json.dumps(given, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -171,7 +172,7 @@ class RunConfig(_Section):
     def run_name(self) -> str:
         """A readable folder name, unique to this configuration."""
         weight = "" if self.loss.weight is None else f"-w{self.loss.weight:g}"
-        loss = self.loss.name.replace(":", ".")  # which not every file system takes
+        loss = self.loss.name.replace(":", ".")  # characters that not every file system allows
         return f"{loss}{weight}-seed{self.seed}-{self.fingerprint}"
 
 
@@ -190,7 +191,7 @@ class Recipe(_Section):
     losses: dict[str, dict[str, Any]]
 
     def candidates(self, loss: str) -> list[LossConfig]:
-        """Every combination of the values to try for a loss."""
+        """Return every combination of the values to try for a loss."""
         grid = self.losses.get(loss, {})
         names = list(grid)
         values = [v if isinstance(v, list) else [v] for v in grid.values()]
@@ -200,7 +201,7 @@ class Recipe(_Section):
         ]
 
     def run(self, loss: LossConfig, seed: int) -> RunConfig:
-        """The configuration of one run."""
+        """Return the configuration of one run."""
         return RunConfig(
             data=self.data,
             model=self.model,
@@ -211,7 +212,7 @@ class Recipe(_Section):
         )
 
     def runs(self, losses: list[str], seeds: list[int]) -> Iterator[RunConfig]:
-        """Every run of a sweep, all losses of one seed before the next seed."""
+        """Return every run of a sweep, seed by seed."""
         for seed in seeds:
             for loss in losses:
                 for candidate in self.candidates(loss):

@@ -1,4 +1,4 @@
-"""Recipe files: found by name, merged with the recipe they extend, changed by single settings."""
+"""Reads recipe files: finds them by name, merges what they extend, applies single settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from expertload.lab.runs.settings import change, key_of, merge
 
 __all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
 
-ROOMS = ("ablations", "ladder", "claim")  # folders of recipes beside those of the paper
+ROOMS = ("ablations", "ladder", "claim")  # folders of recipes in addition to the paper's
 KINDS = ("bool", AugmentationConfig.__name__)
 
 
@@ -26,9 +26,9 @@ def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
     Parameters
     ----------
     recipe : str or path
-        A TOML file, or the name of one that comes with the library (see `describe_recipes`). It
-        may begin with ``extends = "other"``: what it does not say is then taken from that recipe,
-        a file beside it or one of the library's.
+        A TOML file, or the name of a recipe that comes with the library (see `describe_recipes`).
+        It may begin with ``extends = "other"``: that recipe, a file in the same folder or one of
+        the library, then supplies all settings that this one leaves out.
     settings : sequence of str
         Settings to change, each written as in TOML: ``"training.epochs=2"``.
 
@@ -61,7 +61,7 @@ def load_recipe(recipe: str | Path, *, settings: Sequence[str] = ()) -> Recipe:
 
 
 def describe_recipes() -> dict[str, str]:
-    """Return every recipe that is known by name, with the comment that its file begins with.
+    """Return every recipe that can be named, with the first comment of its file.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def describe_recipes() -> dict[str, str]:
 
 
 def read_recipe_text(name: str | Path) -> str:
-    """Return the text of a recipe, to be read or to be copied and changed.
+    """Return the text of a recipe, to read it or to copy and change it.
 
     Examples
     --------
@@ -92,14 +92,14 @@ def read_recipe_text(name: str | Path) -> str:
 
 
 def _folders() -> list[Path]:
-    """Where recipes are known by name: in the working folder, and those of the library."""
+    """Return the folders of named recipes: in the working folder, and in the library."""
     here = Path(__file__).resolve()
     roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
     return [folder for root in roots for folder in (root, *(root / room for room in ROOMS))]
 
 
 def _find(recipe: str | Path) -> Path:
-    """A file as named, or one of the recipes that come with the library."""
+    """Return the path of a file, or of a recipe that comes with the library."""
     candidates = [Path(recipe), *(folder / f"{recipe}.toml" for folder in _folders())]
     for path in candidates:
         if path.is_file():
@@ -110,23 +110,23 @@ def _find(recipe: str | Path) -> Path:
 
 
 def _find_base(base: str, chain: tuple[Path, ...]) -> Path:
-    """The recipe that the last of a chain extends: beside it, or one of the library's."""
+    """Return the recipe that the last of a chain extends: in its folder, or of the library."""
     named = [folder / f"{base}.toml" for folder in (chain[-1].parent, *_folders())]
     found = [path for path in named if path.is_file()]
     used = {path.resolve() for path in chain}
     for path in found:
-        if path.resolve() not in used:  # so that your digits.toml can extend the library's
+        if path.resolve() not in used:  # so that your digits.toml can extend the library's digits
             return path
     if found:
         raise FileFormatError(f"{chain[-1]} extends itself.")
     raise FileFormatError(
-        f"{chain[-1]} extends {base!r}, and there is neither a file {named[0]} nor a recipe of "
-        "that name in the library. Hint: 'expertload lab recipes' lists those."
+        f"{chain[-1]} extends {base!r}, but there is neither a file {named[0]} nor a recipe of "
+        "that name in the library. Hint: 'expertload lab recipes' lists the recipes."
     )
 
 
 def _read(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
-    """Read a file on top of the one that it extends."""
+    """Read a file and merge it into the recipe that it extends."""
     try:
         content = tomllib.loads(_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -156,17 +156,17 @@ def _first_comment(path: Path) -> str:
 
 
 def _blame_settings(error: ValidationError, settings: Sequence[str]) -> None:
-    """Raise if what is wrong was set on the command line, so that the file is not blamed."""
+    """Raise if a problem is due to a setting on the command line, not to the file."""
     for place, problem in _problems(error):
         for setting in reversed(settings):
             key = key_of(setting)
             if key and (place[: len(key)] == key or key[: len(place)] == place):
                 said = _sentence(place, problem, Recipe)
-                raise ParameterError(f"The setting {setting} cannot be made: {said}.") from error
+                raise ParameterError(f"The setting {setting} is not valid: {said}.") from error
 
 
 def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
-    """Say in a sentence what is wrong with the settings of a section.
+    """Return a sentence about what is wrong with the settings of a section.
 
     Examples
     --------
@@ -184,10 +184,10 @@ def problems_of(error: ValidationError, section: type[BaseModel]) -> str:
 
 
 def _problems(error: ValidationError) -> Iterator[tuple[list[str], Any]]:
-    """Where each problem is, and what it is.
+    """Return the location and description of each problem.
 
-    `data.augment` is a table or a truth value. Of a table pydantic also says that it is no truth
-    value, and it puts the name of the class among the keys; neither helps.
+    `data.augment` is a table or a boolean. For a table, pydantic also reports that it is not a
+    boolean, and adds the class name to the keys; neither helps.
     """
     for problem in error.errors():
         if problem["type"] == "bool_type" and isinstance(problem["input"], dict):
@@ -204,7 +204,7 @@ def _sentence(place: Sequence[str], problem: Any, section: type[BaseModel]) -> s
 
 
 def _keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key of a section and of those below it, with dots."""
+    """Return every key of a section and its subsections, with dots."""
     for name, field in section.model_fields.items():
         yield prefix + name
         for part in [field.annotation, *get_args(field.annotation)]:

@@ -1,4 +1,4 @@
-"""Changing single settings of a recipe or a run, written as in TOML."""
+"""Changes single settings of a recipe or a run, written as in TOML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
 
 
 def key_of(setting: str) -> list[str]:
-    """Return the parts of the key that a setting names.
+    """Return the parts of the key of a setting.
 
     Examples
     --------
@@ -53,13 +53,13 @@ def _parse(setting: str) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             continue
     raise ParameterError(
-        f"A setting must be of the form section.key=value. Got {setting!r} instead. Hint: "
-        "training.epochs=2, for instance."
+        f"A setting must have the form section.key=value. Got {setting!r} instead. Hint: write, "
+        "for example, training.epochs=2."
     )
 
 
 def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested settings into others; an empty table replaces what was there.
+    """Merge nested settings into others; an empty table replaces the old one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Named tensors in a file, with facts about them: the safetensors format, JSON in its header.
+"""Named tensors in a file, with facts about them: safetensors, with JSON in the header.
 
 Reading one runs no code.
 """
@@ -28,7 +28,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, 
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Give each tensor memory of its own: the format has no word for weights that are tied."""
+    """Give each tensor its own memory, because the format does not support tied weights."""
     taken: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():
@@ -39,7 +39,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_weights` wrote."""
+    """Read a file of `save_weights`."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""Training a grid of runs side by side, here or on a cluster, and watching it."""
+"""Trains a grid of runs in parallel, on this machine or a cluster, and shows its progress."""
 
 from expertload.lab.sweeps.choice import Choice
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher

@@ -1,6 +1,6 @@
-"""What a sweep chose for each loss, by validation data alone, and the file that says so.
+"""Chooses the options of each loss on validation data, and writes the choice to a file.
 
-The rule is that of `expertload.lab.results.selection`. Test results lie in the same folders and
+The rule is that of `expertload.lab.results.selection`. Test results are in the same folders, but
 are not read here.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Choice", "choose_options", "save_choices"]
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidate taken for a loss, and what all of them scored.
+    """The candidate chosen for a loss, and the scores of all candidates.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class Choice:
 def choose_options(
     recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
 ) -> Choice | None:
-    """Take the candidate with the best mean validation score; None if every one failed.
+    """Return the candidate with the best mean validation score; None if all failed.
 
     Parameters
     ----------
     recipe : Recipe
     loss : str
     seeds : sequence of int
-        The seeds whose runs are compared. A candidate that failed with any of them is not taken.
+        The seeds whose runs are compared. A candidate that failed with one of them is not chosen.
     folder_of : callable
         Maps a candidate and a seed to the folder of their run.
 
@@ -86,7 +86,7 @@ def _scores(
     metric: str,
     folder_of: Callable[[LossConfig, int], Path],
 ) -> Iterator[tuple[int, float]]:
-    """The validation scores of the runs of a candidate that are done."""
+    """Return the validation scores of a candidate's finished runs."""
     for seed in seeds:
         run = RunFolder(folder_of(candidate, seed))
         if run.is_done:
@@ -94,9 +94,9 @@ def _scores(
 
 
 def save_choices(path: Path, choices: Mapping[str, Choice]) -> None:
-    """Write what was chosen for each loss, with the validation scores of all candidates.
+    """Write the choice for each loss, with the validation scores of all candidates.
 
-    What the file has about other losses stays.
+    Entries of other losses in the file are kept.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Watching a sweep: a table that lives on a terminal, plain lines in a log file."""
+"""Shows the progress of a sweep: a live table on a terminal, plain lines in a log file."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ class LogLines:
         self.console.print(Text(f"{stamp}  {line}", style), highlight=False, soft_wrap=True)
 
     def started(self, run: RunConfig) -> None:
-        """Say which run begins."""
+        """Print which run has started."""
         self._say(f"started  {_run_label(run)}")
 
     def ended(self, run: RunConfig, *, well: bool) -> None:
-        """Say which run has ended, and how."""
+        """Print which run has ended, and how."""
         self._say(f"{'done' if well else 'FAILED':<7}  {_run_label(run)}", "" if well else "red")
 
     def chosen(self, loss: str, choice: Choice) -> None:
-        """Say which candidate was chosen."""
+        """Print which candidate was chosen."""
         if choice.scores:
             self._say(f"chosen   {loss} with {_candidate(choice.chosen)}", "bold")
 
     def tick(self, sweep: Sweep) -> None:
-        """Do nothing: a log has no line for this."""
+        """Do nothing, because a log has no line for this."""
 
 
 class LiveTable:
-    """A row for each loss and a bar for each run that is being trained."""
+    """Shows a row for each loss and a bar for each run in training."""
 
     def __init__(self, live: Live) -> None:
         self.live = live
@@ -90,7 +90,7 @@ class LiveTable:
         """Nothing: the table shows it."""
 
     def tick(self, sweep: Sweep) -> None:
-        """Draw everything again."""
+        """Redraw the table."""
         self.live.update(self.render(sweep))
 
     def render(self, sweep: Sweep) -> RenderableType:
@@ -122,7 +122,7 @@ def _losses(sweep: Sweep) -> Table:
 
 
 def _marks(sweep: Sweep, runs: list[RunConfig]) -> Text:
-    """One sign per run: done, failed, in training, waiting; counts if there are many."""
+    """Return one symbol per run: done, failed, in training or waiting; counts if there are many."""
     signs = Text()
     for run in runs:
         signs.append(*_sign(sweep, run))
@@ -157,7 +157,7 @@ def _running(sweep: Sweep) -> Table:
 
 
 def _last_epoch(folder: RunFolder) -> dict[str, Any]:
-    """The newest line of a run's metrics; empty before there is one."""
+    """Return the newest line of a run's metrics; empty if there is none."""
     with contextlib.suppress(OSError, IndexError):
         last: dict[str, Any] = json.loads(
             (folder.path / "metrics.jsonl").read_text().splitlines()[-1]
@@ -168,7 +168,7 @@ def _last_epoch(folder: RunFolder) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def observing(console: Console) -> Iterator[Observer]:
-    """Watch in the way that suits where the output goes.
+    """Return a live table for a terminal, or log lines otherwise.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def observing(console: Console) -> Iterator[Observer]:
 
 
 def print_report(console: Console, report: SweepReport) -> None:
-    """Say how many runs are done, and where to read about those that failed.
+    """Print how many runs are done, and the logs of those that failed.
 
     Examples
     --------
@@ -210,9 +210,9 @@ def _counted(n: int) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """The last line of a run's log, which says why it failed if anything does."""
+    """Return the last line of a run's log, which usually has the reason of a failure."""
     try:
         lines = log.read_text(errors="replace").strip().splitlines()
     except OSError:
         return "It left no log."
-    return lines[-1] if lines else "It said nothing; was it killed?"
+    return lines[-1] if lines else "The log is empty; the run may have been killed."

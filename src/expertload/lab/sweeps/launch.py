@@ -1,4 +1,4 @@
-"""Where the runs of a sweep are trained: in processes beside this one, or as jobs of a cluster."""
+"""Starts the runs of a sweep: in processes on this machine, or as jobs of a cluster."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from expertload.lab.runs.folder import read_json_object, write_json
 
 __all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
 
-ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are CUDA's GPUs, or may be
+ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, CUDA GPUs
 
 
 class Job(Protocol):
     """A run that is being trained."""
 
     def ended(self) -> bool:
-        """Whether it has ended, well or not; the run's folder says which."""
+        """Return whether it has ended; the run's folder shows whether it succeeded."""
 
     def stop(self) -> None:
-        """End it now."""
+        """Stop it now."""
 
 
 class Launcher(Protocol):
@@ -41,14 +41,14 @@ class Launcher(Protocol):
         """Start the run whose configuration is in a folder."""
 
     def log_of(self, folder: Path) -> Path:
-        """Where the run's log is."""
+        """Return the path of the run's log."""
 
 
 # ------------------------------------------------------------------ this machine
 
 
 class _Process:
-    """A worker process, and the GPUs that it was given."""
+    """A worker process and its GPUs."""
 
     def __init__(self, process: subprocess.Popen[bytes], gpus: Sequence[str]) -> None:
         self.process, self.gpus = process, gpus
@@ -61,7 +61,7 @@ class _Process:
         return True
 
     def stop(self) -> None:
-        """End it; what it has not saved is trained again."""
+        """Stop it; unsaved work will be trained again."""
         self.process.terminate()
         try:
             self.process.wait(timeout=5)
@@ -76,18 +76,18 @@ class _Process:
 
 
 def _cores() -> int:
-    """The number of cores that this process may use; the machine may have more."""
+    """Return the number of cores that this process may use; the machine may have more."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _visible_gpus() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs that this process may use, as named in CUDA_VISIBLE_DEVICES."""
     n_gpus = torch.cuda.device_count()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = map(str, range(n_gpus)) if chosen is None else map(str.strip, chosen.split(","))
-    # CUDA ignores what follows a number that there is no GPU for, -1 for example.
+    # CUDA ignores everything after a number without a GPU, such as -1.
     return list(names)[:n_gpus]
 
 
@@ -97,7 +97,7 @@ class ProcessLauncher:
     Parameters
     ----------
     jobs : int
-        How many processes run at a time.
+        The number of processes that run in parallel.
     **options
         Options of `expertload.lab.sweeps.worker.Worker`: those of `expertload.lab.train`, and
         `allow`.
@@ -114,7 +114,7 @@ class ProcessLauncher:
         self._started: list[_Process] = []
 
     def start(self, folder: Path) -> Job:
-        """Start a worker, which ends when this process ends for any reason."""
+        """Start a worker, which ends if this process ends for any reason."""
         try:
             log = self.log_of(folder).open("ab")
         except OSError as error:
@@ -135,14 +135,14 @@ class ProcessLauncher:
         return self._started[-1]
 
     def _least_busy_gpus(self) -> list[str]:
-        """The GPUs of the next run: those that the fewest runs are on, in their order."""
+        """Return the GPUs for the next run: those with the fewest runs."""
         self._started = [job for job in self._started if job.process.poll() is None]
         runs = Counter(gpu for job in self._started for gpu in job.gpus)
         return sorted(self.gpus, key=lambda gpu: runs[gpu])[: self.devices]
 
     def environment(self, gpus: Sequence[str] = ()) -> dict[str, str]:
-        """Return a worker's environment: this one, its threads, and the GPUs that it may use."""
-        # A number of threads that the user has set is kept.
+        """Return a worker's environment: this process's, with its threads and GPUs."""
+        # A number of threads set by the user is kept.
         threads = os.environ.get("OMP_NUM_THREADS", str(self.threads))
         both = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
@@ -152,7 +152,7 @@ class ProcessLauncher:
         return {**both, **os.environ, **visible, **safe}
 
     def log_of(self, folder: Path) -> Path:
-        """The log is in the run's folder."""
+        """Return the path of the log in the run's folder."""
         return folder / "train.log"
 
 
@@ -177,7 +177,7 @@ GPU_PARAMETERS = ("gpus_per_node", "slurm_gpus_per_node", "slurm_gpus_per_task",
 
 
 def _slurm_parameters(parameters: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """What jobs ask for: one task per process, as Lightning starts no process on Slurm."""
+    """Return job parameters: one task per process, because Lightning starts none on Slurm."""
     devices = int(options.get("devices", 1))
     needed = {"nodes": int(options.get("nodes", 1)), "tasks_per_node": devices}
     asked = any(name in parameters for name in GPU_PARAMETERS)
@@ -191,7 +191,7 @@ def _check_tasks(submitted: dict[str, Any], needed: dict[str, Any]) -> None:
     nodes, tasks = submitted["nodes"], submitted["ntasks_per_node"]
     if (nodes, tasks) != (needed["nodes"], needed["tasks_per_node"]):
         raise ParameterError(
-            f"Jobs of {nodes} node(s) with {tasks} task(s) each do not fit runs on "
+            f"Jobs with {nodes} node(s) and {tasks} task(s) each do not fit runs on "
             f"{needed['nodes']} node(s) with {needed['tasks_per_node']} device(s) each. Hint: set "
             "only --nodes and --devices; jobs use the same numbers."
         )
@@ -203,15 +203,15 @@ class ClusterLauncher:
     Parameters
     ----------
     folder : Path
-        Where submitit keeps scripts and logs; every machine must see it.
+        The folder for submitit's scripts and logs; every machine must be able to read it.
     cluster : str
-        ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without one.
+        ``"slurm"``, or ``"local"`` and ``"debug"`` to try it without a cluster.
     parameters : dict
         Parameters of the jobs: ``{"slurm_partition": "gpu", "timeout_min": 600}``.
     **options
-        Of `expertload.lab.train`. On Slurm a job has as many machines and tasks as its run
-        has `nodes` and `devices`, and with ``accelerator="gpu"`` a GPU for each task, unless
-        `parameters` ask for GPUs in another way.
+        Options of `expertload.lab.train`. On Slurm, a job has as many machines and tasks as its run
+        has `nodes` and `devices`. With ``accelerator="gpu"`` it has a GPU for each task, unless
+        `parameters` request GPUs in another way.
     """
 
     poll_seconds = 1.0
@@ -227,12 +227,12 @@ class ClusterLauncher:
             self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
             self._executor.update_parameters(**{"name": "expertload", **needed, **parameters})
         except (NameError, ValueError, AssertionError, RuntimeError) as error:
-            raise ParameterError(f"submitit refuses these job parameters: {error}") from error
+            raise ParameterError(f"submitit rejected these job parameters: {error}") from error
         if needed:
             _check_tasks(self._executor.parameters, needed)
 
     def start(self, folder: Path) -> Job:
-        """Submit a job, unless an earlier sweep's job for this run is still there."""
+        """Submit a job, unless an earlier sweep's job for this run still exists."""
         from expertload.lab.sweeps.worker import Worker
 
         job = self._earlier_job(folder)
@@ -249,7 +249,7 @@ class ClusterLauncher:
         return None if job.done() else job
 
     def log_of(self, folder: Path) -> Path:
-        """The log is where submitit keeps it."""
+        """Return the path of submitit's log."""
         note = folder / "job.json"
         if not note.exists():
             return self.folder

@@ -1,8 +1,8 @@
-"""A grid of runs, trained side by side, with the hyper-parameters chosen on the way.
+"""A grid of runs, trained in parallel; hyper-parameters are chosen along the way.
 
-For each loss, all candidates are trained with the tuning seeds; the one with the best validation
-score is then trained with every seed. What is left to do is worked out from the run folders each
-time, so a sweep that was stopped or killed goes on when it is started again.
+For each loss, all candidates are trained with the tuning seeds. The one with the best validation
+score is then trained with every seed. The remaining work is always derived from the run folders, so
+a stopped or killed sweep continues when it is started again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Observer", "Sweep", "SweepReport"]
 
 
 class Observer(Protocol):
-    """What a sweep tells, and when."""
+    """Receives the events of a sweep."""
 
     def started(self, run: RunConfig) -> None:
-        """A run begins, or goes on."""
+        """A run was started or resumed."""
 
     def ended(self, run: RunConfig, *, well: bool) -> None:
         """A run has ended."""
@@ -47,7 +47,7 @@ class SweepReport:
     Attributes
     ----------
     n_done : int
-        Runs with results, those from before included.
+        The number of runs with results, including earlier ones.
     failed : dict
         The log of each run that failed, by run name.
     """
@@ -63,14 +63,14 @@ class Sweep:
     ----------
     recipe : Recipe
     out : path
-        Where run folders and ``choice.json`` go.
+        The folder for run folders and ``choice.json``.
     losses : sequence of str
     seeds : sequence of int
     tuning_seeds : sequence of int, optional
         The first of `seeds` by default.
     dataset : Dataset, optional
-        The recipe's data. If given, earlier runs that were trained on other data or with other code
-        of yours are refused.
+        The recipe's data. If given, earlier runs that were trained on other data, or with other
+        versions of your code, are refused.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Sweep:
         self._candidates = {loss: recipe.candidates(loss) for loss in self.losses}
         self._runs: dict[tuple[str, int], RunConfig] = {}
         for loss, candidates in self._candidates.items():
-            for candidate in candidates:  # a wrong option is reported now, not in every log
+            for candidate in candidates:  # reports a wrong option once
                 build_loss(loss, weight=candidate.weight, **candidate.options)
 
     # -------------------------------------------------------------- what there is to do
@@ -124,19 +124,19 @@ class Sweep:
         return not folder.is_done
 
     def tuning_runs(self, loss: str) -> list[RunConfig]:
-        """The runs by which candidates are compared; none if there is only one candidate."""
+        """Return the runs that compare candidates; empty if there is only one candidate."""
         candidates = self._candidates[loss]
         if len(candidates) == 1:
             return []
         return [self._run(c, seed) for c in candidates for seed in self.tuning_seeds]
 
     def final_runs(self, loss: str) -> list[RunConfig]:
-        """The runs of the chosen candidate; none before the choice."""
+        """Return the runs of the chosen candidate; empty before the choice."""
         choice = self.choices.get(loss)
         return [self._run(choice.chosen, seed) for seed in self.seeds] if choice else []
 
     def waiting(self) -> list[RunConfig]:
-        """The runs that can be started now: tuning first, then seed after seed."""
+        """Return the runs that can be started now: tuning runs first, then seed by seed."""
         self._choose()
         tuning = [run for loss in self.losses for run in self.tuning_runs(loss)]
         final = [run for loss in self.losses for run in self.final_runs(loss)]
@@ -145,7 +145,7 @@ class Sweep:
         return [r for name, r in unique.items() if name not in self.running and self.is_open(r)]
 
     def _choose(self) -> None:
-        """Choose for every loss whose tuning runs have ended."""
+        """Choose the candidate of every loss whose tuning runs have ended."""
         ready = [
             loss
             for loss in self.losses
@@ -160,24 +160,24 @@ class Sweep:
         return self.folder(self._run(loss, seed)).path
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
-        """The run of a candidate and a seed; built once, because every tick asks for its name."""
+        """Return the run of a candidate and a seed; cached, because every tick needs its name."""
         key = loss.model_dump_json(), seed
         if key not in self._runs:
             self._runs[key] = self.recipe.run(loss, seed)
         return self._runs[key]
 
     def imports(self) -> list[str]:
-        """The import paths that the recipe names for these losses; runs may import no others."""
+        """The import paths in the recipe for these losses; runs may import no others."""
         every = [self._run(c, 0) for candidates in self._candidates.values() for c in candidates]
         return list(dict.fromkeys(path for run in every for path in import_paths(run)))
 
     # -------------------------------------------------------------- doing it
 
     def run(self, launcher: Launcher, *, jobs: int, observer: Observer) -> SweepReport:
-        """Train everything that is left, at most `jobs` runs at a time.
+        """Train all remaining runs, at most `jobs` in parallel.
 
-        A run that fails does not stop the others. On an interrupt, the workers are stopped; the
-        next call goes on from what they have saved.
+        A failed run does not stop the others. On an interrupt, the workers are stopped; the next
+        call continues from what they have saved.
         """
         try:
             while True:
@@ -198,7 +198,7 @@ class Sweep:
         return self.report
 
     def planned(self) -> Iterator[RunConfig]:
-        """Every run known so far, each once."""
+        """Return every run that is known so far, without repeats."""
         runs = [r for loss in self.losses for r in self.tuning_runs(loss) + self.final_runs(loss)]
         yield from {run.run_name: run for run in runs}.values()
 

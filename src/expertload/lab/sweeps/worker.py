@@ -1,4 +1,4 @@
-"""A process that trains one run: what a sweep starts, here or on a cluster."""
+"""The process that trains one run; started by a sweep, on this machine or a cluster."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LOG_WIDTH = 160
 
 
 class Worker:
-    """Trains the run of a folder. If a cluster ends the job early, it asks for another.
+    """Trains the run of a folder. If a cluster ends the job early, it requests another job.
 
     Parameters
     ----------
     allow : sequence of str
-        The import paths that the recipe named; the folder may name no others.
+        The import paths in the recipe; the folder may use no others.
     **options
         Options of `expertload.lab.train`: `data_dir`, `accelerator`, `devices`, `nodes`.
     """
@@ -46,17 +46,17 @@ class Worker:
         train(config, folder, reporter=reporter, **self.options)
 
     def checkpoint(self, folder: str) -> Any:
-        """Go on in a new job, as submitit asks when time is up."""
+        """Continue in a new job when time is up, as submitit requires."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, folder)
 
 
 def _end_with_parent() -> None:
-    """Wait until the other end of standard input is closed, then end this process.
+    """Wait until standard input is closed by the parent, then end this process.
 
-    A sweep that is killed cannot stop its workers; the end of this pipe does. Reading below the
-    buffered stream holds no lock that would block the interpreter's exit.
+    A killed sweep cannot stop its workers, but the closed pipe does. Reading from the unbuffered
+    stream holds no lock that would block the interpreter's exit.
     """
     os.read(0, 1)
     os._exit(130)

@@ -1,4 +1,4 @@
-"""Training one run, in one process or many, from wherever it stands."""
+"""Trains one run, in one process or several, from its last checkpoint."""
 
 from expertload._validation import needs_extra
 

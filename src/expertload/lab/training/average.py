@@ -29,7 +29,7 @@ from expertload.lab.runs.recipe import TrainingConfig
 
 __all__ = ["WeightAverage", "make_average"]
 
-MOST_BATCHES = 50  # to measure statistics on; more would hardly change them
+MOST_BATCHES = 50  # batches to measure statistics on; more would hardly change them
 
 
 class WeightAverage:
@@ -50,13 +50,13 @@ class WeightAverage:
         self.state = _copy(network.state_dict())
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """All parameters by name; a weight that is used twice has two names."""
+        """Return all parameters by name; a weight that is used twice has two names."""
         return self.network.named_parameters(remove_duplicate=False)
 
     def update(self) -> None:
-        """Count the weights as they are."""
+        """Add the current weights to the average."""
         self.count += 1
-        # In double precision: the share is near the rounding of single precision after long runs.
+        # In double precision: after long runs, single precision would round the share away.
         share = (
             1 / self.count
             if self.decay is None
@@ -70,14 +70,14 @@ class WeightAverage:
     def applied(
         self, batches: Iterable[Tensor], forward: Callable[[Tensor], object]
     ) -> Iterator[None]:
-        """Put the averaged weights into the network, measure its statistics, and put all back.
+        """Use the averaged weights in the network for a while, with newly measured statistics.
 
         Parameters
         ----------
         batches : iterable of Tensor
-            Images as in training.
+            Batches of images, as in training.
         forward : callable
-            The forward pass of the network, with whatever wraps it.
+            The forward pass of the network, including its wrappers.
         """
         own = _copy(self.network.state_dict())
         averaged = {name for name, _ in self._parameters()}
@@ -94,7 +94,7 @@ class WeightAverage:
             self.network.train(was_training)
 
     def resume(self, state: Mapping[str, Tensor], count: int) -> None:
-        """Go on from what `state` and `count` were."""
+        """Restore `state` and `count`."""
         device = next(iter(self.state.values())).device
         self.state = {
             name: torch.empty_like(own).copy_(state[name].to(device))
@@ -106,9 +106,9 @@ class WeightAverage:
 def make_average(
     network: nn.Module, training: TrainingConfig, steps_per_epoch: int
 ) -> WeightAverage | None:
-    """Make the average that the settings ask for, if they do."""
+    """Return the average of the settings; None if they have none."""
     if training.ema_epochs is not None:
-        # The weights in the average are then on average as many epochs old as asked for.
+        # With this decay, the mean age of the averaged weights is the requested number of epochs.
         return WeightAverage(network, max(0.0, 1 - 1 / (training.ema_epochs * steps_per_epoch)))
     return WeightAverage(network, None) if training.swa_start is not None else None
 
@@ -130,7 +130,7 @@ def _measure_statistics(
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
-    network.eval()  # dropout and the like behave as they do when predicting
+    network.eval()  # dropout and similar layers behave as for predictions
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # the mean of all batches

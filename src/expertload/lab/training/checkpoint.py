@@ -1,4 +1,4 @@
-"""Everything a run needs to go on as if it had never stopped, in one file.
+"""Saves everything a run needs to resume exactly, in one file.
 
 Tensors are in the safetensors format and all else is JSON in its header, so reading a checkpoint
 runs no code. One file means one atomic replacement: there is no moment at which weights and
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Checkpoint(NamedTuple):
-    """The state of a run; generators by process."""
+    """The state of a run; generators are stored by process."""
 
     model: dict[str, Tensor]
     averaged: dict[str, Tensor]
@@ -49,9 +49,9 @@ def save_checkpoint(
 ) -> None:
     """Write the state of a run.
 
-    `averaged` is the mean of the weights, or empty. `loss` is the state of a loss, which
-    is mostly empty. `optimiser` is the ``state_dict`` of an optimiser, `generators` has one state
-    per process, `progress` is anything that fits in JSON.
+    `averaged` is the mean of the weights, or empty. `loss` is the state of the loss, which is
+    usually empty. `optimiser` is the ``state_dict`` of the optimiser, `generators` has one state
+    per process, and `progress` is any JSON content.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.items()}
     tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}
@@ -72,7 +72,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read what `save_checkpoint` wrote."""
+    """Read a file of `save_checkpoint`."""
     tensors, facts = load_weights(path)
     try:
         return _sorted_out(tensors, facts)
@@ -83,7 +83,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
-    """Put tensors and facts back where they came from."""
+    """Return tensors and facts as a checkpoint."""
     model: dict[str, Tensor] = {}
     averaged: dict[str, Tensor] = {}
     loss: dict[str, Tensor] = {}
@@ -117,7 +117,7 @@ def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Chec
 
 
 def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no tuples; an optimiser's settings, Adam's betas for one, are."""
+    """Turn lists back into tuples, which JSON lacks and optimisers need (Adam's betas)."""
     return {
         key: tuple(value) if isinstance(value, list) and key != "params" else value
         for key, value in group.items()
@@ -125,12 +125,12 @@ def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def generator_state(device: torch.device) -> Tensor:
-    """The state of torch's own generator, which dropout and the like draw from."""
+    """Return the state of torch's global generator, which dropout and similar layers use."""
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def restore_generator(state: Tensor, device: torch.device) -> None:
-    """Put torch's generator back where `generator_state` found it."""
+    """Restore the state that `generator_state` returned."""
     if device.type == "cuda":
         torch.cuda.set_rng_state(state, device)
     else:

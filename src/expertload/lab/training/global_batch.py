@@ -1,10 +1,10 @@
-"""A loss on the batch of all processes together.
+"""Computes a loss on the combined batch of all processes.
 
-Losses that look at a batch as a whole (AUCOC, MMCE, soft ECE, soft AvUC) mean something else on
-half a batch. Here every process gathers the logits of all, computes the loss of the whole batch,
-and lets the gradient flow through its own rows only. Data-parallel training then averages the
-gradients of the processes, so each is multiplied by their number: what arrives at the weights is
-the gradient of the loss of the whole batch, as in one process.
+Losses of a whole batch (AUCOC, MMCE, soft ECE, soft AvUC) have another value on half a batch. Here
+every process gathers the logits of all processes, computes the loss of the whole batch, and lets
+the gradient flow only through its own rows. Data-parallel training then averages the gradients of
+the processes, so each gradient is multiplied by their number. The weights get the gradient of the
+loss of the whole batch, as in one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["GlobalBatchLoss", "gather_rows"]
 
 
 class GlobalBatchLoss(nn.Module):
-    """Compute a loss on the rows of all processes; plain in a single process.
+    """Computes a loss on the rows of all processes; in a single process, the plain loss.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class GlobalBatchLoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor, cases: Tensor | None = None) -> Tensor:
         """Compute the loss; its value is the same in every process.
 
-        `cases` are the numbers of the cases. A loss that remembers cases sees those of all
-        processes in each of them, so all remember the same.
+        `cases` are the indices of the cases. A loss with a memory of cases gets the cases of all
+        processes in every process, so that all memories are the same.
         """
         world = _world_size()
         if world == 1:
@@ -54,7 +54,7 @@ class GlobalBatchLoss(nn.Module):
         if cases is not None and needs_cases(self.loss):
             numbers = torch.cat(gather_rows(cases))
         value = self._of(torch.cat(rows), torch.cat(gather_rows(target)), numbers)
-        # The value as it is, its gradient multiplied by the number of processes.
+        # Keeps the value, and multiplies the gradient by the number of processes.
         return value + (world - 1) * (value - value.detach())
 
     def _of(self, logits: Tensor, target: Tensor, cases: Tensor | None) -> Tensor:
@@ -64,13 +64,13 @@ class GlobalBatchLoss(nn.Module):
 
 
 def gather_rows(own: Tensor) -> list[Tensor]:
-    """The rows of every process, in the order of ranks; processes may have different numbers."""
+    """Return the rows of all processes, in the order of ranks; their numbers may differ."""
     world = _world_size()
     if world == 1:
         return [own]
     sizes = [torch.zeros(1, dtype=torch.int64, device=own.device) for _ in range(world)]
     dist.all_gather(sizes, torch.tensor([len(own)], device=own.device))
-    # Gathering wants equal shapes, so shorter ones are padded, and cut again.
+    # Gathering needs equal shapes, so shorter ones are padded first and cut afterwards.
     padded = own.new_zeros((max(int(size) for size in sizes), *own.shape[1:]))
     padded[: len(own)] = own
     rows = [torch.empty_like(padded) for _ in sizes]

@@ -1,6 +1,6 @@
-"""Batch normalisation over the batch of all processes, on any device.
+"""Batch normalisation over the combined batch of all processes, on any device.
 
-``torch.nn.SyncBatchNorm`` works on GPUs alone. This one is built from differentiable reductions,
+``torch.nn.SyncBatchNorm`` works only on GPUs. This one is built from differentiable reductions,
 so that two processes on CPUs train to the weights that one process would. GPUs use it too, so
 the code that is tested on CPUs is the code that runs on GPUs.
 """
@@ -21,7 +21,7 @@ __all__ = ["synchronise_batch_norm"]
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """A sum over processes that every process gets; gradients are summed in the same way."""
+    """The sum over processes, returned to every process; gradients are summed in the same way."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, term: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def _sum_over_processes(term: Tensor) -> Tensor:
 
 
 class _GlobalStatistics(_BatchNorm):
-    """Makes a layer of batch norm take its statistics from the rows of all processes."""
+    """Batch norm with the statistics of the rows of all processes."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name torch gave it
         """Normalise a batch of shape (n, channels, ...)."""
@@ -77,7 +77,7 @@ class _GlobalStatistics(_BatchNorm):
         momentum = self.momentum
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if momentum is None:  # then the mean of all batches so far is kept
+            if momentum is None:  # then the running mean covers all batches so far
                 momentum = 1 / float(self.num_batches_tracked)
         unbiased = squares / (count - 1).clamp_min(1)
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum or 0.0)
@@ -91,9 +91,9 @@ def _global(kind: type[_BatchNorm]) -> type[_BatchNorm]:
 
 
 def synchronise_batch_norm(model: nn.Module) -> nn.Module:
-    """Let every layer of batch norm in a model see the whole batch.
+    """Let every batch norm layer of a model use the combined batch of all processes.
 
-    Names and shapes of all weights stay as they are, so checkpoints fit either kind.
+    Names and shapes of all weights stay the same, so checkpoints fit both kinds.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def synchronise_batch_norm(model: nn.Module) -> nn.Module:
     """
     for module in model.modules():
         if isinstance(module, nn.SyncBatchNorm | _GlobalStatistics):
-            continue  # sees it already
+            continue  # already synchronised
         if isinstance(module, _BatchNorm):
             _refuse_own_ways(type(module))
             module.__class__ = _global(type(module))  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Training, top to bottom: data, network, loss, epochs, selection, results.
+"""Training, from top to bottom: data, network, loss, epochs, selection, results.
 
-The same function trains in one process, in several, and on several machines; and it goes on where
-it was killed. Both rest on one rule: whatever is random is a function of (seed, epoch, batch), or
-is saved in the checkpoint that each epoch ends with.
+The same function trains in one process, in several, and on several machines, and it resumes killed
+runs. Both follow from one rule: everything random is a function of (seed, epoch, batch), or is
+saved in the checkpoint at the end of each epoch.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def train(
     reporter: Reporter | None = None,
     changed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Train one run to its end, from wherever it stands, and return its results.
+    """Train one run to its end, resuming it if possible, and return its results.
 
     Parameters
     ----------
     config : RunConfig
-        Everything that decides the result.
+        Everything that determines the result.
     folder : path
-        The run's folder: new, or one of the same configuration, which is then resumed. If the run
-        is done, its results are returned and nothing is trained. A folder is refused if its data,
+        The run's folder: new, or with the same configuration, which is then resumed. If the run is
+        finished, its results are returned and nothing is trained. A folder is refused if its data,
         or its imported network or loss, have changed.
     data_dir : path, optional
         The folder with the data files; the cache by default.
@@ -83,12 +83,12 @@ def train(
         Receives every step and epoch; silent by default.
     changed : sequence of str
         Settings that differ from the recipe, such as ``"training.epochs=2"``. They are recorded,
-        and tables of such runs say so.
+        and tables of such runs show them.
 
     Returns
     -------
     dict
-        What `results.json` holds.
+        The content of `results.json`.
 
     Examples
     --------
@@ -111,9 +111,9 @@ def train(
         raise ParameterError(
             f"{run.path} is an ensemble of runs, which is not trained. Hint: choose another folder."
         )
-    # All that can be wrong with a configuration shows here, before other processes are started.
+    # Errors in the configuration are found here, before other processes are started.
     if run.is_done:
-        run.create(config)  # refuses the folder of another configuration
+        run.create(config)  # refuses a folder with another configuration
     dataset = load_run_data(config.data, data_dir=data_dir)
     refuse_changed_origin(run, config, dataset)
     if run.is_done:
@@ -132,7 +132,7 @@ def train(
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else SilentReporter()
     with only_one, contextlib.closing(heard):
-        # Asked again: the process that held the folder until now may have finished the run.
+        # Checked again: the process that held the lock may have finished the run.
         if _all_agree_it_is_done(run, fabric):
             return _results_of(run, heard)
         if fabric.is_global_zero:
@@ -149,12 +149,12 @@ def train(
 
 
 def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
-    """Let the first process decide for all: others might look before or after the last write."""
+    """Let the first process decide for all, because others might look at another moment."""
     return bool(fabric.broadcast(run.is_done))
 
 
 def _results_of(run: RunFolder, reporter: Reporter) -> dict[str, Any]:
-    """Report the results of a run that was done before, and return them."""
+    """Report the results of a run that was finished before, and return them."""
     results: dict[str, Any] = run.read_json("results.json")
     reporter.found(results, finished=run.finished)
     return results
@@ -169,9 +169,9 @@ def _train(
     fabric: Fabric,
     reporter: Reporter,
 ) -> dict[str, Any]:
-    """Train a network from wherever the run stands."""
-    # What is trained is the network in the wrappers of Fabric, data parallelism and compilation;
-    # what is saved and restored is the network itself, whose weights they share.
+    """Train a network from its last checkpoint."""
+    # The wrapped network (Fabric, data parallelism, compilation) is trained. The network itself,
+    # which shares its weights, is saved and restored.
     model, optimiser = prepare(network, config.training, fabric)
     torch.manual_seed(config.seed + fabric.global_rank)  # each process draws its own dropout
     loaders = make_loaders(config, dataset, fabric)
@@ -216,14 +216,14 @@ def _train(
 
 
 def _steps(loader: BatchLoader, training: TrainingConfig) -> int:
-    """Steps of the optimiser in an epoch."""
+    """Return the number of optimiser steps in an epoch."""
     return math.ceil(len(loader) / training.accumulate)
 
 
 def _train_epoch(
     step: Step, loader: BatchLoader, epoch: int, reporter: Reporter
 ) -> tuple[float, float]:
-    """Go once through the training data; return mean loss, and share of steps that were clipped."""
+    """Train one epoch; return the mean loss, and the share of clipped steps."""
     step.begin()
     accumulate = step.training.accumulate
     for number, batch in enumerate(loader.epoch(epoch)):
@@ -242,7 +242,7 @@ def _averaged_metrics(
     training: TrainingConfig,
     fabric: Fabric,
 ) -> dict[str, float]:
-    """Validation metrics of the averaged weights; empty if there are none yet."""
+    """Return the validation metrics of the averaged weights; empty if there are none yet."""
     if average is None:
         return {}
     if training.swa_start is not None and epoch + 1 >= training.swa_start:
@@ -258,7 +258,7 @@ def _averaged_metrics(
 
 @torch.no_grad()
 def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[FloatArray, IntArray]:
-    """Logits and labels of a whole split, in its order, in every process."""
+    """Return the logits and labels of a whole split, in order, in every process."""
     model.eval()
     logits, labels, indices = [], [], []
     for batch in loader.epoch(0):
@@ -276,7 +276,7 @@ def predict(model: nn.Module, loader: BatchLoader, fabric: Fabric) -> tuple[Floa
 def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> None:
     """Raise if the loss or the logits of an epoch are not finite.
 
-    Both are looked at, because the last batch can spoil the weights after the last loss.
+    Both are checked, because the last batch can spoil the weights after the last loss.
     """
     if not (math.isfinite(train_loss) and np.isfinite(logits).all()):
         raise TrainingDivergedError(
@@ -289,7 +289,7 @@ def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> Non
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
     proba = softmax(logits.astype(np.float64), axis=1)
-    places = np.arange(proba.shape[1])  # labels are column numbers; 0 need not occur
+    places = np.arange(proba.shape[1])  # labels are column numbers, even if 0 does not occur
     return {
         "aucoc": aucoc_score(labels, proba, labels=places),
         "accuracy": float((proba.argmax(axis=1) == labels).mean()),
@@ -306,7 +306,7 @@ def _set_learning_rate(
 
 
 def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
-    """Raise the weight of a loss's second part gradually; a single loss has no weight."""
+    """Set the weight of a loss's second part, which rises gradually; a single loss has none."""
     if isinstance(loss, CombinedLoss) and config.training.warm_up:
         full = 1.0 if config.loss.weight is None else config.loss.weight
         loss.weight = full * min(1.0, epoch / config.training.warm_up)
@@ -338,7 +338,7 @@ def _finish(
         "clipped": fmean(record["clipped"] for record in state.history),
         **found[chosen],
     }
-    if state.average is not None:  # both are written
+    if state.average is not None:  # wait until both are written
         results |= {"weights": chosen, **{str(kind): own for kind, own in found.items()}}
     if fabric.is_global_zero:
         run.write_logits("validation", *predicted[chosen][0])
@@ -357,13 +357,13 @@ def _predict_best(
     state: TrainingState,
     fabric: Fabric,
 ) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
-    """Logits and labels of the validation and the test split, by the best weights of a kind."""
+    """Return the logits and labels of validation and test, for the best weights of a kind."""
     best, facts = load_weights(run.best_of(kind))
     if facts.get("epoch") != state.best_epoch(kind):
         raise FileFormatError(
-            f"{run.best_of(kind)} does not hold the weights of epoch {state.best_epoch(kind) + 1}, "
-            "which was selected. Hint: was it copied from another run? Remove the folder to start "
-            "over."
+            f"{run.best_of(kind)} does not hold the weights of the selected epoch, "
+            f"{state.best_epoch(kind) + 1}. Hint: it may be copied from another run; remove the "
+            "folder to start over."
         )
     state.network.load_state_dict(best)
     validation = predict(model, loaders["validation"], fabric)

@@ -1,4 +1,4 @@
-"""The parts of training: processes, the network and optimiser on them, and batches.
+"""Parts of training: processes, the network and optimiser on them, and batches.
 
 Also errors about batches that are too small, and a description of the machine.
 """
@@ -38,8 +38,8 @@ PACKAGES = ("expertload", "torch", "lightning", "numpy", "scipy")
 
 
 def launch_fabric(precision: str, accelerator: str, devices: int, nodes: int) -> Fabric:
-    """Start the processes that train together, on the devices asked for."""
-    from lightning.fabric import Fabric  # takes seconds to import
+    """Start the processes that train together, on the requested devices."""
+    from lightning.fabric import Fabric  # imported here, because it takes seconds
 
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
@@ -57,7 +57,7 @@ def launch_fabric(precision: str, accelerator: str, devices: int, nodes: int) ->
             f"Cannot train on {devices} x {accelerator!r} in precision {precision!r}: {error}"
         ) from error
     fabric.launch()
-    torch.backends.cudnn.benchmark = False  # chooses kernels by timing, so they differ between runs
+    torch.backends.cudnn.benchmark = False  # would choose kernels by timing, so that runs differ
     torch.backends.cudnn.deterministic = True
     return fabric
 
@@ -65,7 +65,7 @@ def launch_fabric(precision: str, accelerator: str, devices: int, nodes: int) ->
 def prepare(
     model: nn.Module, training: TrainingConfig, fabric: Fabric
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Make the optimiser, and fit both to the devices."""
+    """Make the optimiser, and move network and optimiser to the devices."""
     # Convolutions are fastest if channels are next to each other in memory: it saves a sixth to a
     # quarter of a ResNet-20's step on a CPU.
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -123,12 +123,12 @@ def make_loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[st
 
 
 def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
-    """Raise if no batch is left once the small last one is left out."""
+    """Raise if no batch is left without the small last one."""
     if training.drop_last and n_images < training.batch_size:
         raise ParameterError(
-            f"There is nothing to train on: {n_images} images are too few for a batch of "
-            f"{training.batch_size}, and training.drop_last leaves out smaller ones. Hint: "
-            f"choose a training.batch_size of {n_images} at most."
+            f"There are no batches to train on: {n_images} images are too few for a batch of "
+            f"{training.batch_size}, and training.drop_last skips smaller batches. Hint: "
+            f"choose a training.batch_size of at most {n_images}."
         )
 
 
@@ -136,7 +136,7 @@ def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
 def explaining_lone_images(n_images: int) -> Iterator[None]:
     """Explain what to do if batch normalisation refuses a single image.
 
-    It accepts one while its feature map has several pixels, so only the network can tell.
+    It accepts one if its feature map has several pixels, so only the network can tell.
     """
     try:
         yield
@@ -144,9 +144,9 @@ def explaining_lone_images(n_images: int) -> Iterator[None]:
         if n_images > 1 or "more than 1 value per channel" not in str(error):
             raise
         raise ParameterError(
-            "A batch came down to a single image, and the batch normalisation of this network "
-            "needs more than one value per channel. Hint: training.drop_last=true leaves out a "
-            "last batch that is smaller than the others; or choose another training.batch_size."
+            "A batch has a single image, but the batch normalisation of this network needs more "
+            "than one value per channel. Hint: training.drop_last=true skips a last batch that is "
+            "smaller than the others; or choose another training.batch_size."
         ) from error
 
 
@@ -161,7 +161,7 @@ def describe_environment(
     config: RunConfig,
     changed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Describe what this process trains with: machine, devices and versions, for JSON."""
+    """Return the environment of this process: machine, devices and versions, for JSON."""
     sources = sources_of(config)
     return {
         "python": platform.python_version(),

@@ -1,6 +1,6 @@
-"""Telling people how a run is doing: a live bar on a terminal, one line for each epoch in a log.
+"""Reports the progress of a run: a live bar on a terminal, one line per epoch in a log.
 
-The numbers of every epoch can go to TensorBoard as well.
+The numbers of every epoch can also be written for TensorBoard.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ PROGRESS_FILE = "progress.json"
 
 
 class Reporter(Protocol):
-    """What training tells, and when."""
+    """Receives the events of training."""
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Training begins, or goes on, at an epoch."""
+        """Training starts, or resumes, at an epoch."""
 
     def step(self, epoch: int, number: int) -> None:
-        """A batch is done."""
+        """A batch is finished."""
 
     def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
-        """An epoch is done and saved."""
+        """An epoch is finished and saved."""
 
     def done(self, results: dict[str, Any]) -> None:
-        """The run is done."""
+        """The run is finished."""
 
     def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """The run was done before, and nothing is trained."""
+        """The run was finished before; nothing is trained."""
 
     def close(self) -> None:
-        """Called last, whether or not the run is done."""
+        """Called last, whether or not the run is finished."""
 
 
 class SilentReporter:
-    """Says nothing."""
+    """Reports nothing."""
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
         """Say nothing."""
@@ -77,7 +77,7 @@ class SilentReporter:
 
 
 class ConsoleReporter:
-    """One line for each epoch, and on a terminal a bar that moves with every batch."""
+    """Prints one line per epoch, and on a terminal a bar that moves with every batch."""
 
     def __init__(self, console: Console | None = None, *, folder: Path | None = None) -> None:
         self.console = console or Console()
@@ -87,7 +87,7 @@ class ConsoleReporter:
         self._epochs = 0
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Say what is trained, and whether it goes on from before."""
+        """Print what is trained, and whether it is resumed."""
         self._epochs = config.training.epochs
         resumed = f", resumed at epoch {first_epoch + 1}" if first_epoch else ""
         self.console.print(
@@ -129,14 +129,14 @@ class ConsoleReporter:
         )
 
     def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """Say that there was nothing to do, and print the test results."""
+        """Print that nothing was trained, and the test results."""
         self.console.print(
             f"finished on {finished:%Y-%m-%d at %H:%M}, nothing trained", highlight=False
         )
         self.done(results)
 
     def done(self, results: dict[str, Any]) -> None:
-        """Take the bar away and print the test results."""
+        """Remove the bar and print the test results."""
         self.close()
         test = results["test"]
         averaged = "averaged " if results.get("weights") == "averaged" else ""
@@ -146,23 +146,23 @@ class ConsoleReporter:
             highlight=False,
         )
         if self.folder is not None:
-            self.console.print(f"all of it: {self.folder}", highlight=False, soft_wrap=True)
+            self.console.print(f"folder: {self.folder}", highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Take the bar away, so that what is said next does not run into it."""
+        """Remove the bar, so that it does not mix with later output."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
 
 class FileReporter(SilentReporter):
-    """Notes in the run's folder how far an epoch is, for other processes that watch.
+    """Writes the progress of an epoch to the run's folder, for other processes.
 
     Parameters
     ----------
     folder : Path
     every : float, default=1.0
-        The least number of seconds between two notes.
+        The smallest number of seconds between two writes.
     """
 
     def __init__(self, folder: Path, *, every: float = 1.0) -> None:
@@ -171,12 +171,12 @@ class FileReporter(SilentReporter):
         self._written = -math.inf
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Note where training begins."""
+        """Write where training starts."""
         self._n_batches = n_batches
         self._write(first_epoch, 0)
 
     def step(self, epoch: int, number: int) -> None:
-        """Note how far the epoch is, now and then."""
+        """Write the progress of the epoch, but not at every step."""
         if time.monotonic() - self._written >= self.every:
             self._write(epoch, number + 1)
 
@@ -184,19 +184,19 @@ class FileReporter(SilentReporter):
         self._written = time.monotonic()
         note = {"epochs_done": epoch, "batches_done": batches, "batches": self._n_batches}
         draft = self.path.with_suffix(".tmp")
-        # A lost note does no harm, so a full or slow disk must not stop the training.
+        # A lost write does no harm, so a full or slow disk must not stop the training.
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps(note))
             draft.replace(self.path)
 
     def close(self) -> None:
-        """Take the note away."""
+        """Remove the file."""
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
 
 
 def read_progress(folder: Path) -> float | None:
-    """Return how many epochs a run has trained, with fractions; None if it is unknown.
+    """Return the number of epochs that a run has trained, with fractions; None if unknown.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def read_progress(folder: Path) -> float | None:
 
 
 class Reporters:
-    """Several reporters as one."""
+    """Passes events on to several reporters."""
 
     def __init__(self, *reporters: Reporter) -> None:
         self.reporters = reporters
@@ -275,7 +275,7 @@ class TensorBoardReporter:
         self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch + 1)
 
     def step(self, epoch: int, number: int) -> None:
-        """Nothing: epochs are what is written."""
+        """Do nothing, because only epochs are written."""
 
     def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
         """Write every number of an epoch."""
@@ -284,10 +284,10 @@ class TensorBoardReporter:
                 self._writer.add_scalar(name, value, record["epoch"])
 
     def done(self, results: dict[str, Any]) -> None:
-        """Nothing: the results are in `results.json`."""
+        """Do nothing, because the results are in `results.json`."""
 
     def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """Nothing: there are no new epochs."""
+        """Do nothing, because there are no new epochs."""
 
     def close(self) -> None:
         """Close the files."""

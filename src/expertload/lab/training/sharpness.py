@@ -1,10 +1,10 @@
-"""Sharpness-aware minimisation (SAM): the gradient where the loss is worst nearby.
+"""Sharpness-aware minimisation (SAM): uses the gradient at the worst weights nearby.
 
-The weights go a step of length rho up the gradient, the loss is computed once more there, and its
-gradient is what the optimiser gets, at the weights as they were. A step costs two passes.
+The weights move a step of length rho up the gradient. The loss is computed again there, and its
+gradient is used to update the original weights. A step costs two passes.
 
-What a pass leaves behind beside gradients (statistics of batch normalisation, the memory of a loss,
-random numbers for dropout) is left behind once: the second pass draws the same numbers.
+Side effects of a pass (statistics of batch normalisation, the memory of a loss, random numbers for
+dropout) happen only once: the second pass uses the same random numbers and changes no statistics.
 
 References
 ----------
@@ -26,7 +26,7 @@ __all__ = ["Sharpness"]
 
 
 class Sharpness:
-    """Moves weights to where the loss is worst nearby, and back.
+    """Moves weights to the worst loss nearby, and back.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class Sharpness:
         self._random = generator_state(device)
 
     def before_the_first_pass(self) -> None:
-        """Remember the state of the random numbers."""
+        """Store the state of the random numbers."""
         self._random = generator_state(self.device)
 
     @contextmanager
     def climbed(self) -> Iterator[None]:
-        """Go up the gradient of the first pass, and empty the gradients for the second."""
+        """Move up the gradient of the first pass, and clear the gradients for the second."""
         moved = [p for p in self.network.parameters() if p.grad is not None]
         before = [p.detach().clone() for p in moved]
         remembered = {k: v.clone() for k, v in self.loss.state_dict().items()}
@@ -78,7 +78,7 @@ def _gradient(parameter: Tensor) -> Tensor:
 
 @contextmanager
 def _statistics_kept(network: nn.Module) -> Iterator[None]:
-    """Let batch normalisation see a batch without counting it."""
+    """Let batch normalisation use a batch without updating its statistics."""
     layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
     kept = [{name: b.clone() for name, b in layer.named_buffers()} for layer in layers]
     try:

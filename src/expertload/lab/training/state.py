@@ -1,4 +1,4 @@
-"""Where a run stands: saved completely at the end of each epoch, and restored after a kill."""
+"""The state of a run: saved completely at the end of each epoch, and restored on resume."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["TrainingState", "gather_generators", "key_of"]
 
 
 class TrainingState:
-    """Where a run stands: next epoch, history, best epochs; saved at the end of each epoch.
+    """The state of a run: next epoch, history and best epochs.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class TrainingState:
     select_by : str
         The validation metric by which the best epoch is chosen.
     average : WeightAverage, optional
-        The average whose weights are evaluated beside the network's own.
+        The average of the weights, evaluated in addition to the raw weights.
     """
 
     def __init__(
@@ -67,29 +67,29 @@ class TrainingState:
 
     @property
     def kinds(self) -> list[Weights]:
-        """The kinds of weights that have been evaluated: the network's own, and their average."""
+        """The kinds of weights that have been evaluated: raw, and averaged."""
         return [
             kind for kind in KINDS if any(key_of(self.select_by, kind) in r for r in self.history)
         ]
 
     def best_epoch(self, kind: Weights) -> int:
-        """Index in the history of the best epoch of a kind of weights; the first of equals."""
+        """Return the index of the best epoch of a kind of weights; the first one if equal."""
         return int(np.argmax([self._score(record, kind) for record in self.history]))
 
     def best_kind(self) -> Weights:
-        """The kind of weights with the best epoch; the network's own if they are equal."""
+        """The kind of weights with the best epoch; raw if they are equal."""
         return max(
             self.kinds, key=lambda kind: self._score(self.history[self.best_epoch(kind)], kind)
         )
 
     def _score(self, record: dict[str, Any], kind: Weights) -> float:
-        """More is better; an epoch without such weights is worst."""
+        """Return a score, higher is better; an epoch without such weights has the lowest."""
         sign = 1 if find_measure(self.select_by).higher_is_better else -1
         key = key_of(self.select_by, kind)
         return sign * float(record[key]) if key in record else -math.inf
 
     def resume(self) -> None:
-        """Go back to the end of the last epoch that was saved, if there is one."""
+        """Restore the end of the last saved epoch, if there is one."""
         if not self.run.last.exists():
             return
         checkpoint = load_checkpoint(self.run.last)
@@ -101,8 +101,8 @@ class TrainingState:
             self._resume_progress(checkpoint)
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise FileFormatError(
-                f"{self.run.last} does not fit this network: {error}. Hint: was the network "
-                "changed? Choose another folder, or remove this one to start over."
+                f"{self.run.last} does not fit this network: {error}. Hint: if the network was "
+                "changed, choose another folder, or remove this one to start over."
             ) from error
         # A process that did not exist before keeps its new generator.
         if self.fabric.global_rank in checkpoint.generators:
@@ -114,7 +114,7 @@ class TrainingState:
     def _resume_progress(self, checkpoint: Checkpoint) -> None:
         progress = checkpoint.progress
         self.fabric.strategy.precision.load_state_dict(progress["precision"])
-        # Numbered here as well: checkpoints used to count epochs from zero.
+        # Also renumbered here, because older checkpoints count epochs from zero.
         self.history = [
             {**record, "epoch": number}
             for number, record in enumerate(progress["history"], start=1)
@@ -123,7 +123,7 @@ class TrainingState:
             self.average.resume(checkpoint.averaged, progress["averaged"])
 
     def advance(self, record: dict[str, Any]) -> None:
-        """Take in a finished epoch and save everything."""
+        """Record a finished epoch and save everything."""
         self.history.append(record)
         generators = gather_generators(self.fabric.device)
         if self.fabric.is_global_zero:
@@ -131,9 +131,9 @@ class TrainingState:
         self.fabric.barrier()
 
     def _save(self, generators: list[Tensor]) -> None:
-        # The checkpoint first: it decides which epoch is the best, and `resume` writes what is
-        # missing. The other way round, an epoch that turns out worse when it is trained again,
-        # as it may in another number of processes, would have taken the place of the best.
+        # The checkpoint comes first: it determines the best epoch, and `resume` writes missing
+        # files. In the reverse order, an epoch that is worse when it is trained again (possible
+        # with another number of processes) could replace the best.
         save_checkpoint(
             self.run.last,
             model=self.network.state_dict(),
@@ -151,7 +151,7 @@ class TrainingState:
         self._write_what_follows()
 
     def _write_what_follows(self) -> None:
-        """Write what follows from the checkpoint: best weights if they are its own, and metrics."""
+        """Write the metrics, and the best weights if they are those of the checkpoint."""
         for kind in self.kinds:
             if self.best_epoch(kind) == self.epoch - 1:
                 save_weights(
@@ -166,19 +166,19 @@ class TrainingState:
 
 
 def key_of(metric: str, kind: Weights) -> str:
-    """The name in a record of a metric of a kind of weights."""
+    """Return the key in a record for a metric of a kind of weights."""
     return metric if kind == "raw" else f"averaged_{metric}"
 
 
 def gather_generators(device: torch.device) -> list[Tensor]:
-    """The generator state of every process, in the order of ranks."""
-    # torch keeps the state of a GPU's generator in main memory, where NCCL gathers nothing.
+    """Return the generator states of all processes, in the order of ranks."""
+    # torch keeps the generator state of a GPU in main memory, where NCCL cannot gather.
     own = generator_state(device).to(device)
     return [rows[0].cpu() for rows in gather_rows(own[None])]
 
 
 def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
-    """Give moments the memory layout of their weights, which a file does not keep."""
+    """Give moments the memory layout of their weights, which files do not store."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
             state = optimiser.state[parameter]

@@ -1,4 +1,4 @@
-"""One step of training: passes over a batch or several, clipping, the optimiser, the average."""
+"""One training step: passes over one or more batches, clipping, the optimiser, the average."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class Step:
     ) -> None:
         self.model, self.optimiser, self.training = model, optimiser, training
         self.fabric, self.average = fabric, average
-        self.loss = GlobalBatchLoss(loss).to(fabric.device)  # an own loss may have buffers
+        self.loss = GlobalBatchLoss(loss).to(fabric.device)  # a user's loss may have buffers
         rho = training.sam_rho
         self.sharpness = None if rho is None else Sharpness(network, loss, rho, fabric.device)
         self.begin()
 
     def begin(self) -> None:
-        """Begin an epoch."""
+        """Start an epoch."""
         self.model.train()
         self.total = torch.zeros((), device=self.fabric.device)
         self.clipped = torch.zeros((), device=self.fabric.device)
 
     def take(self, batch: Batch, group: int, *, is_last: bool) -> None:
-        """Take one of several batches; after the last one, change the weights."""
+        """Process one of several batches; after the last one, update the weights."""
         if self.sharpness is not None:
             self.sharpness.before_the_first_pass()
         self.total += self._pass(batch, group, is_last=is_last)
