@@ -55,7 +55,9 @@ def test_things_that_are_no_frames():
 def test_columns_of_one_name_are_refused():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame([[0.1, 0.9, 0.1]], columns=["p_a", "p_b", "p_a"])
-    with pytest.raises(exceptions.DataTypeError, match=r"each column once. .*'p_a' 2 times .*Hint"):
+    with pytest.raises(
+        exceptions.DataTypeError, match=r"distinct column names. .*'p_a' 2 times .*Hint"
+    ):
         tally_frame(frame, confidence="p_a", correct="p_b")
 
 

@@ -1,8 +1,9 @@
-"""The COC curve from any data frame, of any size, computed where the data are.
+"""The COC curve of any data frame, of any size, computed by the frame's own engine.
 
-A pandas, Polars, PyArrow, DuckDB, Dask or Spark frame groups its own rows by confidence; only that
-small table comes to numpy, and from it the curve, its area and every reading follow. Tables of
-shards, days or sites add up. Files larger than memory are opened with `scan_file`.
+The engine of a pandas, Polars, PyArrow, DuckDB, Dask or Spark frame groups the rows by confidence.
+Only this small table is returned to numpy; the curve, its area and all other numbers are computed
+from it. Tables of shards, days or sites can be added. Files larger than memory are opened with
+`scan_file`.
 """
 
 from expertload._opening import FileOptions

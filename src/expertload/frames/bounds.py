@@ -1,4 +1,4 @@
-"""How far rounding can move a number: certain bounds, read from the rounded table itself.
+"""Bounds for the error of a rounded table, computed from the table itself.
 
 A rounded table has one row per cell of confidences, ``[k, k + 1) * 2**-bits``. Its rows are true
 points of the exact curve, because accepting from the lower edge of a cell on accepts the cell
@@ -52,7 +52,7 @@ def load_bounds(table: Tally, tied: BoolArray, target: float) -> Bounds:
     divided by the target, is all weight accepted; if that x is below `correct`, nowhere.
     """
     high = table.load_at_accuracy(target)
-    if high == 0:  # as for a target of zero, by which nothing can be divided
+    if high == 0:  # a target of zero would mean division by zero
         return Bounds(0.0, 0.0)
     above = table.accepted - table.weight
     accepted = table.accepted_correct / (target - COMPARISON_SLACK)

@@ -1,11 +1,11 @@
 """Correctness, confidence and weight of each row, as expressions that the engine evaluates.
 
-Each demand on a row is a `Check`: an expression that is true where the row meets it. The same
-list serves twice. All of them together decide which rows have a confidence at all, in the one pass
-that makes the table; only if some row has none are they counted one by one, to say what is wrong.
+Each requirement for a row is a `Check`: an expression that is true if the row meets it. The list is
+used twice. In the pass that makes the table, rows that fail any check get no confidence. Only if
+there are such rows, each check is counted separately, for the error message.
 
 Engines disagree about NaN and missing values (NaN is the largest number here, missing there), so
-checks are written to be true for good rows alone: ``x < limit`` and its like are true of neither.
+checks are written to be true only for good rows: comparisons such as ``x < limit`` fail for both.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from expertload.frames.request import Classes, Request, Schema, find_classes, ma
 
 __all__ = ["Check", "FrameCases", "read_cases"]
 
-# Names for columns added on the way; no frame has them.
+# Names for temporary columns, which no frame has.
 TOP, TOTAL = "__expertload_top", "__expertload_total"
 PREDICTED, TARGET = "__expertload_predicted", "__expertload_target"
 LABEL, COUNT = "label", "count"
 
-# More distinct labels than this are no classes.
+# With more distinct labels than this, they are not classes.
 MOST_LABELS = 2**16
 
 Collect = Callable[[nw.LazyFrame[Any]], dict[str, AnyArray]]
 
 
-# What can be wrong with a row of a frame: the exception, what is wanted, a hint.
+# Problems of a row: the exception, the requirement, a hint.
 ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
     "not finite": (
         NonFiniteError,
@@ -82,7 +82,7 @@ ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
 def row_problem(
     kind: str, name: str, caller: str, count: int, low: Any, high: Any
 ) -> InvalidInputError:
-    """Word what is wrong with some rows of a frame, seen from `low` to `high`."""
+    """Return the error for bad rows of a frame, with values from `low` to `high`."""
     error, wanted, hint = ROW_PROBLEMS[kind]
     got = f"{count} row(s) that do not"
     if low is not None and high is not None:
@@ -95,7 +95,7 @@ def _short(value: Any) -> str:
 
 
 class Check(NamedTuple):
-    """A demand on each row, and what to show of the rows that do not meet it."""
+    """A requirement for each row, and the value to show for rows that fail it."""
 
     kind: str
     name: str
@@ -105,7 +105,7 @@ class Check(NamedTuple):
 
 
 class FrameCases(NamedTuple):
-    """A frame, and expressions on it."""
+    """A frame, and expressions for its cases."""
 
     frame: nw.LazyFrame[Any]
     correct: nw.Expr
@@ -115,7 +115,7 @@ class FrameCases(NamedTuple):
 
 
 def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> FrameCases:
-    """Turn a request into expressions; a small query tells which labels occur."""
+    """Turn a request into expressions; a small query finds the labels that occur."""
     schema = frame.collect_schema()
     if request.probabilities is None:
         confidence, checks = _confidence(request, schema)
@@ -132,7 +132,7 @@ def read_cases(frame: nw.LazyFrame[Any], request: Request, collect: Collect) -> 
 
 
 def _number(schema: Schema, column: str) -> nw.Expr:
-    """A column as floats; single precision stays, which makes its groups cheaper to find."""
+    """Return a column as floats; single precision is kept, because grouping is then faster."""
     expression = nw.col(column)
     is_float = schema[column] in (nw.Float32, nw.Float64)
     return expression if is_float else expression.cast(nw.Float64)
@@ -142,7 +142,7 @@ def _confidence(request: Request, schema: Schema) -> tuple[nw.Expr, list[Check]]
     value = _number(schema, request.number(schema, request.confidence, "confidence"))
     if request.bits is None:
         return value, [Check("not finite", "confidence", value.is_finite())]
-    # Below this size a double has digits after the point left to round.
+    # Below this size, a double has fractional digits left to round.
     limit = 2.0 ** (53 - request.bits)
     return value, [Check("not roundable", "confidence", value.abs() < limit)]
 
@@ -175,10 +175,10 @@ def _weight(request: Request, schema: Schema) -> tuple[nw.Expr | None, list[Chec
 def _predicted_correctness(
     frame: nw.LazyFrame[Any], request: Request, collect: Collect
 ) -> tuple[nw.LazyFrame[Any], nw.Expr, list[Check]]:
-    """Whether the most probable class is the true one; among equals the first column wins.
+    """Return whether the most probable class is the true one; of equals, the first column wins.
 
-    Classes are numbered by flat lists of tests, not by nested ones, which thousands of columns
-    would make too deep for a query planner.
+    Classes are numbered by flat lists of tests. Nested tests of thousands of columns would be too
+    deep for a query planner.
     """
     schema = frame.collect_schema()
     classes = find_classes(request, schema)
@@ -206,22 +206,22 @@ def _predicted_correctness(
 def _places(
     labels: nw.LazyFrame[Any], request: Request, classes: Classes, collect: Collect
 ) -> tuple[dict[Any, int], int | None]:
-    """Return the class number of each label that occurs, and which class a lone column is of."""
+    """Return the class number of each label that occurs, and the class of a single column."""
     counts = labels.group_by(LABEL).agg(nw.len().alias(COUNT)).head(MOST_LABELS)
     values = [each for each in collect(counts)[LABEL].tolist() if not is_missing(each)]
-    if not values:  # which the checks of rows will say
+    if not values:  # the row checks will report them
         return {}, None
     found = match_classes(request, classes, values)
     return {each: found.place[str(each)] for each in values}, found.lone
 
 
 def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:
-    """Two classes from one, in double precision: one minus a single loses digits."""
+    """Return two classes from one, in double precision to keep all digits."""
     return [own, 1 - own] if lone == 0 else [1 - own, own]
 
 
 def _smallest(tests: list[tuple[nw.Expr, int]], none: int) -> nw.Expr:
-    """The smallest number whose test is true, another one if none is."""
+    """Return the smallest number whose test is true; a default if none is."""
     numbers = [nw.when(test).then(number).otherwise(none) for test, number in tests]
     return nw.min_horizontal(*numbers, nw.lit(none))
 

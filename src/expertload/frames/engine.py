@@ -1,8 +1,8 @@
-"""One grouped query for the engine, and the small table that comes back.
+"""Runs one grouped query in the engine, and returns the small table.
 
-A row that fails a check is given no confidence, so all bad rows meet in one group, and the pass
-that makes the table also tells whether the frame is sound. Only then is a second query run, which
-returns a single row of counts, to say in words what is wrong.
+A row that fails a check gets no confidence, so all bad rows end up in one group. The pass that
+makes the table thus also shows whether the frame is valid. Only if not, a second query returns a
+single row of counts for the error message.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
 
 
 def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
-    """Return any frame as one whose operations are put off until its table is wanted."""
+    """Return any frame as a lazy one, whose operations run only when its table is requested."""
     try:
         opened = nw.from_native(frame, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         got = "one in which " + " ".join(str(error).split()).rpartition(" - ")[2]
-        hint = "give every column a name of its own"
+        hint = "give every column a distinct name"
         raise DataTypeError(
-            message("frame", caller, "must name each column once", got, hint)
+            message("frame", caller, "must have distinct column names", got, hint)
         ) from error
     _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
     lazy: nw.LazyFrame[Any] = opened.lazy()
@@ -49,7 +49,7 @@ def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
 
 
 def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dict[Any, FrameTally]:
-    """Return the table of each group, of the one group None if none are asked for."""
+    """Return the table of each group; of a single group None if none are requested."""
     cases = read_cases(frame, request, _collect)
     if request.by is not None:
         check_column(request.by, cases.frame.collect_schema().names(), "by", request.caller)
@@ -72,7 +72,7 @@ def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
         sums[WEIGHT] = nw.col(WEIGHT).sum()
     key = cases.confidence
     if request.bits is not None:
-        # A power of two changes the exponent alone: neither step rounds anything else.
+        # A power of two changes only the exponent, so neither step rounds anything else.
         columns[TOP] = cases.confidence * 2.0**request.bits
         sums[TOP] = nw.col(TOP).max()
         key = columns[TOP].floor()
@@ -85,7 +85,7 @@ def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
 
 
 def _collect(frame: nw.LazyFrame[Any]) -> dict[str, AnyArray]:
-    """Run the query; the result, and nothing before it, comes to this process."""
+    """Run the query; only its result is sent to this process."""
     if frame.implementation.is_duckdb():
         return _fetch(frame.to_native())
     options: dict[str, Any] = {"engine": "streaming"} if frame.implementation.is_polars() else {}
@@ -94,9 +94,9 @@ def _collect(frame: nw.LazyFrame[Any]) -> dict[str, AnyArray]:
 
 
 def _fetch(relation: Any) -> dict[str, AnyArray]:
-    """Run a query in DuckDB, which needs no other package to hand out numpy arrays.
+    """Run a query in DuckDB, which returns numpy arrays without other packages.
 
-    Files are read only now, so this is where a broken line in the middle of one comes to light.
+    Files are read only now, so a broken line in the middle of a file is found here.
     """
     import duckdb
 
@@ -109,7 +109,7 @@ def _fetch(relation: Any) -> dict[str, AnyArray]:
 
 
 def _floats(values: AnyArray) -> FloatArray:
-    """Double precision, with NaN where the engine has no value."""
+    """Return double precision, with NaN for missing values."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     return values.astype(np.float64, copy=False)
@@ -126,12 +126,12 @@ def _tables(columns: dict[str, AnyArray], bits: int | None) -> dict[Any, FrameTa
     return {
         group: FrameTally.from_rows((row[index] for row in rows), bits)
         for group, index in groups.items()
-        if rows[1][index].any()  # a group of weight zero is a group that is not there
+        if rows[1][index].any()  # groups of weight zero are left out
     }
 
 
 def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
-    """Which rows belong to each group, the groups in order, those without a name last."""
+    """Return the rows of each group, in order, with unnamed groups last."""
     if groups is None:
         return None
     names = [None if is_missing(group) else group for group in groups.tolist()]
@@ -143,7 +143,7 @@ def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
 
 
 def _diagnosis(cases: FrameCases, caller: str) -> Exception:
-    """Count the rows that fail each check, and word the first failure."""
+    """Count the rows that fail each check, and return the error for the first failure."""
     shown, wanted = {}, {}
     for i, check in enumerate(cases.checks):
         wanted[f"count{i}"] = nw.when(check.met).then(0).otherwise(1).sum()
@@ -164,7 +164,7 @@ def _wording(check: Check, counts: dict[str, AnyArray], i: int, caller: str) -> 
 
 
 def _check_frame(frame: Any, supported: bool, caller: str) -> None:
-    """Raise unless a frame is of a kind whose engine can be spoken to."""
+    """Raise unless a frame has a supported engine."""
     if not supported:
         hint = "pass a pandas, Polars, PyArrow, DuckDB, Dask or Spark frame; for a file, "
         hint += "scan_file(path); for arrays, expertload.aucoc_score and its siblings"
@@ -173,27 +173,27 @@ def _check_frame(frame: Any, supported: bool, caller: str) -> None:
 
 
 def _unreadable_rows(engine: str, error: Exception) -> FileFormatError:
-    """Word that an engine stumbled over the rows themselves."""
+    """Return the error for rows that an engine cannot read."""
     said = " ".join(str(error).split())
     said = said if len(said) <= 300 else said[:300] + " ..."
     return FileFormatError(
-        f"{engine} could not read the rows of the frame. It says: {said} Hint: mend or filter the "
-        "rows it names."
+        f"{engine} could not read the rows of the frame: {said} Hint: repair or filter the rows "
+        "that it names."
     )
 
 
 def _check_table_size(n_rows: int, max_rows: int, caller: str) -> None:
-    """Raise if a frame has more distinct confidences than may leave its engine."""
+    """Raise if a frame has more distinct confidences than `max_rows`."""
     if n_rows > max_rows:
         raise ParameterError(
-            f"The frame passed to {caller} has more than {max_rows} distinct confidences, too "
-            "many to leave its engine. Hint: pass bits=16, which adds them up in 65,537 cells "
-            "and bounds the error, or a larger max_rows."
+            f"The frame passed to {caller} must have at most {max_rows} distinct confidences. "
+            "Hint: pass bits=16, which adds them up in 65,537 cells and bounds the error, or a "
+            "larger max_rows."
         )
 
 
 def _check_some_weight(n_rows: int, total: float, caller: str) -> None:
-    """Raise unless a frame holds cases that count."""
+    """Raise unless a frame has cases of positive weight."""
     if n_rows == 0:
         raise EmptyInputError(message("frame", caller, "must hold at least one row", "none"))
     if total == 0:

@@ -1,8 +1,8 @@
 """The table that an engine returns: small, exact to merge, and enough for every number.
 
-A `FrameTally` holds one row per distinct confidence, or per cell of rounded confidences. Tables
-of shards, days and sites add up to the table of their union, so each part is read once, where it
-lies, and only its table travels.
+A `FrameTally` has one row per distinct confidence, or per cell of rounded confidences. Tables of
+shards, days and sites add up to the table of their union. So each part is read once, in place, and
+only its table is moved.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
 
 __all__ = ["MOST_BITS", "FrameTally"]
 
-# A double has 53 bits, so cells cannot be told apart below that.
+# A double has 53 bits, so finer cells could not be distinguished.
 MOST_BITS = 52
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameTally:
-    """Cases added up by confidence: what `tally_frame` returns.
+    """Cases added up by confidence, as returned by `tally_frame`.
 
     Attributes
     ----------
@@ -69,12 +69,12 @@ class FrameTally:
         """Build a table from its four columns, in any order of rows, adding up equal ones."""
         confidence, weight, correct, top = rows
         order = np.argsort(confidence, kind="stable")
-        order = order[weight[order] > 0]  # a case of weight zero is a case that is not there
+        order = order[weight[order] > 0]  # cases of weight zero are left out
         ascending = confidence[order]
         start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
         distinct = ascending[start]
         total = np.add.reduceat(weight[order], start)
-        # Sums taken in another order may differ in the last digit: no row is more than right.
+        # Sums in another order may differ in the last digit; correct weight must not exceed weight.
         right = np.minimum(np.add.reduceat(correct[order], start), total)
         top = distinct if bits is None else np.maximum.reduceat(top[order], start)
         return cls(distinct, total, right, top, bits)
@@ -83,7 +83,7 @@ class FrameTally:
 
     @property
     def tally(self) -> Tally:
-        """The table as the rest of the library knows it."""
+        """The table as a `Tally`, for the rest of the library."""
         return Tally(self.confidence, self.weight, self.correct)
 
     @property
@@ -97,7 +97,7 @@ class FrameTally:
         return float(self.correct.sum() / self.weight.sum())
 
     def curve(self) -> COCCurve:
-        """Return the COC curve; each of its points is exact, also of a rounded table."""
+        """Return the COC curve; its points are exact, even for a rounded table."""
         return self.tally.curve()
 
     def aucoc(self, *, convention: Convention = "exact") -> float:
@@ -110,8 +110,8 @@ class FrameTally:
     def load_at_accuracy(self, target_accuracy: float) -> float:
         """Return the smallest load that reaches a target, as `expertload.load_at_accuracy` does.
 
-        That of a rounded table is reached by the cases themselves, at the threshold where the
-        curve says so; it is never too small.
+        For a rounded table, the load is never too small: the cases reach the target at the
+        threshold that the curve shows.
         """
         target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy")
         return self.tally.load_at_accuracy(target)
@@ -144,14 +144,14 @@ class FrameTally:
 
     @property
     def error_bound(self) -> float:
-        """The most that rounding can have moved `aucoc()`; 0 for an exact table."""
+        """The largest possible rounding error of `aucoc()`; 0 for an exact table."""
         if self._tied.all():
             return 0.0
         area, bounds = self.aucoc(), self.aucoc_bounds()
         return max(bounds.high - area, area - bounds.low)
 
     def aucoc_bounds(self) -> Bounds:
-        """Return what the area of the exact confidences certainly lies between.
+        """Return bounds for the area of the exact confidences.
 
         Examples
         --------
@@ -169,18 +169,18 @@ class FrameTally:
         return area_bounds(self.tally, self._tied)
 
     def load_bounds(self, target_accuracy: float) -> Bounds:
-        """Return what the load at a target, for exact confidences, certainly lies between."""
+        """Return bounds for the load at a target, for the exact confidences."""
         target = check_fraction(target_accuracy, "target_accuracy", "load_bounds")
         return load_bounds(self.tally, self._tied, target)
 
     def accuracy_bounds(self, expert_load: float) -> Bounds:
-        """Return what the accuracy at a load, for exact confidences, certainly lies between."""
+        """Return bounds for the accuracy at a load, for the exact confidences."""
         load = check_fraction(expert_load, "expert_load", "accuracy_bounds")
         return accuracy_bounds(self.tally, self._tied, load)
 
     @cached_property
     def _tied(self) -> BoolArray:
-        """Rows whose cases all have one confidence, for certain."""
+        """The rows whose cases certainly all have the same confidence."""
         return np.asarray(self.top == self.confidence)
 
     # ------------------------------------------------------------------ tables together
@@ -191,7 +191,7 @@ class FrameTally:
         Parameters
         ----------
         *others : FrameTally
-            Tables of other cases, rounded to as many bits as this one, or exact if it is.
+            Tables of other cases, rounded to the same bits as this one, or exact if it is exact.
 
         Examples
         --------
@@ -237,12 +237,12 @@ class FrameTally:
     # ------------------------------------------------------------------ tables on disk
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the table to a file of numpy's `.npz` format, which `load` reads back."""
+        """Write the table to an `.npz` file, which `load` reads."""
         storage.write(path, self.bits, self.confidence, self.weight, self.correct, self.top)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> FrameTally:
-        """Read a table that `save` wrote; anything else is refused, and nothing is executed."""
+        """Read a file of `save`; other files are refused, and nothing is executed."""
         bits, confidence, weight, correct, top = storage.read(path)
         return cls(confidence, weight, correct, top, bits)
 
@@ -256,6 +256,6 @@ def _check_same_rounding(bits: Sequence[int | None], caller: str) -> None:
     if len(set(bits)) > 1:
         got = ", ".join("exact" if b is None else f"{b} bits" for b in bits)
         raise ParameterError(
-            f"The tables passed to {caller} must all be exact, or rounded to as many bits. Got "
+            f"The tables passed to {caller} must all be exact, or rounded to the same bits. Got "
             f"{got}. Hint: table.rounded(bits) makes a table coarser."
         )

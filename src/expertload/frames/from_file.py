@@ -23,7 +23,7 @@ def scan_file(
     temp_directory: str | PathLike[str] | None = None,
     threads: int | None = None,
 ) -> Any:
-    r"""Open Parquet, CSV or JSON files as a DuckDB relation, without taking them into memory.
+    r"""Open Parquet, CSV or JSON files as a DuckDB relation, without loading them into memory.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ def scan_file(
     options : FileOptions, optional
         How to open the files: a format, a delimiter, an encoding, a query.
     memory_limit : str, optional
-        The memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk. DuckDB's own
-        default is most of the machine's.
+        The memory that DuckDB may use, such as ``"1GB"``; beyond it, DuckDB works on disk. Its
+        default is most of the machine's memory.
     temp_directory : path-like, optional
-        Where it works on disk; a folder among the system's temporary files by default. It is
+        The folder for work on disk; by default a folder for temporary files of the system. It is
         emptied afterwards.
     threads : int, optional
-        How many cores DuckDB may use; all by default.
+        The number of cores that DuckDB may use; all by default.
 
     Returns
     -------
     duckdb.DuckDBPyRelation
         A frame for `tally_frame` and `tally_groups`. The columns of CSV and JSON are text, as
-        they are written; what `tally_frame` needs as numbers it turns into numbers. Its rows come
-        in any order, which spares memory: read an identifier beside what belongs together.
+        written; `tally_frame` converts those it needs to numbers. Rows come in any order, which
+        saves memory: if you need an order, also read an identifier.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def scan_file(
     settings = _settings(memory_limit, temp_directory, threads)
     try:
         return scan(paths, options or FileOptions(), settings)
-    except duckdb.Error as error:  # of the settings; what is wrong with a file is said already
-        got, hint = repr(memory_limit), "pass '1GB', for instance"
+    except duckdb.Error as error:  # an error of the settings; errors of the file were raised before
+        got, hint = repr(memory_limit), "pass, for example, '1GB'"
         raise parameter_error("memory_limit", "scan_file", "must be a size", got, hint) from error
 
 
@@ -82,7 +82,7 @@ def _settings(
 
 
 def _folder(temp_directory: str | PathLike[str] | None) -> str:
-    """Where to spill; DuckDB makes the folder when it needs it, and removes what it made."""
+    """Return the folder for work on disk; DuckDB creates it when needed, and removes it."""
     if temp_directory is not None:
         return fspath(temp_directory)
     return str(Path(tempfile.gettempdir()) / f"expertload-{uuid4().hex}")

@@ -10,7 +10,7 @@ from expertload.frames.frame_tally import MOST_BITS, FrameTally
 
 __all__ = ["MAX_ROWS", "tally_frame", "tally_groups"]
 
-# Rows that may leave the engine unless the user allows more: half a gigabyte of table.
+# The default largest number of rows that may leave the engine: half a gigabyte.
 MAX_ROWS = 2**24
 
 
@@ -26,7 +26,7 @@ def tally_frame(
     bits: int | None = None,
     max_rows: int = MAX_ROWS,
 ) -> FrameTally:
-    """Add a frame's rows up by confidence, in its own engine, for the curve and its numbers.
+    """Add up a frame's rows by confidence, in its own engine, for the curve and its numbers.
 
     Parameters
     ----------
@@ -34,27 +34,26 @@ def tally_frame(
         One row per case. It is neither changed nor collected: its engine groups the rows, checks
         them in the same pass, and only the grouped table leaves it.
     confidence : str, optional
-        The column to rank cases by, higher meaning keep automatic. ``"confidence"`` by default,
-        or the largest probability where `probabilities` are given.
+        The column that ranks cases, higher meaning keep automatic. ``"confidence"`` by default, or
+        the largest probability if `probabilities` are given.
     correct : str, optional
-        The column that says whether each case is right, or its grade in [0, 1]. ``"correct"`` by
-        default; not read where `probabilities` are given.
+        The column with whether each case is right, or its grade in [0, 1]. ``"correct"`` by
+        default; not read if `probabilities` are given.
     label : str, optional
-        The column of true labels, beside `probabilities`. ``"label"`` by default.
+        The column of true labels, with `probabilities`. ``"label"`` by default.
     probabilities : str or sequence of str, optional
         The columns of class probabilities, as names or as a pattern such as ``"p_*"``. Among equal
         probabilities the first column wins. One column is the probability of the second class,
         or of class 0 if that is its name.
     labels : sequence, optional
-        The label that each probability column stands for. By default text labels are the names of
-        the columns, or the part of them that the pattern's star stands for; numbers are that part
-        (or what follows ``p_``) where it is a number or says true and false, and positions of
-        columns where it is a number in no name.
+        The label of each probability column. By default, the label is the name of the column, or
+        the part of it that the pattern's star matches (or that follows ``p_``). If no name has a
+        number, whole-number labels are column numbers.
     weight : str, optional
-        The column that says how much each case counts.
+        The column of sample weights.
     bits : int, optional
         Round confidences down to a multiple of ``2**-bits`` (16 is plenty), which keeps the table
-        small however many rows there are; the table bounds what that costs. Exact by default.
+        small for any number of rows; the table bounds the error. Exact by default.
     max_rows : int, default=2**24
         Refuse a table of more rows than this, before it leaves the engine.
 
@@ -108,7 +107,7 @@ def tally_groups(
     bits: int | None = None,
     max_rows: int = MAX_ROWS,
 ) -> dict[Any, FrameTally]:
-    """Add a frame's rows up by confidence within each group: site, day, true class.
+    """Add up a frame's rows by confidence within each group, such as a site or a day.
 
     Parameters
     ----------
@@ -117,12 +116,12 @@ def tally_groups(
     by : str
         The column that names the group of each row.
     max_rows : int, default=2**24
-        Refuse tables of more rows than this, all groups together.
+        Refuse tables with more rows than this, over all groups.
 
     Returns
     -------
     dict
-        The table of each group, in the order of their names; rows without one are under None.
+        The table of each group, sorted by name; rows without a group have the key None.
 
     Examples
     --------
@@ -167,6 +166,6 @@ def _tables(frame: Any, max_rows: int, *, caller: str, **asked: Any) -> dict[Any
 
 
 def _defaults(asked: dict[str, Any]) -> dict[str, str]:
-    """The conventional names of columns that were not named."""
+    """Return the conventional names of columns that were not named."""
     wanted = ("confidence", "correct") if asked["probabilities"] is None else ("label",)
     return {name: name for name in wanted if asked[name] is None}

@@ -1,8 +1,8 @@
-"""What a user asks of a frame, matched to the columns that the frame has.
+"""Matches a user's request to the columns of a frame.
 
-The types of columns are known before any row is read, so what can be said about a frame without
-running its engine is said here: columns that are missing, or hold the wrong kind of values. Labels
-are matched to columns by the rules of `expertload.columns`, once it is known which ones occur.
+The types of columns are known before any row is read, so missing columns and wrong types are
+reported here, without running the engine. Labels are matched to columns by the rules of
+`expertload.columns`, once the labels that occur are known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Request:
     by: str | None = None
 
     def number(self, schema: Schema, column: str | None, name: str) -> str:
-        """Return a column's name if it is there and holds numbers."""
+        """Return a column's name if it exists and holds numbers."""
         found = check_column(column, list(schema), name, self.caller)
         dtype = schema[found]
         right = dtype.is_numeric() or dtype == nw.Boolean
@@ -74,7 +74,7 @@ def find_classes(request: Request, schema: Schema) -> Classes:
     _check_column_type(
         label, right, "class labels: strings or whole numbers", dtype, request.caller
     )
-    as_text = text or dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # which Python's floats are not
+    as_text = text or dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # floats would round them
     return Classes(tuple(columns), tuple(name for _, name in found), label, as_text)
 
 
@@ -84,7 +84,7 @@ def match_classes(request: Request, classes: Classes, labels: Sequence[Any]) -> 
     texts = [label_text(label, said) for label in labels]
     if request.labels is None:
         return match_columns(texts, classes.columns, classes.names, said)
-    n_classes = max(len(classes.columns), 2)  # a lone column is the second one's
+    n_classes = max(len(classes.columns), 2)  # a single column belongs to the second class
     names = [str(name) for name in check_names(request.labels, n_classes, request.caller)]
     return match_columns(texts, names, names, said)
 
@@ -99,7 +99,7 @@ def check_column(column: Any, columns: Sequence[str], name: str, caller: str) ->
 
 
 def _check_columns_found(found: Sequence[str], asked: Any, name: str, caller: str) -> None:
-    """Raise unless columns were found, each once."""
+    """Raise unless columns were found, without repeats."""
     if not found or len(set(found)) != len(found):
         got = f"{asked!r}, which matches {'none' if not found else 'one column twice'}"
         hint = "pass a list of names, or a pattern such as 'p_*'"

@@ -1,4 +1,4 @@
-"""Partial tables on disk: plain arrays, written completely or not at all, checked when read."""
+"""Tables on disk: plain arrays, written completely or not at all, and checked when read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARRAYS = ("confidence", "weight", "correct", "top")
 
 
 def write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> None:
-    """Write a table; a full disk or a crash leaves the old file or none, never half of one."""
+    """Write a table; after a full disk or a crash, the old file is unchanged."""
     header = np.array([VERSION, EXACT if bits is None else bits])
     named: dict[str, Any] = dict(zip(ARRAYS, arrays, strict=True))
     with replaced_whole(path) as draft, draft.open("xb") as file:
@@ -32,7 +32,7 @@ def write(path: str | PathLike[str], bits: int | None, *arrays: FloatArray) -> N
 def read(
     path: str | PathLike[str],
 ) -> tuple[int | None, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Read a table back, or say what is wrong with the file."""
+    """Read a table; raise an error if the file is not a valid table."""
     try:
         with Path(path).open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -43,7 +43,7 @@ def read(
     confidence, weight, correct, top = (content[name] for name in ARRAYS)
     bits = int(content["header"][1])
     if not _is_table(confidence, weight, correct, top, bits):
-        raise _refused(path, "rows that cannot be of one")
+        raise _refused(path, "rows that cannot belong to a table")
     return None if bits == EXACT else bits, confidence, weight, correct, top
 
 
@@ -51,7 +51,7 @@ def _check_header(path: str | PathLike[str], name: AnyArray, header: AnyArray) -
     if str(name) != FORMAT or header.dtype.kind != "i" or header.shape != (2,):
         raise _refused(path, "something else")
     if header[0] != VERSION:
-        raise _refused(path, f"version {header[0]}, where {VERSION} is understood,")
+        raise _refused(path, f"version {header[0]} (this version of the library reads {VERSION})")
 
 
 def _is_table(
@@ -73,5 +73,5 @@ def _is_table(
 def _refused(path: str | PathLike[str], got: str) -> FileFormatError:
     return FileFormatError(
         f"The file '{path}' must be a table that FrameTally.save wrote. Got {got} instead. Hint: "
-        "tally the frame again, and save it again."
+        "tally the frame and save it again."
     )

@@ -1,8 +1,8 @@
-"""Numbers that a file spells as text, made numbers by the engine that reads it.
+"""Converts text columns of files to numbers, in the engine that reads them.
 
-The columns of CSV and JSON files are text, as they are written. DuckDB turns those into numbers
-that are asked for as such; a text that spells none stops it, and it says which. Frames that other
-programs made have types of their own, and are left to mean what they say.
+The columns of CSV and JSON files are text, as written. DuckDB converts the requested ones to
+numbers, and stops with an error at a text that is not a number. Frames made by other programs have
+their own types, which are not changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
 
 
 def with_numbers(frame: nw.LazyFrame[Any], asked: Mapping[str, Any]) -> nw.LazyFrame[Any]:
-    """Return a frame in which the text that is asked for as numbers is some."""
+    """Return a frame in which text columns that are needed as numbers are converted."""
     if not frame.implementation.is_duckdb():
         return frame
     schema = frame.collect_schema()
@@ -34,7 +34,7 @@ def with_numbers(frame: nw.LazyFrame[Any], asked: Mapping[str, Any]) -> nw.LazyF
 
 
 def _like(probabilities: Any, names: list[str]) -> set[str]:
-    """Return the columns that are named, or like a pattern."""
+    """Return the columns that are named, or that match a pattern."""
     patterns = [probabilities] if isinstance(probabilities, str) else list(probabilities or ())
     spelled = ("(.*)".join(map(re.escape, str(one).split("*"))) for one in patterns)
     return {name for pattern in spelled for name in names if re.fullmatch(pattern, name)}
@@ -45,7 +45,7 @@ def _number(name: str) -> nw.Expr:
 
 
 def _spelled(text: nw.Expr) -> nw.Expr:
-    """Return numbers as people write them; underscores are for programs, and spell none."""
+    """Return text as numbers; text with underscores is not accepted as a number."""
     return nw.when(~text.str.contains("_", literal=True)).then(text).cast(nw.Float64)
 
 

@@ -1,8 +1,8 @@
 """AUCOCLoss: train for a high area under the confidence operating characteristic.
 
 The loss is -log of the area, as in the paper (equation "AUCOCLoss = -log(AUCOC)"), estimated on
-the batch. How the area and its gradient are computed is in ``_kde.area``, and how they reach the
-logits in ``_confidence_function``.
+the batch. How the area and its gradient are computed is in ``kde.area``, and how they reach the
+logits in ``confidence_function``.
 """
 
 from __future__ import annotations

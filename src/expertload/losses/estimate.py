@@ -1,6 +1,6 @@
 """From the confidences of a batch, here and in other processes, to the area under its COC curve.
 
-The area is smoothed by a kernel (``_kde.area``), or taken from ranks, which is what the smoothed
+The area is smoothed by a kernel (``kde.area``), or taken from ranks, which is what the smoothed
 area becomes when the kernel is infinitely narrow: AUCOC = E[v * -ln(1 - F(r))], F the distribution
 of confidences and v the graded correctness. On a batch, a sample (or a group of equal confidences)
 covers the loads from F_below to F_upto, so its weight is the mean of -ln(1 - F) there, the integral

@@ -1,8 +1,8 @@
-"""Write the report: the template, the style and the script become one file.
+"""Writes the report: the template, the style and the script become one file.
 
-The page fetches nothing and runs nothing but its own script. Both are enforced by the browser: the
-page carries a content security policy that allows one style sheet and one script, named by their
-hashes, and no connection at all. So even a name that smuggled a tag past the escaping stays inert.
+The page downloads nothing and runs only its own script. The browser enforces both: the page has a
+content security policy that allows one style sheet and one script, identified by their hashes, and
+no connections. So even a name that passed the escaping with a tag could do nothing.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ def build_report(
     Parameters
     ----------
     models : mapping from str to Evaluation, or Evaluation
-        What `expertload.evaluation.evaluate_predictions` returned, by the model's name. The
+        Results of `expertload.evaluation.evaluate_predictions`, by the name of the model. The
         others are compared with the first one.
     path : str or path-like
-        Where to write, a name that ends in .html; the file is replaced completely or not at all.
+        The file to write, which must end in .html; it is replaced completely or not at all.
     title : str, default="Expert load report"
         The heading of the page.
     note : str, optional
-        A paragraph under the heading: where the data come from, for example.
+        A paragraph under the heading, for example about the data.
     expert_accuracy : float, default=1.0
         How often experts are right; readers can change it on the page.
     volume : float, optional
-        How many cases to work out the hours of review for; as many as were evaluated by default.
-        Readers can change it on the page.
+        The number of cases for which the hours of review are computed; by default, the number of
+        evaluated cases. Readers can change it on the page.
     minutes_a_case : float, default=3.0
-        How long the review of one case takes; readers can change it on the page.
+        The minutes that a review takes; readers can change it on the page.
     created : datetime, optional
         The date on the page, now by default.
 
     Returns
     -------
     Path
-        Where the page is.
+        The path of the page.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def build_report(
         "minutes": check_positive(minutes_a_case, "minutes_a_case", caller, zero=True),
     }
     page = _render(evaluations, defaults, title, note, created or datetime.now(UTC))
-    write_atomically(path, page.encode("utf-8", "replace"))  # a file name may be no text
+    write_atomically(path, page.encode("utf-8", "replace"))  # a file name may not be valid text
     return Path(path)
 
 
@@ -144,13 +144,13 @@ def _render(
 
 
 def _inline(text: str) -> Any:
-    """Mark our own text as safe to write as it is."""
+    """Mark our own text as safe, so that it is not escaped."""
     markup = require_extra("markupsafe", "report", "The report")
     return markup.Markup(text)
 
 
 def _content_security_policy(style: str, script: str) -> str:
-    """Return a policy that allows these two, an empty icon, and nothing else."""
+    """Return a policy that allows only this style, this script, and an empty icon."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -162,7 +162,7 @@ def _hash(text: str) -> str:
 
 
 def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -> str:
-    """Return the numbers behind the slider; a tag inside a string can never end the block."""
+    """Return the numbers behind the slider, escaped so that no text can end the script block."""
     data = {
         "tables": {table.number: table.moves for part in parts for table in part.parts},
         "models": [
@@ -192,7 +192,7 @@ def _versions() -> str:
 
 
 def _check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
-    """Return evaluations by name; one without a name is simply the model."""
+    """Return evaluations by name; a single one without a name is called "model"."""
     named = check_models({"Model": models} if isinstance(models, kind) else models, caller)
     for name, model in named.items():
         if not isinstance(model, kind):
@@ -202,7 +202,7 @@ def _check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
                     caller,
                     f"must map names to {kind.__name__} objects",
                     f"a {type(model).__name__} for '{name}'",
-                    "pass what evaluate_predictions returns",
+                    "pass results of evaluate_predictions",
                 )
             )
     return named

@@ -1,7 +1,7 @@
-"""Which thresholds are certified: on the slider, along the curve, and in words.
+"""Shows which thresholds are certified: on the slider, along the curve, and in words.
 
-All of them hold together, so a reader may take any. Nothing is claimed between two stretches, nor
-between thresholds that were tested apart: those are dots.
+All of them hold together, so a reader may use any. Nothing is certified between two stretches, or
+between thresholds that were tested separately; these are drawn as dots.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from expertload.report.scale import Frame
 
 __all__ = ["Strokes", "are_certified", "certified_in_words", "certified_rows", "certified_strokes"]
 
-# Pixels, as in the style sheet: a stretch shorter than its stroke is wide is drawn as a dot.
+# In pixels, as in the style sheet: a stretch shorter than its stroke is wide is drawn as a dot.
 STROKE = 9
 
 
@@ -33,20 +33,20 @@ class Strokes:
 
     @property
     def legend(self) -> str:
-        """What the strokes mean; empty where there are none."""
+        """The text of the legend; empty if there are no strokes."""
         if self.stretches:
             return ANY_HERE
         return AT_DOTS if self.dots else ""
 
 
 def are_certified(evaluation: Evaluation, thresholds: FloatArray) -> BoolArray:
-    """Return which of the thresholds carry the promise."""
+    """Return which of the thresholds are certified."""
     passed = _passed(evaluation)
     return np.array([threshold in passed for threshold in thresholds.tolist()], dtype=np.bool_)
 
 
 def certified_rows(evaluation: Evaluation) -> list[int]:
-    """Return the rows of the curve that bound what is certified, for the slider to stop at."""
+    """Return the rows at the ends of the certified stretches, as stops for the slider."""
     return [row for span in _spans(evaluation) for row in span]
 
 
@@ -71,7 +71,7 @@ def certified_strokes(
 
 
 def certified_in_words(load: FloatArray, is_certified: BoolArray) -> str:
-    """Say at which loads thresholds are certified; nothing where none is.
+    """Return the loads at which thresholds are certified, in words; empty if there are none.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def _passed(evaluation: Evaluation) -> CertifiedThresholds:
 
 
 def _spans(evaluation: Evaluation) -> list[tuple[int, int]]:
-    """The first and the last row of each stretch; of each threshold where they stand alone."""
+    """Return the first and last row of each stretch; single thresholds are their own stretch."""
     passed = _passed(evaluation)
     listed = passed.steps.threshold
     ranges = passed.ranges if passed.is_continuous else np.column_stack([listed, listed])

@@ -1,4 +1,4 @@
-"""The pictures of the page, worked out as numbers that the template writes as SVG."""
+"""Computes the charts of the page; the template writes them as SVG."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 COC = Frame(width=720, height=420, left=58, right=702, top=20, bottom=376)
 SMALL = Frame(width=440, height=300, left=58, right=416, top=16, bottom=256)
 COLUMNS = 240
-# The far right of a curve rests on a handful of cases and may dive; it must not set the scale.
+# The far right of a curve has few cases and may drop sharply; it must not set the scale.
 FEW = 30
-# A difference between confidence and accuracy that nobody needs to hear of.
+# A difference between confidence and accuracy too small to mention.
 SMALL_GAP = 0.005
 
 
@@ -42,8 +42,8 @@ SMALL_GAP = 0.005
 class Lines:
     """A model's curve, its tail where few cases are left, its band, and its floor, as SVG paths.
 
-    The floor is the certified lower bound at all thresholds at once; none where cases are not
-    counted one by one. ``certified`` is the part of the curve whose thresholds passed.
+    The floor is the certified lower bound at all thresholds together; None for weighted or graded
+    cases. ``certified`` is the part of the curve whose thresholds passed.
     """
 
     curve: str
@@ -55,7 +55,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bin of the histogram: wrong cases stand below, right ones on top of them."""
+    """A bin of the histogram: wrong cases below, right cases on top."""
 
     x: float
     width: float
@@ -77,7 +77,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Figure:
-    """One of the small pictures."""
+    """One of the small charts."""
 
     frame: Frame
     x_ticks: list[Tick]
@@ -88,7 +88,7 @@ class Figure:
 
 
 def coc_frame(evaluations: Sequence[Evaluation], stops: Sequence[Stops]) -> Frame:
-    """Return the frame that all curves fit in, from a round accuracy up to one."""
+    """Return the frame for all curves, from a round accuracy up to one."""
     lowest = min(_lowest(e, s) for e, s in zip(evaluations, stops, strict=True))
     floor = max(0.0, np.floor(lowest * 20 - 0.2) / 20)
     return replace(COC, y_range=(min(float(floor), 0.95), 1.0))
@@ -102,7 +102,7 @@ def _lowest(evaluation: Evaluation, stops: Stops) -> float:
 
 
 def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
-    """Draw the curve as randomised thresholds trace it, and its band."""
+    """Return the paths of the curve, as randomised thresholds trace it, and of its band."""
     curve, band = evaluation.curve, evaluation.band
     load, accuracy, low, high = along_curve(
         curve.expert_load, curve.accuracy, band.low, band.high, columns=COLUMNS
@@ -152,7 +152,7 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
 
 
 def _gap_in_words(confidence: float, evaluation: Evaluation) -> str:
-    """Say how far the mean confidence is from accuracy, and whether that is more than chance."""
+    """Return how far mean confidence and accuracy differ, and whether that may be chance."""
     accuracy = evaluation.accuracy
     gap = confidence - accuracy.estimate
     side = "higher" if gap > 0 else "lower"
@@ -207,7 +207,7 @@ def _value(frame: Frame, tick: Tick) -> float:
 
 
 def curve_in_words(name: str, stops: Stops) -> str:
-    """Say what the curve shows, for those who cannot see it."""
+    """Return a description of the curve, for readers who cannot see it."""
     said = ", ".join(_at(stops, load) for load in (0.0, 0.25, 0.5))
     certified = certified_in_words(stops.load, stops.certified)
     return f"{name}: " + "; ".join(part for part in (said, certified) if part) + "."

@@ -1,4 +1,4 @@
-"""What the template is given: for each model its texts, pictures and tables."""
+"""The input of the template: texts, charts and tables of each model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ N_COLOURS, N_TABLE_ROWS = 7, 20
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table that says what the curve shows."""
+    """A row of the table with the numbers of the curve."""
 
     threshold: float
     load: float
@@ -38,7 +38,7 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPart:
-    """All that the page shows of one model."""
+    """Everything that the page shows about one model."""
 
     name: str
     colour: int
@@ -54,7 +54,7 @@ class ModelPart:
     comparison: Comparison | None
 
     def table_of(self, kind: str) -> PartTable | None:
-        """The table of groups or of classes, if there is one."""
+        """Return the table of groups or classes; None if there is none."""
         return next((table for table in self.parts if table.kind == kind), None)
 
     @property
@@ -69,7 +69,7 @@ class ModelPart:
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """The stops that mean something."""
+        """The stops with a label."""
         return self.stops.marks
 
 
@@ -87,7 +87,7 @@ def models_of_page(models: Mapping[str, Evaluation]) -> tuple[list[ModelPart], F
 
 
 def compare_with_first(models: Mapping[str, Evaluation]) -> dict[str, Comparison]:
-    """Return each model's AUCOC minus the first's, of those evaluated on the same cases."""
+    """Return each model's AUCOC minus that of the first, for models with the same cases."""
     first = next(iter(models.values()))
     same = {name: found for name, found in models.items() if found.saw_same_cases(first)}
     return {name: found for (name, _), found in compare_evaluations(same).items()}
@@ -118,7 +118,7 @@ def _part(
 
 
 def _table(stops: Stops) -> list[TableRow]:
-    """Rows at about every twentieth of the load."""
+    """Return rows at about every twentieth of the load."""
     loads = stops.load[:-1]
     marks = np.searchsorted(loads, np.arange(N_TABLE_ROWS) / N_TABLE_ROWS)
     rows = np.unique(np.minimum(marks, len(loads) - 1))
@@ -141,7 +141,7 @@ def _table(stops: Stops) -> list[TableRow]:
 
 
 def count(number: float) -> str:
-    """Write a count with thin spaces between thousands; weights keep a few digits.
+    """Return a count with thin spaces between thousands; weights keep a few digits.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def count(number: float) -> str:
 
 
 def digits(threshold: float) -> str:
-    """Write a threshold in four digits, or as many as keep it from reading 1.
+    """Return a threshold with four digits, or more if it would be rounded to 1.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def digits(threshold: float) -> str:
 
 
 def chance(p_value: float) -> str:
-    """Write a p-value.
+    """Return a p-value as text.
 
     Examples
     --------

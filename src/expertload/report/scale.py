@@ -1,4 +1,4 @@
-"""From shares to pixels: the frame of a chart, its ticks, and lines as SVG paths."""
+"""Converts shares to pixels: the frame of a chart, its ticks, and lines as SVG paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Frame", "Tick", "round_ticks"]
 
 @dataclass(frozen=True)
 class Tick:
-    """Where a tick is, and what stands beside it."""
+    """The position and label of a tick."""
 
     position: float
     label: str
@@ -23,7 +23,7 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """A rectangle of pixels that stands for a rectangle of values."""
+    """A rectangle of pixels, and the rectangle of values that it shows."""
 
     width: int
     height: int
@@ -51,7 +51,7 @@ class Frame:
         return "M" + _steps(self.x(x), self.y(y))
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> str:
-        """Return the outline of what lies between two lines."""
+        """Return the outline of the area between two lines."""
         there = np.concatenate([x, x[::-1]])
         return self.path(there, np.concatenate([high, low[::-1]])) + "Z"
 
@@ -66,7 +66,7 @@ class Frame:
 
 
 def _steps(x: FloatArray, y: FloatArray) -> str:
-    """Absolute start, then relative steps: shorter, and exact since both are whole tenths."""
+    """Return an absolute start and relative steps: shorter, and exact, as all are whole tenths."""
     points = np.rint(np.stack([x, y], axis=1) * 10).astype(np.int64)
     moved = np.append(True, (np.diff(points, axis=0) != 0).any(axis=1))
     points = points[moved]
@@ -95,5 +95,5 @@ def round_ticks(low: float, high: float, n: int) -> list[float]:
 
 
 def label_of(share: float) -> str:
-    """Write a tick in percent."""
+    """Return the label of a tick in percent."""
     return f"{round(100 * share, 6):g}\N{NARROW NO-BREAK SPACE}%"

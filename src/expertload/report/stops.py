@@ -1,7 +1,7 @@
-"""Which thresholds the slider offers, and the library's numbers at each of them.
+"""The thresholds that the slider offers, and the numbers at each of them.
 
-A page cannot hold a million thresholds and no hand can tell them apart: those nearest to every
-fifth of a percent of load are kept, and those that mean something. Nothing is interpolated.
+A page cannot hold a million thresholds, and no slider could select them. So those nearest to every
+fifth of a percent of load are kept, and those with a label. Nothing is interpolated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ N_STEPS = 500
 
 @dataclass(frozen=True)
 class Mark:
-    """A stop that means something."""
+    """A stop with a label."""
 
     label: str
     stop: int
@@ -32,7 +32,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Stops:
-    """The thresholds on offer, loads ascending; the last one delegates everything."""
+    """The thresholds of the slider, loads ascending; the last one delegates everything."""
 
     threshold: FloatArray
     accepted: FloatArray
@@ -50,7 +50,7 @@ class Stops:
         return shares
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the page's script reads; JSON has no infinity, so null stands for it."""
+        """Return the input of the page's script; infinity, which JSON lacks, is null."""
         return {
             "threshold": [*map(float, self.threshold[:-1]), None],
             "accepted": [_plain(v) for v in self.accepted.tolist()],
@@ -63,7 +63,7 @@ class Stops:
 
 
 def _plain(value: float) -> float | int:
-    """Counts without a decimal point: a third of the bytes."""
+    """Return counts without a decimal point, which saves a third of the bytes."""
     return int(value) if value == int(value) else value
 
 
@@ -76,7 +76,7 @@ def find_stops(evaluation: Evaluation) -> Stops:
     rows = _spread(curve.expert_load, wanted)
     threshold = curve.thresholds[rows].astype(np.float64)
     start = int(np.searchsorted(rows, at_point))
-    if start < len(rows):  # a certified threshold lies between confidences; it accepts the same
+    if start < len(rows):  # the certified threshold may lie between confidences
         threshold[start] = evaluation.operating_point.threshold
     return Stops(
         threshold=np.append(threshold, math.inf),
@@ -95,7 +95,7 @@ def _row_of_load(loads: FloatArray, load: float) -> int:
 
 
 def _spread(loads: FloatArray, wanted: list[int]) -> IntArray:
-    """Rows nearest to evenly spaced loads, with those wanted, ascending."""
+    """Return the rows nearest to evenly spaced loads, and the given ones, ascending."""
     n = len(loads)
     if n <= N_STEPS:
         return np.arange(n)

@@ -1,8 +1,8 @@
-"""Tables of groups and of classes, with the counts that make them move with the slider.
+"""Tables of groups and classes, with the counts at every stop of the slider.
 
-Each row is a part of the cases at one threshold. The page holds how many cases of each part are
-accepted, and how many of those are wrong, at every stop; shares and intervals follow from them.
-Most of those counts do not change from one stop to the next, so only changes are written.
+Each row is a part of the cases at one threshold. For every stop, the page has the numbers of
+accepted cases and of errors in each part; shares and intervals are computed from them. Most counts
+do not change from one stop to the next, so only changes are written.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from expertload.report.stops import Stops
 
 __all__ = ["PartRow", "PartTable", "part_tables"]
 
-# Rows that are shown before a reader asks for more, and rows that a page holds.
+# The number of rows shown at first, and the largest number of rows on a page.
 FIRST_ROWS, MOST_ROWS = 12, 1000
-# A table that is hardly longer than its beginning is shown whole.
+# A table that is only a little longer is shown completely.
 FEW_MORE = 4
 STRIP = Frame(width=160, height=18, left=4, right=156, top=0, bottom=18)  # as in tables.js
 
 
 @dataclass(frozen=True)
 class PartRow:
-    """A group or a class, and where its interval lies on the strip."""
+    """A group or a class, and the position of its interval on the strip."""
 
     part: GroupEvaluation
     dot: Dot | None
@@ -39,7 +39,7 @@ class PartRow:
 
     @property
     def confusions(self) -> list[tuple[str, float]]:
-        """What a class is taken for."""
+        """The classes that were predicted instead of this one."""
         return [*self.part.confused_with] if isinstance(self.part, ClassEvaluation) else []
 
 
@@ -56,12 +56,12 @@ class PartTable:
 
     @property
     def n_folded(self) -> int:
-        """How many rows are shown only when a reader asks for them."""
+        """The number of rows that are hidden at first."""
         return sum(row.is_folded for row in self.rows)
 
 
 def part_tables(index: int, evaluation: Evaluation, stops: Stops) -> list[PartTable]:
-    """Return the tables of the model of this index: its groups, its classes, what there is."""
+    """Return the tables of the model with this index: groups and classes, if there are any."""
     members, answers = evaluation.members, evaluation.answers
     tables = []
     if members is not None:
@@ -123,14 +123,14 @@ def _moves(
         "accepted": counted(mass),
         "errors": counted(mass * (1.0 - correct[kept].astype(np.float64))),
     }
-    if weight is not None:  # an interval needs Kish's number of cases, a warning their count
+    if weight is not None:  # intervals need Kish's effective number of cases
         series |= {"squares": counted(mass**2), "counts": counted((mass > 0).astype(np.float64))}
     z = float(ndtri((1 + evaluation.confidence_level) / 2))
     return {"z": z, **{name: [_changes(row) for row in rows] for name, rows in series.items()}}
 
 
 def _changes(values: FloatArray) -> list[float | int]:
-    """Return pairs of a stop and the value from there on, wherever it changes.
+    """Return pairs of a stop and the value from there on, for every change.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def _changes(values: FloatArray) -> list[float | int]:
 
 
 def _strip(parts: Sequence[GroupEvaluation], target: float) -> Frame:
-    """Return a strip from the lowest interval, with and without delegation, up to one."""
+    """Return the scale of the strip, from the lowest interval up to one."""
     seen = [part.accepted_accuracy for part in parts if part.accepted_accuracy]
     lows = [interval.low for interval in (*seen, *(part.accuracy for part in parts))]
     return replace(STRIP, x_range=(min(*lows, target, 0.99), 1.0))
