@@ -25,7 +25,7 @@ P3 = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
         ([0, 1, 1], [[0.5, 0.2]] * 3, ex.ProbabilityError, "sum of 0.7 in row 0"),
         ([0, 1, 1], [[np.nan, 0.2]] * 3, ex.NonFiniteError, "3 NaN or infinite.*row 0, column 0"),
         ([0, 1, 1], [0.2, np.inf, 0.1], ex.NonFiniteError, "row 1"),
-        ([0, 1, 5], P3, ex.LabelError, "column numbers from 0 to 2 .* labels from 0 to 5"),
+        ([0, 1, 5], P3, ex.LabelError, "column numbers from 0 to 2, .* labels from 0 to 5"),
         ([1, 2, 3], P3, ex.LabelError, "labels=.*classes_"),
         ([-1, 1, 1], P2, ex.LabelError, "from -1 to 1"),
         (["a", "b", "a"], P3, ex.LabelError, "2 distinct names for 3 columns"),
@@ -193,6 +193,6 @@ def test_missing_numbers_of_a_frame_are_named():
     pd = pytest.importorskip("pandas")
     proba = pd.DataFrame({"a": [0.1, None], "b": [0.9, 0.8]}, dtype="Float64")
     with pytest.raises(
-        ex.DataTypeError, match=r"real numbers\. Got values of NAType, float .*drop"
+        ex.DataTypeError, match=r"real numbers\. Got values of NAType, float .*remove"
     ):
         el.aucoc_score(["a", "b"], proba)

@@ -475,9 +475,9 @@ def test_bad_batches_are_named(loss, logits, target, error, words):
         ({"boundary": "mirror"}, "'boundary'"),
         ({"estimator": "histogram"}, "'estimator'"),
         ({"method": "quick"}, "'method'"),
-        ({"estimator": "rank", "correctness": "hard"}, "nothing to learn"),
-        ({"estimator": "rank", "gradient": "ranking"}, "nothing to learn"),
-        ({"correctness": "hard", "gradient": "correctness"}, "nothing to learn"),
+        ({"estimator": "rank", "correctness": "hard"}, "nothing could be learned"),
+        ({"estimator": "rank", "gradient": "ranking"}, "nothing could be learned"),
+        ({"correctness": "hard", "gradient": "correctness"}, "nothing could be learned"),
         ({"gradient": "none"}, "'gradient'"),
     ],
 )

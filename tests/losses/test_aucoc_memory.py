@@ -131,7 +131,7 @@ def test_by_name():
     [
         ({"memory": -1}, "at least 0"),
         ({"memory": 1.5}, "whole number"),
-        ({"memory": 10, "sync_distributed": True}, "one process's samples"),
+        ({"memory": 10, "sync_distributed": True}, "the samples of one process"),
     ],
 )
 def test_bad_options_are_named(options, words):

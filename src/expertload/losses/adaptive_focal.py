@@ -1,4 +1,4 @@
-"""Adaptive focal loss: a larger gamma for cases the model has mostly given up on.
+"""Adaptive focal loss: a larger gamma for cases whose true class has a low probability.
 
 Mukhoti et al. 2020 choose gamma by the probability of the true class. Their schedule FLSD-53,
 ``adafocal53`` in the paper's tables, takes 5 below a probability of 0.2 and 3 from there on.
@@ -42,7 +42,7 @@ def adaptive_focal_loss(
     Returns
     -------
     Tensor
-        The loss, 0 (with a gradient of zeros) where there are no cases.
+        The loss; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from expertload.losses.saturation import SaturationWatch
 
 __all__ = ["AUCOCLoss", "aucoc_loss"]
 
-# The area of a batch that is wrong with certainty is zero; its logarithm is taken of this instead.
+# The area of an all-wrong batch is zero; the logarithm of this number is used instead.
 SMALLEST_AREA = 1e-30
 USUAL = AreaOptions(smoothing="log_odds")
 
@@ -53,8 +53,8 @@ def aucoc_loss(
     Confidences are smoothed by a Gaussian kernel, and the expert load is held fixed when
     differentiating. With ``smoothing="probability"`` value and gradient are those of the paper; by
     default the same formulas are applied to log odds, whose kernels are not cut off at a confidence
-    of 1. As the paper found, the loss works best beside one that is faster to optimise, such as
-    cross-entropy.
+    of 1. As the paper found, the loss works best together with one that is faster to optimise, such
+    as cross-entropy.
 
     Parameters
     ----------
@@ -63,38 +63,38 @@ def aucoc_loss(
         The single logit of a binary task, of the target's shape (N,) or (N, 1), is accepted too, as
         for ``F.binary_cross_entropy_with_logits``.
     target : Tensor of shape (N,) or (N, d1, ...), or of the shape of logits
-        Class numbers, or probabilities of the classes (mixup, several readers). Being right is
-        then the chance that an answer drawn from the softmax agrees with one drawn from these.
+        Class numbers, or probabilities of the classes (mixup, several readers). Correctness is then
+        the probability that an answer drawn from the softmax equals one drawn from these.
     correctness : {"target_probability", "hard"}
-        What stands for being right: the probability of the true class, through which wrong samples
-        learn too, or 1 and 0.
+        The measure of correctness: the probability of the true class, from which wrong samples
+        also learn, or 1 and 0.
     bandwidth : {"scott", "silverman"} or float
         Width of the kernel: a rule, or a number on the scale of `smoothing`, at least 0.01 in log
         odds and 1e-4 in probabilities.
     boundary : {"none", "reflect"}
         Whether the part of a kernel beyond a probability of 0 or 1 is folded back.
     estimator : {"kde", "rank"}
-        The smoothed area, or the area by ranks: no bandwidth, and a gradient through the
-        probability of the true class alone.
+        The smoothed area, or the area by ranks, which needs no bandwidth and has a gradient only
+        through the probability of the true class.
     method : {"auto", "exact", "fast"}
         Sum over all pairs of samples, or in time proportional to their number, with the loss within
         1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
     ignore_index : int or None
         Positions with this target do not count.
     check_finite : bool
-        Whether NaN or infinite logits raise `NonFiniteError`; by default they give a NaN.
+        Whether NaN or infinite logits raise `NonFiniteError`; by default the loss is then NaN.
     sync_distributed : bool
         Whether the batch is that of all ``torch.distributed`` processes, which may hold different
         numbers of samples. The value is then the same everywhere. The gradient is multiplied by the
         number of processes, so that its average over processes, which is what
         ``DistributedDataParallel`` takes, is the gradient on the whole batch.
     gradient : {"both", "correctness", "ranking"}
-        What may be learned: to raise the probability of the true class, to order samples by
-        confidence, or both. The value is the same.
+        Which part of the gradient to keep: the part that raises the probability of the true class,
+        the part that orders samples by confidence, or both. The value is the same.
     smoothing : {"log_odds", "probability"}
         The scale in which confidences are smoothed: the log odds of the top class, or its
-        probability, as in the paper. A probability's kernel leaks beyond 1 and cannot tell
-        confidences near 1 apart. Log odds have no limit, so a confident error counts.
+        probability, as in the paper. The kernel of a probability extends beyond 1 and cannot
+        distinguish confidences near 1. Log odds are unbounded, so a confident error counts.
 
     Returns
     -------
@@ -103,11 +103,11 @@ def aucoc_loss(
 
     Notes
     -----
-    Batches without information behave so: where confidences do not differ (one sample, equal
-    logits, a saturated softmax), the curve is flat and the loss is -log of the mean correctness,
-    unless the bandwidth is a number; where no sample counts, the loss is 0 with a gradient of zero.
-    The area is kept above 1e-30. The module warns once, while training, where confidences have come
-    so close to 1 that the paper's kernel no longer sees them.
+    If all confidences are equal (one sample, equal logits, a saturated softmax), the curve is flat
+    and the loss is -log of the mean correctness, unless the bandwidth is a number. If no sample
+    counts, the loss is 0 with a gradient of zero. The area is kept above 1e-30. The module warns
+    once in training, if confidences are so close to 1 that the paper's kernel cannot distinguish
+    them.
 
     Examples
     --------
@@ -143,9 +143,9 @@ class AUCOCLoss(nn.Module):
     sync_distributed, gradient, smoothing
         As in `aucoc_loss`.
     memory : int, default=0
-        How many samples of earlier batches stand behind the curve, as they were then; only this
-        batch learns. Batches are remembered in training mode, where gradients are taken; they are
-        part of ``state_dict``.
+        The number of samples of earlier batches that are added to the curve, with their old
+        values; only this batch has gradients. Batches are stored in training mode, if gradients
+        are computed; they are part of ``state_dict``.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class AUCOCLoss(nn.Module):
             raise incompatible_options_error(
                 "memory and sync_distributed",
                 "AUCOCLoss",
-                "a memory holds one process's samples; gather logits beforehand instead",
+                "a memory holds the samples of one process; gather logits beforehand instead",
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -252,10 +252,10 @@ def _solve(
 
 
 def _confidence(logs: LogConfidences, *, in_log_odds: bool) -> tuple[Array, Array, float]:
-    """Return what is smoothed, its derivative by `logs.top`, and the spacing of its numbers."""
+    """Return the quantity to smooth, its derivative by `logs.top`, and its resolution."""
     if not in_log_odds:
         confidence = namespace(logs.top).exp(logs.top)
         return confidence, confidence, logs.resolution
     cut = at_most(at_least(logs.top, -LARGEST_LOG_ODDS), LARGEST_LOG_ODDS)
-    # Numbers are the coarser the larger they are; what was cut off cannot be ranked any further.
+    # Larger numbers have a coarser resolution; values at the limit cannot be ranked.
     return cut, 1.0 * (cut == logs.top), logs.resolution * LARGEST_LOG_ODDS

@@ -96,13 +96,13 @@ def build_loss(
         loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
         callable gets the options and returns a torch module.
     weight : float, optional
-        What the secondary part is multiplied by, 1 by default. Only for a pair.
+        The factor of the secondary part, 1 by default. Only for a pair.
     ignore_index : int, default=-100
-        Handed to every part; to one of your own only where it is not the default.
+        Passed to every part; to your own only if it is not the default.
     primary_options : mapping, optional
         Options of the primary part, such as ``{"gamma": 2.0}``. Only for a pair.
     **options
-        Options of the secondary part, or of a loss that stands alone.
+        Options of the secondary part, or of a single loss.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def build_loss(
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return the parts of a name, the second empty where there is one; unknown ones raise."""
+    """Return both parts of a name, the second empty for a single loss; raise if unknown."""
     if not isinstance(name, str) or ":" not in name:
         check_option(name, (*_ALL_NAMES, _OWN), "name", "build_loss")
     first, plus, second = name.partition("+")
@@ -154,7 +154,7 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
 def _check_known_options(
     options: Iterable[str], known: Iterable[str], what: str, caller: str
 ) -> None:
-    """Raise unless every name among `options` is one that `what` knows."""
+    """Raise unless `what` accepts every one of `options`."""
     names = [name for name in known if name != "self"]
     for option in options:
         if option not in names:
@@ -165,10 +165,10 @@ def _check_known_options(
 
 
 def _check_unused(caller: str, what: str, **options: Any) -> None:
-    """Raise if an option is given that `what` has no use for."""
+    """Raise if an option for pairs is given with a single loss."""
     for name, value in options.items():
         if value is not None:
             raise ParameterError(
-                f"The '{name}' parameter of {caller} is for a 'primary+secondary' pair. Got it "
-                f"together with {what!r}, a loss that stands alone. Hint: leave it out."
+                f"The '{name}' parameter of {caller} is only for a 'primary+secondary' pair. Got "
+                f"it with {what!r}, a single loss. Hint: leave it out."
             )

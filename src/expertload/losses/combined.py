@@ -1,7 +1,7 @@
 """Two losses trained together: a primary one, plus a weight times a secondary one.
 
-Calibration losses and AUCOCLoss say how confidence should be ordered or spread, and leave it to a
-primary loss (cross-entropy or focal loss) to say what the classes are.
+Calibration losses and AUCOCLoss train the order or the spread of confidences. A primary loss
+(cross-entropy or focal loss) trains the classes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Loss = Callable[..., Tensor]
 
 
 class LossParts(NamedTuple):
-    """What `CombinedLoss.parts` returns; the secondary part is not yet multiplied by the weight."""
+    """The result of `CombinedLoss.parts`; `secondary` is before multiplication by the weight."""
 
     total: Tensor
     primary: Tensor
@@ -33,11 +33,11 @@ class CombinedLoss(nn.Module):
     Parameters
     ----------
     primary, secondary : Module or callable
-        Each is called with logits and target and returns a scalar. One that has an attribute
-        ``needs_cases = True`` is called with ``cases=`` too, the numbers of the cases.
+        Each is called with logits and target and returns a scalar. A loss with an attribute
+        ``needs_cases = True`` is also called with ``cases=``, the indices of the cases.
     weight : float, default=1.0
-        What the secondary loss is multiplied by. Both losses of a batch should be of mean scale,
-        as ``reduction="mean"`` gives, so that the weight means the same at every batch size.
+        The factor of the secondary loss. Both losses should be means over the batch, as with
+        ``reduction="mean"``, so that the weight has the same effect at every batch size.
 
     Examples
     --------
@@ -63,15 +63,15 @@ class CombinedLoss(nn.Module):
 
     @property
     def needs_cases(self) -> bool:
-        """Whether a part wants to know which cases it sees, as ``cases=``."""
+        """Whether a part needs the indices of the cases, as ``cases=``."""
         return needs_cases(self.primary) or needs_cases(self.secondary)
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
-        """Compute the sum for a batch; `cases` are its cases' numbers, if a part needs them."""
+        """Compute the sum for a batch; `cases` are the indices of its cases, if needed."""
         return self.parts(logits, target, cases=cases).total
 
     def parts(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> LossParts:
-        """Compute the sum and what it is made of, each with its graph, as `LossParts`."""
+        """Return the sum and both parts, each with its graph, as `LossParts`."""
         primary = call_loss(self.primary, logits, target, cases)
         secondary = call_loss(self.secondary, logits, target, cases)
         check_scalar_loss(primary.ndim, "primary", "CombinedLoss")

@@ -1,7 +1,7 @@
 """A penalty on confidence: minus the mean entropy of the predictions (Pereyra et al. 2017).
 
-Beside cross-entropy it keeps a network from being certain of everything, as label smoothing does.
-It is here as a control: what a loss gains by ranking cases must exceed what a plain brake gains.
+Added to cross-entropy, it keeps a network from being certain of everything, like label smoothing.
+It serves as a control: a loss that ranks cases must gain more than this simple penalty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def confidence_penalty(logits: Tensor, target: Tensor, *, ignore_index: int = -1
     Returns
     -------
     Tensor
-        Between -log C (no idea) and 0 (certain); 0 where there are no cases.
+        Between -log C (uniform) and 0 (certain); 0 if there are no cases.
 
     Examples
     --------

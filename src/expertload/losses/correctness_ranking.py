@@ -1,6 +1,6 @@
-"""Correctness ranking loss: cases that were right more often should be the more confident ones.
+"""Correctness ranking loss: cases that were right more often should be more confident.
 
-How often the network has been right on a case in training says how easy the case is. For two
+The share of epochs in which the network was right on a case shows how easy the case is. For two
 cases, the confidences should differ in that direction, by at least the difference of these shares
 (Moon et al. 2020, equation 2). As in the paper, each case of a batch is compared with the next one,
 and the last with the first.
@@ -23,10 +23,10 @@ __all__ = ["CorrectnessRankingLoss", "correctness_ranking_loss"]
 def correctness_ranking_loss(
     logits: Tensor, target: Tensor, *, correctness: Tensor, ignore_index: int = -100
 ) -> Tensor:
-    """Compute by how much confidences fail to be ordered as cases were right in the past.
+    """Compute how far the order of confidences differs from how often cases were right before.
 
-    A secondary loss: combine it with cross-entropy (`CombinedLoss`). This is what
-    `CorrectnessRankingLoss` computes once it knows how often each case was right.
+    A secondary loss: combine it with cross-entropy (`CombinedLoss`). `CorrectnessRankingLoss` calls
+    it with the recorded share of times that each case was right.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ def correctness_ranking_loss(
     target : Tensor of shape (N,) or (N, d1, ...)
         Class numbers. Only which of them are ignored matters.
     correctness : Tensor of the shape of target
-        The share of times that each case was right, in [0, 1]; NaN where nothing is known, and the
-        case is then compared with no other.
+        The share of times that each case was right, in [0, 1]; NaN if unknown, so that the case is
+        not compared with others.
     ignore_index : int, default=-100
         Cases with this target count for nothing.
 
     Returns
     -------
     Tensor
-        The mean over pairs of neighbours, 0 (with a gradient of zeros) where there are no cases.
+        The mean over pairs of neighbours; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def correctness_ranking_loss(
 
 
 class CorrectnessRankingLoss(nn.Module):
-    """Rank cases by confidence as they were right in the past, with a memory of each case.
+    """Ranks cases by how often they were right before, with a memory of each case.
 
     A secondary loss: combine it with cross-entropy (`CombinedLoss`). See
     `correctness_ranking_loss` for what is computed.
@@ -72,13 +72,13 @@ class CorrectnessRankingLoss(nn.Module):
     Parameters
     ----------
     ignore_index : int, default=-100
-        Cases with this target count for nothing, and nothing is remembered of them.
+        Cases with this target are ignored, and nothing is stored about them.
 
     Notes
     -----
-    A batch is compared by what was known before it, then remembered: in training mode, where
-    gradients are taken. In the first epoch nothing is known, and the loss is 0. Counts are part of
-    ``state_dict``. Soft labels are refused: a prediction is right or it is not.
+    A batch is first compared by the stored counts, then added to them, in training mode and if
+    gradients are computed. In the first epoch there are no counts, and the loss is 0. Counts are
+    part of ``state_dict``. Soft labels are refused, because a prediction must be right or wrong.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class CorrectnessRankingLoss(nn.Module):
         self.seen = PerCase()  # how often each case was seen, and how often it was right
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
-        """Compute the loss of a batch; `cases` are the numbers of its cases, of target's shape."""
+        """Compute the loss of a batch; `cases` are the indices of its cases, of target's shape."""
         caller = "CorrectnessRankingLoss"
         numbers = checked_numbers(cases, caller)
         scores, labels, numbers = follow(
@@ -120,7 +120,7 @@ class CorrectnessRankingLoss(nn.Module):
 
 
 def _disorder(logits: Tensor, correctness: Tensor) -> Tensor:
-    """Compute the mean hinge of neighbours whose confidences are not apart as they should be."""
+    """Return the mean hinge loss over neighbours whose confidences differ too little."""
     confidence = logits.log_softmax(1).amax(1).exp()
     ahead = (correctness - correctness.roll(-1)).detach().to(confidence).nan_to_num(0.0)
     apart = confidence - confidence.roll(-1)

@@ -1,8 +1,8 @@
-"""The batch of all processes together.
+"""Gathers the combined batch of all processes.
 
-Each process contributes a few numbers per sample, so that gathering them is cheap beside the model.
-Processes may hold different numbers of samples, or none: shorter ones are filled up with zeros, and
-a row of weights, zero on the filling, says what counts.
+Each process contributes a few numbers per sample, so gathering them is cheap compared with the
+model. Processes may hold different numbers of samples, or none: shorter ones are padded with zeros,
+and a row of weights is zero for the padding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["GlobalBatch", "gather_batch"]
 
 
 class GlobalBatch(NamedTuple):
-    """Rows over all processes, where this process's samples start, and how many processes."""
+    """The rows of all processes, where this process's rows start, and the number of processes."""
 
     rows: Array
     start: int
@@ -26,7 +26,7 @@ class GlobalBatch(NamedTuple):
 
 
 def gather_batch(rows: Array) -> GlobalBatch:
-    """Gather `rows` (k, n) of every process; alone, a process gets its own."""
+    """Gather `rows` (k, n) of all processes; a single process gets its own."""
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return GlobalBatch(rows, 0, 1)
     local = torch.as_tensor(rows)

@@ -1,12 +1,12 @@
-"""From the confidences of a batch, here and in other processes, to the area under its COC curve.
+"""Estimates the area under the COC curve of a batch, in one process or several.
 
 The area is smoothed by a kernel (``kde.area``), or taken from ranks, which is what the smoothed
 area becomes when the kernel is infinitely narrow: AUCOC = E[v * -ln(1 - F(r))], F the distribution
 of confidences and v the graded correctness. On a batch, a sample (or a group of equal confidences)
 covers the loads from F_below to F_upto, so its weight is the mean of -ln(1 - F) there, the integral
 of which is Q(u) = u + (1 - u) ln(1 - u). This is `expertload.aucoc_score` on a batch. Ranks do not
-change under a small change of confidence, so the gradient by confidence is nothing, and learning
-goes through v alone.
+change under a small change of confidence, so the gradient by confidence is zero, and only v is
+learned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Batch", "Estimate", "estimate_areas"]
 
 
 class Batch(NamedTuple):
-    """What an AUCOC loss needs of a batch: arrays of one number per sample, in working precision.
+    """The input of an AUCOC loss: arrays of one number per sample, in working precision.
 
     `keep` marks the samples that count, None if all do. `resolution` is the spacing of floating
     point numbers near one in the precision the confidences were computed in.
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """One area for each kind of values, and whether the batch was empty, here and elsewhere."""
+    """One area for each kind of values, and whether the batch was empty in all processes."""
 
     areas: tuple[Area, ...]
     empty: bool | Array
@@ -66,7 +66,7 @@ def estimate_areas(batch: Batch, options: AreaOptions) -> Estimate:
     Gradients are those of this process's samples. Under `sync_distributed` they are multiplied by
     the number of processes, because data-parallel training averages gradients over processes.
     """
-    with np.errstate(all="ignore"):  # NaN logits are to pass on in silence, as in torch
+    with np.errstate(all="ignore"):  # NaN logits are passed on without a warning, as in torch
         if batch.keep is None and not options.sync_distributed:
             return _estimate_plain(batch, options)
         return _estimate_weighted(batch, options)
@@ -87,7 +87,7 @@ def _estimate_weighted(batch: Batch, options: AreaOptions) -> Estimate:
     if on_host(total):
         empty, total = bool(empty), float(total)
     if len(weight) > 0:
-        # At the highest confidence a threshold repeats one that is there: it changes nothing.
+        # A threshold at the highest confidence repeats an existing one, so it changes nothing.
         confidence = namespace(rows).where(weight > 0, confidence, confidence.max())
     samples = [Samples(confidence, value, weight, total) for value in values]
     areas = [_area(s, batch.resolution, options, empty) for s in samples]
@@ -96,7 +96,7 @@ def _estimate_weighted(batch: Batch, options: AreaOptions) -> Estimate:
 
 
 def _rows(batch: Batch, options: AreaOptions) -> GlobalBatch:
-    """Confidence, weight and values, with zeros for samples that do not count."""
+    """Return confidence, weight and values, with zeros for samples that do not count."""
     xp = namespace(batch.confidence)
     rows = xp.stack((batch.confidence, xp.ones_like(batch.confidence), *batch.values))
     if batch.keep is not None:
@@ -136,10 +136,10 @@ def _area(samples: Samples, resolution: float, options: AreaOptions, empty: bool
 
 
 def _rank_area(samples: Samples) -> Area:
-    """Area under the COC curve of a batch, by empirical ranks."""
+    """Return the area under the COC curve of a batch, by empirical ranks."""
     r, value, weight, total = samples
     xp = namespace(r)
-    # Ignored samples go last, where they do not count towards any rank.
+    # Ignored samples are sorted last, where they do not affect any rank.
     ranked = sorted_values(r if weight is None else xp.where(weight > 0, r, math.inf))
     nothing = xp.zeros_like(r)  # added, it turns counts into numbers of r's precision
     below = (nothing + xp.searchsorted(ranked, r, side="left")) / total

@@ -1,4 +1,4 @@
-"""Focal loss: cross-entropy that loses interest in cases that are already right.
+"""Focal loss: cross-entropy with less weight on cases that are already right.
 
 Each case's cross-entropy is scaled by ``(1 - p) ** gamma``, p being the probability of the true
 class (Lin et al. 2017). Mukhoti et al. 2020 found that networks trained with it are better
@@ -33,7 +33,7 @@ def focal_loss(
     target : Tensor of shape (N,) or (N, d1, ...)
         Class numbers.
     gamma : float, default=3.0
-        How fast interest is lost; 0 is cross-entropy.
+        How fast the weight falls; 0 is cross-entropy.
     ignore_index : int, default=-100
         Cases with this target count for nothing.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -42,7 +42,7 @@ def focal_loss(
     Returns
     -------
     Tensor
-        The loss, 0 (with a gradient of zeros) where there are no cases.
+        The loss; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------

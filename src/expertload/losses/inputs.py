@@ -1,9 +1,9 @@
-"""Reading logits and targets as ``F.cross_entropy`` does, and refusing what it would choke on.
+"""Reads logits and targets like ``F.cross_entropy``, and refuses invalid ones.
 
 Logits are (N, C) or (N, C, d1, ...), targets hold one class number per position. Positions whose
-target is `ignore_index` do not count. Shapes and dtypes cost nothing to check and always are.
-Looking at values would make an accelerator wait, so the range of labels is checked on the CPU only,
-where it costs one short pass.
+target is `ignore_index` do not count. Shapes and dtypes are always checked, which costs nothing.
+Reading values would make an accelerator wait, so the range of labels is checked only on the CPU,
+where it takes one short pass.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_soft_inputs(
 ) -> None:
     """Raise unless `target` holds, for logits (N, C, d1, ...), probabilities of the classes."""
     if target.shape != logits.shape:
-        check_inputs(logits, target, caller=caller)  # says what is wrong with them
+        check_inputs(logits, target, caller=caller)  # raises the error
     positions = tuple(logits.shape[:1] + logits.shape[2:])
     _check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"), caller)
     if check_finite and not bool(torch.isfinite(logits).all()):
@@ -53,8 +53,8 @@ def check_soft_inputs(
 def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Turn the single logit of a binary task, as ``BCEWithLogitsLoss`` takes it, into two.
 
-    It is one where logits and target have the same shape, (N,) or (N, 1, ...). Anything else is
-    returned as it is.
+    Logits are a single logit if they have the shape of target, (N,) or (N, 1, ...). Other logits
+    are returned unchanged.
     """
     single = logits.ndim == 1 or (logits.ndim > 1 and logits.shape[1] == 1)
     if not single or target.shape != logits.shape:
@@ -69,7 +69,7 @@ def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 def labelled(
     target: Tensor, n_classes: int, *, ignore_index: int | None, caller: str
 ) -> Tensor | None:
-    """Mark the positions that carry a label, or return None where all are known to.
+    """Return a mask of the positions with a label; None if all have one.
 
     On the CPU labels out of range raise; on other devices they are left to the indexing kernels,
     as in PyTorch's own losses.
@@ -148,13 +148,13 @@ def _check_logits_layout(
 def _soft_target_error(
     low: float, high: float, least_sum: float, most_sum: float, caller: str
 ) -> ProbabilityError:
-    """Word the error for soft targets that are not probabilities of the classes."""
+    """Return the error for soft targets that are not probabilities of the classes."""
     wanted = f"must hold class numbers, or probabilities in [0, 1], which {SUM_TO_ONE}"
     got = f"values from {low:g} to {high:g} with sums from {least_sum:g} to {most_sum:g}"
     return ProbabilityError(message("target", caller, wanted, got))
 
 
 def _non_finite_logits_error(caller: str) -> NonFiniteError:
-    """Word the error for logits that are NaN or infinite."""
+    """Return the error for logits that are NaN or infinite."""
     hint = "lower the learning rate, clip gradients, or look for a division by zero in the model"
     return NonFiniteError(message("logits", caller, "must be finite", "NaN or infinity", hint))

@@ -1,9 +1,9 @@
-"""Samples of earlier batches, behind the curve of this one.
+"""Stores samples of earlier batches, to improve the curve of the current one.
 
-A batch of a hundred samples draws a rough curve, and it is the curve that says how much each sample
-matters. Confidences change slowly from batch to batch, so those of the last few batches, taken as
-they were, draw it better. Nothing is learned from the past; what this batch learns has the scale
-that it has without a memory, so that the weight of the loss means the same.
+A batch of a hundred samples gives a rough curve, and the curve determines how much each sample
+matters. Confidences change slowly from batch to batch, so the old confidences of the last few
+batches improve it. Old samples have no gradient. The gradient of the current batch has the same
+scale as without a memory, so that the weight of the loss has the same effect.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ __all__ = ["Memory"]
 
 
 class Memory(nn.Module):
-    """The confidence and correctness of the newest samples; saved with the loss's state.
+    """The confidence and correctness of the latest samples; saved with the loss's state.
 
     Parameters
     ----------
     size : int
-        How many samples at most.
+        The largest number of samples.
     """
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        # No buffer: neither a device nor half precision, nor the broadcast of data-parallel
-        # training, may change it.
+        # Not a buffer: moving to a device, half precision, and the broadcast of data-parallel
+        # training must not change it.
         self.past = torch.zeros(2, 0, dtype=torch.float64)
 
     def get_extra_state(self) -> Tensor:
-        """Return what ``state_dict`` holds."""
+        """Return the state for ``state_dict``."""
         return self.past
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take over what ``state_dict`` held."""
+        """Restore the state from ``state_dict``."""
         self.past = state.detach().to("cpu", torch.float64)[:, : self.size]
 
     def estimate(self, batch: Batch, options: AreaOptions) -> Estimate:
-        """Estimate the area of a batch and the past together; gradients are the batch's."""
+        """Estimate the area of a batch with the stored samples; only the batch has gradients."""
         xp = namespace(batch.confidence)
         (value,) = batch.values
         confidence, correctness = self._recall(batch.confidence)
         keep, counted, empty = batch.keep, float(max(len(value), 1)), len(value) == 0
         if keep is not None:
             counted, empty = at_least(1.0 * keep.sum(), 1.0), keep.sum() == 0
-            keep = xp.concatenate((keep, confidence == confidence))  # all of the past counts
+            keep = xp.concatenate((keep, confidence == confidence))  # all stored samples count
         everything = Batch(
             xp.concatenate((batch.confidence, confidence)),
             (xp.concatenate((value, correctness)),),
@@ -64,7 +64,7 @@ class Memory(nn.Module):
         return Estimate((Area(area.area, by_value, by_confidence),), empty)
 
     def add(self, batch: Batch) -> None:
-        """Take in the samples of a batch that count and are numbers, for the oldest there are."""
+        """Store the valid samples of a batch, in place of the oldest ones."""
         (value,) = batch.values
         rows = torch.stack([torch.as_tensor(part) for part in (batch.confidence, value)])
         kept = rows.isfinite().all(0)
@@ -73,5 +73,5 @@ class Memory(nn.Module):
         self.past = torch.cat((rows[:, kept].to(self.past), self.past), dim=1)[:, : self.size]
 
     def _recall(self, like: Array) -> Array:
-        """The past, as an array of the kind of `like`."""
+        """Return the stored samples as an array of the kind of `like`."""
         return as_working(self.past) if on_host(like) else self.past.to(like)

@@ -36,7 +36,7 @@ from expertload.losses.top_label import ValueAndSlope, calibration_loss
 __all__ = ["MMCELoss", "mmce_loss"]
 
 KERNEL_WIDTH = 0.4
-# What rounding in double precision can leave of a form that is zero.
+# The rounding error in double precision of a form that is zero.
 ROUNDING_FLOOR = 1e-15
 
 
@@ -116,7 +116,7 @@ def weighted_mmce(confidence: Tensor, correct: Tensor) -> ValueAndSlope:
 
 
 class KernelSums(NamedTuple):
-    """For each position, the sum over all, and the sum over the larger less that over the smaller.
+    """For each position: the sum over all, and the sum over larger minus that over smaller ones.
 
     Equal positions are in the first and not in the second, so that both are the same whatever the
     order of the rows.

@@ -31,7 +31,7 @@ class AreaOptions:
         return self.smoothing == "log_odds" and self.estimator == "kde"
 
     def describe(self, usual: AreaOptions | None = None) -> str:
-        """Name the options that differ from the usual ones, by default those of this class."""
+        """Return the options that differ from the defaults."""
         usual = usual or AreaOptions()
         values = ((f.name, getattr(self, f.name), getattr(usual, f.name)) for f in fields(self))
         return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
@@ -39,7 +39,7 @@ class AreaOptions:
 
 @lru_cache(maxsize=256)
 def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
-    """Return `options`, or raise `ParameterError`; remembered, as losses are called often."""
+    """Return `options`, or raise `ParameterError`; cached, because losses are called often."""
     choices = {
         "correctness": ("target_probability", "hard"),
         "boundary": ("none", "reflect"),
@@ -67,7 +67,7 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
 
 
 def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
-    """Raise where neither confidence nor correctness passes a gradient on to the logits."""
+    """Raise if neither confidence nor correctness has a gradient."""
     through_ranking = options.estimator == "kde" and options.gradient != "correctness"
     through_correctness = options.correctness != "hard" and options.gradient != "ranking"
     if not (through_ranking or through_correctness):
@@ -76,5 +76,5 @@ def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
         raise incompatible_options_error(
             ", ".join(shown[:-1]) + f" and {shown[-1]}",
             caller,
-            "nothing that is let through changes with the logits: there is nothing to learn from",
+            "the gradient would always be zero, so nothing could be learned",
         )

@@ -1,12 +1,12 @@
-"""What a loss remembers of each training case.
+"""The memory that a loss keeps of each training case.
 
-Some losses need to know *which* case a row is: they follow each case through training. Such a loss
-says so by an attribute ``needs_cases = True``, and is called with the numbers of the cases::
+Some losses follow each case through training, so they need its index. Such a loss has an attribute
+``needs_cases = True``, and is called with the indices of the cases::
 
     loss(logits, target, cases=numbers)
 
-`CombinedLoss` passes the numbers on to the part that needs them, and so does the lab. What a loss
-remembers is part of its ``state_dict``.
+`CombinedLoss` and the lab pass the indices on to the part that needs them. The memory of a loss is
+part of its ``state_dict``.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ __all__ = [
 
 
 def needs_cases(loss: object) -> bool:
-    """Return whether a loss is to be called with the numbers of the cases."""
+    """Return whether a loss must be called with the indices of the cases."""
     return bool(getattr(loss, "needs_cases", False))
 
 
 def call_loss(loss: object, logits: Tensor, target: Tensor, cases: Tensor | None) -> Tensor:
-    """Call a loss with the numbers of the cases if it needs them, else without."""
+    """Call a loss, with the indices of the cases if it needs them."""
     named = {"cases": cases} if needs_cases(loss) else {}
     value: Tensor = loss(logits, target, **named)  # type: ignore[operator]
     return value
 
 
 class Followed(NamedTuple):
-    """The rows of a batch that count, each with what is known of its case."""
+    """The rows of a batch that count, each with the memory of its case."""
 
     logits: Tensor  # (n, C), at least float32
     target: Tensor  # (n,)
@@ -55,7 +55,7 @@ class Followed(NamedTuple):
 def follow(
     logits: Tensor, target: Tensor, known: Tensor, *, name: str, ignore_index: int, caller: str
 ) -> Followed:
-    """Return the rows that are not ignored, each with the number or the row that `known` has."""
+    """Return the rows that are not ignored, each with its entry of `known`."""
     check_inputs(logits, target, caller=caller)
     n_classes = logits.shape[1]
     _check_per_case(tuple(known.shape), tuple(target.shape), n_classes, name, caller)
@@ -67,12 +67,12 @@ def follow(
 
 
 def _in_rows(values: Tensor) -> Tensor:
-    """Turn (N, C, d1, ...) into one row of C a position."""
+    """Turn (N, C, d1, ...) into one row of C per position."""
     return values.movedim(1, -1).reshape(-1, values.shape[1])
 
 
 def checked_numbers(cases: Tensor | None, caller: str) -> Tensor:
-    """Return the numbers of the cases, or raise where there are none."""
+    """Return the indices of the cases; raise if there are none."""
     if cases is None:
         raise _missing_cases_error(caller)
     _check_case_numbers(str(cases.dtype), caller)
@@ -82,7 +82,7 @@ def checked_numbers(cases: Tensor | None, caller: str) -> Tensor:
 
 
 def distinct(cases: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cases of a batch once each, and the place of every row among them."""
+    """Return the distinct cases of a batch, and the position of every row among them."""
     found, place = cases.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     return found, place
 
@@ -90,24 +90,24 @@ def distinct(cases: Tensor) -> tuple[Tensor, Tensor]:
 class PerCase(nn.Module):
     """A row of numbers for each case, zeros at first.
 
-    Rows are made as cases come up, so nobody has to say how many there are.
+    Rows are added when cases first occur, so their number need not be known in advance.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # No buffer: half precision must not change it, nor the broadcast of data-parallel training.
+        # Not a buffer: half precision and broadcasts of data-parallel training must not change it.
         self.rows = torch.zeros(0, 0)
 
     def get_extra_state(self) -> Tensor:
-        """Return what ``state_dict`` holds."""
+        """Return the state for ``state_dict``."""
         return self.rows
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take over what ``state_dict`` held."""
+        """Restore the state from ``state_dict``."""
         self.rows = state.detach().clone()
 
     def of(self, cases: Tensor, width: int, like: Tensor) -> Tensor:
-        """Return the rows of some cases, so wide, on the device and in the precision of `like`."""
+        """Return the rows of some cases, of a width, on the device and in the dtype of `like`."""
         if not len(cases):
             return like.new_zeros(0, width)
         highest = int(cases.max())
@@ -115,36 +115,36 @@ class PerCase(nn.Module):
             self.rows = self.rows.new_zeros(0, width)
         self.rows = self.rows.to(like)
         if highest >= len(self.rows):
-            # An eighth more than is needed now, so that cases in order do not cost a copy each.
+            # An eighth more than needed now, so that cases in order do not need a copy each.
             more = highest + 1 + highest // 8 - len(self.rows)
             self.rows = torch.cat((self.rows, self.rows.new_zeros(more, width)))
         return self.rows[cases]
 
     def set(self, cases: Tensor, values: Tensor) -> None:
-        """Set the rows of distinct cases, which `of` has returned before."""
+        """Set the rows of distinct cases that `of` has returned before."""
         self.rows[cases] = values
 
 
 def _missing_cases_error(caller: str) -> ParameterError:
-    """Word the error for a loss that follows cases and is not told which they are."""
+    """Return the error for a loss that needs cases but was called without them."""
     return ParameterError(
-        f"{caller} follows each case through training and needs to know which they are. Hint: pass "
-        "cases=..., the numbers of the cases in the training data; for data that are not trained "
-        "on, use cross-entropy."
+        f"{caller} follows each case through training and needs the indices of the cases. Hint: "
+        "pass cases=..., the indices of the cases in the training data; for other data, use "
+        "cross-entropy."
     )
 
 
 def _check_case_numbers(dtype: str, caller: str) -> None:
-    """Raise unless the numbers of cases are whole."""
+    """Raise unless the indices of cases are whole numbers."""
     if "int" not in dtype:
-        hint = "one number per case, its place in the training data"
+        hint = "one index per case, its position in the training data"
         got = f"a {dtype} tensor"
         raise DataTypeError(message("cases", caller, "must hold whole numbers", got, hint))
 
 
 def _negative_case_error(lowest: int, caller: str) -> ParameterError:
-    """Word the error for the number of a case that is below zero."""
-    hint = "a case's number is its place in the training data, from 0 on"
+    """Return the error for a negative case index."""
+    hint = "the index of a case is its position in the training data, starting at 0"
     return ParameterError(message("cases", caller, "must hold 0 or more", lowest, hint))
 
 

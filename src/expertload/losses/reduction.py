@@ -1,4 +1,4 @@
-"""Losses that are a sum over cases: the cases' terms, and how they are put together."""
+"""Losses that are a sum over cases: the terms, and their reduction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REDUCTIONS = ("mean", "sum", "none")
 def negative_log_likelihood(
     logits: Tensor, target: Tensor, ignore_index: int, caller: str
 ) -> tuple[Tensor, Tensor | int]:
-    """Return minus the log-probability of the true class, 0 where ignored, and the cases' number.
+    """Return minus the log-probability of the true class (0 if ignored), and the number of cases.
 
     A loss that depends on the true class alone is a function of this, which PyTorch computes in
     one fused pass over logits of any shape.
@@ -32,7 +32,7 @@ def negative_log_likelihood(
 
 
 def reduce(terms: Tensor, n_cases: Tensor | int, reduction: Reduction) -> Tensor:
-    """Put the cases' terms together; the mean is over the cases that are not ignored."""
+    """Reduce the terms of the cases; the mean is over the cases that are not ignored."""
     if reduction == "none":
         return terms
     total = terms.sum()

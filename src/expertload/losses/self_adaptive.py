@@ -1,9 +1,10 @@
-"""Self-adaptive training: each case's target moves towards what the network says of it.
+"""Self-adaptive training: each case's target moves towards the network's predictions.
 
-A label may be wrong, or one of several that would do. The network's own predictions, averaged over
-the epochs, tell; so after some epochs the target of a case becomes a moving average of them that
-starts at the label, and a case counts by how certain its target is (Huang et al. 2020, algorithm
-1). It helps most where images cannot be augmented and networks learn their training set by heart.
+A label may be wrong, or one of several possible ones. The network's own predictions, averaged over
+epochs, show this. So after some epochs, the target of a case becomes a moving average of its
+predictions that starts at the label, and a case is weighted by how certain its target is (Huang et
+al. 2020, algorithm 1). It helps most if images cannot be augmented and networks memorise their
+training set.
 
 References
 ----------
@@ -25,9 +26,9 @@ __all__ = ["SelfAdaptiveLoss", "self_adaptive_loss"]
 def self_adaptive_loss(
     logits: Tensor, target: Tensor, *, soft_target: Tensor, ignore_index: int = -100
 ) -> Tensor:
-    """Compute the cross-entropy with soft targets, each case weighed by its largest one.
+    """Compute the cross-entropy with soft targets, each case weighted by its largest one.
 
-    This is what `SelfAdaptiveLoss` computes once it knows the soft targets.
+    `SelfAdaptiveLoss` calls it with its current soft targets.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def self_adaptive_loss(
     Returns
     -------
     Tensor
-        The loss, 0 (with a gradient of zeros) where there are no cases.
+        The loss; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------
@@ -67,18 +68,18 @@ class SelfAdaptiveLoss(nn.Module):
     Parameters
     ----------
     momentum : float, default=0.9
-        How much of a case's target stays when it is seen again.
+        The share of the old target that is kept when a case is seen again.
     start : int, default=10
-        How often a case is seen with its label, in epochs, before its target moves. The paper has
-        60 of 200 epochs; about a third of the training is a good start.
+        The number of epochs with the original label before the target moves. The paper uses 60 of
+        200 epochs; about a third of the training is a good choice.
     ignore_index : int, default=-100
-        Cases with this target count for nothing, and their targets do not move.
+        Cases with this target are ignored, and their targets do not move.
 
     Notes
     -----
-    Targets move in training mode, where gradients are taken. They are part of ``state_dict``, and
-    take the memory of one probability per case and class. Soft labels are refused: the label is
-    where a target starts. A case that comes twice in a batch moves once, towards the mean of both
+    Targets move in training mode, if gradients are computed. They are part of ``state_dict``, and
+    need the memory of one probability per case and class. Soft labels are refused, because targets
+    start at the label. A case that occurs twice in a batch moves once, towards the mean of both
     predictions.
 
     Examples
@@ -106,7 +107,7 @@ class SelfAdaptiveLoss(nn.Module):
         self.seen = PerCase()  # how often each case was seen, and its target
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
-        """Compute the loss of a batch; `cases` are the numbers of its cases, of target's shape."""
+        """Compute the loss of a batch; `cases` are the indices of its cases, of target's shape."""
         caller = "SelfAdaptiveLoss"
         numbers = checked_numbers(cases, caller)
         rows = follow(
@@ -126,7 +127,7 @@ class SelfAdaptiveLoss(nn.Module):
         if move:
             said = _means(logits.softmax(1), place, len(once))
             moved = self.momentum * soft + (1 - self.momentum) * said
-            # A prediction that is not a number must not stay in a case's target for good.
+            # A NaN prediction must not stay in a case's target forever.
             may_move = (visits >= self.start) & moved.isfinite().all(1, keepdim=True)
             soft = torch.where(may_move, moved, soft)
             self.seen.set(once, torch.cat((visits + 1, soft), 1))
@@ -138,9 +139,9 @@ class SelfAdaptiveLoss(nn.Module):
 
 
 def _weighed(logits: Tensor, soft: Tensor) -> Tensor:
-    """Compute the mean cross-entropy, each case weighed by its largest soft target."""
+    """Return the mean cross-entropy, each case weighted by its largest soft target."""
     soft = soft.detach().to(logits)
-    # What is ruled out on both sides costs nothing; a product of 0 and infinity would be NaN.
+    # A class that is impossible on both sides costs nothing; 0 times infinity would be NaN.
     log_proba = logits.log_softmax(1).masked_fill(soft == 0, 0.0)
     weight = soft.amax(1)
     terms = -(soft * log_proba).sum(1)
@@ -148,6 +149,6 @@ def _weighed(logits: Tensor, soft: Tensor) -> Tensor:
 
 
 def _means(values: Tensor, place: Tensor, n: int) -> Tensor:
-    """Return the mean of the rows that belong to each of n places."""
+    """Return the mean of the rows at each of n positions."""
     counts = values.new_zeros(n, 1).index_add_(0, place, torch.ones_like(values[:, :1]))
     return values.new_zeros(n, values.shape[1]).index_add_(0, place, values) / counts

@@ -60,7 +60,7 @@ def soft_avuc_loss(
     Returns
     -------
     Tensor
-        The loss, 0 (with a gradient of zeros) where there are no cases.
+        The loss; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------
@@ -118,11 +118,11 @@ class SoftAvUCLoss(nn.Module):
 
 
 def _soft_counts(logits: Tensor, temperature: float, threshold: float) -> tuple[Tensor, Tensor]:
-    """How much each case counts as certain, and how much as uncertain."""
+    """Return how much each case counts as certain, and as uncertain."""
     entropy: Tensor = SoftmaxEntropy.apply(logits.to(working_dtype(logits)))  # type: ignore[no-untyped-call]
-    # With one class there is nothing to be uncertain about, nor anything to divide by.
+    # With one class there is no uncertainty, and the largest entropy is zero.
     relative = entropy / math.log(max(logits.shape[1], 2))
-    # The logit is infinite at 0 and 1; within rounding of them it is held, and its slope zero.
+    # The logit is infinite at 0 and 1; within rounding of them it is constant, with slope zero.
     margin = 8 * torch.finfo(relative.dtype).eps
     step = (torch.logit(relative, margin) - math.log(threshold / (1 - threshold))) / temperature
     size = torch.tanh(entropy)

@@ -1,4 +1,4 @@
-"""Soft-binned ECE: the expected calibration error with bins that gradients can see through.
+"""Soft-binned ECE: the expected calibration error with differentiable bins.
 
 A case belongs to every bin a little: its membership is a softmax over minus the squared distances
 of its confidence to the bins' centres, divided by a temperature (Karandikar et al. 2021, eq. 8 to
@@ -65,7 +65,7 @@ def soft_ece_loss(
     Returns
     -------
     Tensor
-        The error, in [0, 1]; 0 (with a gradient of zeros) where there are no cases.
+        The error, in [0, 1]; 0 (with a gradient of zeros) if there are no cases.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def soft_binned_error(
     centres = (torch.arange(n_bins, dtype=r.dtype, device=r.device) + 0.5) / n_bins
     membership = torch.softmax((r[:, None] - centres).square_().mul_(-1 / temperature), dim=1)
     size, gaps = torch.stack([torch.ones_like(gap), gap]) @ membership
-    # A bin out of everyone's reach may have size zero; so has then its gap, and so it weighs.
+    # A bin that is far from all cases may have size zero; its gap and weight are then zero.
     bin_gap = gaps / size.clamp_min(torch.finfo(size.dtype).tiny)
     power = bin_gap.abs() ** norm
     error = size @ power / n

@@ -1,4 +1,4 @@
-"""Calibration losses: functions of each case's confidence and of whether its top label is right.
+"""Calibration losses: functions of each case's confidence and correctness of its top label.
 
 A batch is reduced to these two vectors, the loss gives its value and its slope by each confidence,
 and the slope goes back to the logits by ``d log r``, through the autograd Function that all losses
@@ -54,5 +54,5 @@ def calibration_loss(
 
 
 def working_dtype(logits: Tensor) -> torch.dtype:
-    """Return the precision to compute in: half precision is storage, not arithmetic."""
+    """Return the precision for computation; half precision is not meant for arithmetic."""
     return torch.promote_types(logits.dtype, torch.float32)

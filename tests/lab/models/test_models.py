@@ -128,7 +128,7 @@ def test_a_network_of_the_users_own():
         (":build", {}, "of the form module:callable"),
         ("resnet18", {"stem": "huge"}, "stem"),
         ("resnet20", {"stem": "small"}, "stem"),
-        ("resnet99", {}, "it is one of tiny-cnn"),
+        ("resnet99", {}, "use one of tiny-cnn"),
         ("wide-resnet-28-10", {"depth": 27}, "six per block"),
         ("wide-resnet-28-10", {"depth": 4}, "six per block"),
     ],

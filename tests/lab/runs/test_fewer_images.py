@@ -31,5 +31,7 @@ def test_a_seed_is_a_choice_of_images():
 
 
 def test_more_than_there_are_is_refused():
-    with pytest.raises(ParameterError, match="must be at most 997, the training images of digits"):
+    with pytest.raises(
+        ParameterError, match="must be at most 997, the number of training images of digits"
+    ):
         load_run_data(DataConfig(name="digits", train_images=998))

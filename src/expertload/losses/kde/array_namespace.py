@@ -1,9 +1,9 @@
-"""Numpy for arrays in the memory of the CPU, torch for those of an accelerator.
+"""Uses numpy for arrays in the memory of the CPU, and torch for those of an accelerator.
 
-The area needs a few dozen operations on one number per sample. In a batch of some hundreds their
-cost is that of calling them, which is several times less in numpy, and numpy's sorts are faster at
-any size. So the mathematics is written in what the two have in common: operators, and functions
-that both know under one name. The few that they do not are here.
+The area needs a few dozen operations on one number per sample. For a batch of some hundreds, the
+overhead of the calls dominates. It is several times less in numpy, and numpy's sorts are faster at
+any size. So the code uses only operators and functions that both libraries have under the same
+name. The few exceptions are here.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ HOST_TYPES = (np.ndarray, np.generic)
 
 
 def on_host(array: Array) -> bool:
-    """Whether values can be looked at without making an accelerator wait."""
+    """Whether values can be read without making an accelerator wait."""
     return isinstance(array, HOST_TYPES)
 
 
 def namespace(array: Array) -> ModuleType:
-    """Return the module whose functions apply."""
+    """Return the module whose functions apply to an array: numpy or torch."""
     return np if on_host(array) else torch
 
 
@@ -66,7 +66,7 @@ def new_zeros(like: Array, *shape: int) -> Array:
 
 
 def in_rows(first: Array, second: Array) -> Array:
-    """Stack two arrays of one shape; ``numpy.stack`` takes longer to look at them than to copy."""
+    """Stack two arrays of the same shape, with less overhead than ``numpy.stack``."""
     if on_host(first):
         return np.array((first, second))
     return torch.stack((first, second))

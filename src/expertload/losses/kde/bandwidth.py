@@ -29,7 +29,7 @@ __all__ = [
 
 RULES = {"scott": 1.0, "silverman": 0.75}
 
-# Below this a number is no density estimate but counting, and the grid would outgrow the batch.
+# A smaller width would not smooth anything, and the grid would become larger than the batch.
 NARROWEST = 1e-4
 NARROWEST_IN_LOG_ODDS = 1e-2
 # Log odds beyond this are cut off: exp(-88) is the smallest number of single precision. It bounds
@@ -38,14 +38,14 @@ LARGEST_LOG_ODDS = 88.0
 
 
 class Width(NamedTuple):
-    """The width h and whether the batch is tied: numbers on the CPU, tensors elsewhere."""
+    """The width h, and whether the batch is tied: numbers on the CPU, tensors elsewhere."""
 
     value: float | Array
     tied: bool | Array
 
 
 def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) -> Width:
-    """Width of the kernel for these samples.
+    """Return the width of the kernel for these samples.
 
     `resolution` is the spacing of floating point numbers near one in the precision the confidences
     were computed in: a smaller standard deviation than a few of those is rounding error.
@@ -71,7 +71,7 @@ def _standard_deviation(samples: Samples) -> Array:
 
 
 def largest_span(n: int, bandwidth: str | float, *, in_log_odds: bool = False) -> float:
-    """Bound on (range of confidences) / width, known without looking at them.
+    """Return an upper bound of (range of confidences) / width, without reading them.
 
     Of n numbers with a given range, those with two at the ends and the rest in the middle have
     the smallest standard deviation, range / sqrt(2 (n - 1)). No range of probabilities exceeds

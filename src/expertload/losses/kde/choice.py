@@ -1,8 +1,8 @@
-"""Which way to take kernel sums: pair by pair, through a few nodes, or through a fine grid.
+"""Chooses how to compute kernel sums: pair by pair, through a few nodes, or on a fine grid.
 
 ``exact`` is pair by pair. ``fast`` goes through nodes while their matrix is small, and through the
-grid beyond. ``auto`` does the same, except where a narrow kernel of the user's asks for a grid that
-costs more than all pairs of a small batch.
+grid beyond. ``auto`` does the same, except if a narrow kernel would need a grid that costs more
+than all pairs of a small batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["METHODS", "choose_sums"]
 
 METHODS = ("auto", "exact", "fast")
 
-# The sizes, as measured on two cores, at which one way overtakes the other.
+# The sizes, measured on two cores, at which one way becomes faster than the other.
 LARGEST_NODE_MATRIX = 2**18
 MOST_NODES = 512
 PAIRS_PER_GRID_NODE = 4
@@ -32,7 +32,7 @@ def choose_sums(
 ) -> KernelSums:
     """Return the kernel sums for `method`."""
     span = _span(points, bandwidth, in_log_odds=in_log_odds)
-    # Pairs pass NaN confidences on; no number of nodes fits them.
+    # Pair by pair, NaN confidences are passed on; no number of nodes would fit them.
     if method == "exact" or not math.isfinite(span):
         return DenseSums(points)
     nodes = nodes_for(span)
@@ -45,7 +45,7 @@ def choose_sums(
 
 
 def _span(points: Points, bandwidth: str | float, *, in_log_odds: bool) -> float:
-    """Range of all points in widths: looked up on the CPU, bounded where looking means waiting."""
+    """Return the range of all points in widths: exact on the CPU, a bound on other devices."""
     images = 0.0 if points.sources is points.thresholds else 2 * REACH
     if on_host(points.ends):
         low, high = points.ends.tolist()

@@ -1,7 +1,7 @@
 """Exact kernel sums: every pair of points, a block of rows at a time so that memory stays bounded.
 
-This is the meaning of the formulas and the yardstick of the fast methods. It takes O(n^2) time and
-at most a few blocks of memory, so it finishes at any size, slowly.
+This follows the formulas directly, and is the reference for the fast methods. It takes O(n^2) time
+and at most a few blocks of memory, so it finishes at any size, slowly.
 """
 
 from __future__ import annotations

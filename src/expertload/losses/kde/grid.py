@@ -38,12 +38,12 @@ ABOVE_SCALE = 1 / (NODES_PER_WIDTH * math.sqrt(2 * math.pi))
 
 
 def grid_size(span: float) -> int:
-    """Return how many nodes serve points within `span` widths."""
+    """Return the number of nodes for points within `span` widths."""
     return int(next_fast_len(math.ceil(span * NODES_PER_WIDTH) + 3 * PADDING + 2, real=True))
 
 
 class _Cells(NamedTuple):
-    """The grid cell of each point, and how far into the cell it lies, in [0, 1)."""
+    """The grid cell of each point, and its position in the cell, in [0, 1)."""
 
     number: Array
     offset: Array

@@ -1,4 +1,4 @@
-"""What the smoothed area needs of its kernel: two kinds of sums, in two directions.
+"""The kernel sums of the smoothed area: two kinds, in two directions.
 
 With sources q_j, thresholds x_i and a Gaussian kernel of width h, everything in the paper's
 formulas is a matrix product of a vector with one of
@@ -6,7 +6,7 @@ formulas is a matrix product of a vector with one of
     above_ij = Phi((q_j - x_i) / h)              the smoothed share of source j above threshold i
     near_ij  = exp(-((q_j - x_i) / h)^2 / 2)     how near the two are
 
-or with their transposes. A `KernelSums` is built once a batch and applied once in each direction.
+or with their transposes. A `KernelSums` is built once per batch and applied once in each direction.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["KernelSums", "Points", "Sums"]
 
 
 class Points(NamedTuple):
-    """Where the kernels sit and where they are read, with their width.
+    """The positions of the kernels, the thresholds, and the width.
 
     The thresholds are those given and the two `ends`, in this order. `sources` is `thresholds`
-    itself where they are the same points. `width` is a plain number on the CPU and a tensor on an
-    accelerator, which then need not be waited for.
+    itself if they are the same points. `width` is a plain number on the CPU and a tensor on an
+    accelerator, so that there is no wait for it.
     """
 
     sources: Array

@@ -37,7 +37,7 @@ ABOVE_SCALE = SPACING**2 / math.pi
 
 
 def nodes_for(span: float) -> int:
-    """Return how many nodes serve points within `span` widths, rounded up so as to repeat often."""
+    """Return the number of nodes for points within `span` widths, rounded up to repeat often."""
     return 4 * math.ceil((span + 2 * MARGIN) / SPACING / 4 + 0.25)
 
 
@@ -61,7 +61,7 @@ class LowRankSums:
         return _through_nodes(values @ self.sources.T, self.step, self.thresholds)
 
     def to_sources(self, values: Array) -> Sums:
-        """Sum over thresholds: the same nodes, walked the other way."""
+        """Sum over thresholds, with the same nodes in the other direction."""
         return _through_nodes(values @ self.thresholds.T, self.step.T, self.sources)
 
 
