@@ -234,5 +234,5 @@ class TestMetadataRouting:
         assert changed != aucoc_scorer
         assert changed.get_metadata_routing().score.requests == {"sample_weight": "cost"}
         assert aucoc_scorer.get_metadata_routing().score.requests == {"sample_weight": None}
-        with pytest.raises(ParameterError, match="sample_weight alone. Got groups"):
+        with pytest.raises(ParameterError, match="only sample_weight. Got groups"):
             aucoc_scorer.set_score_request(groups=True)

@@ -6,8 +6,8 @@ The curve and its area are here; around them are `expertload.operating_point`,
 they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
 `expertload.torch_metrics`, `expertload.frames`, `expertload.report` and `expertload.lab`.
 
-Everything is imported when it is first used. So the package itself loads in a millisecond, and
-`DelegatingClassifier` needs scikit-learn only where it is asked for.
+Everything is imported on first use. So the package itself loads in a millisecond, and scikit-learn
+is needed only for `DelegatingClassifier`.
 """
 
 import importlib as _importlib
@@ -51,8 +51,8 @@ _MODULES = {
     "significance",
     "tally",
 }
-# Where the other names come from: the curve, if nothing is said. DelegatingClassifier is not in
-# __all__: a star would ask for it, and fail where scikit-learn is not installed.
+# The modules of the other names; the default is the curve. DelegatingClassifier is not in __all__,
+# because a star import would fail if scikit-learn is not installed.
 _HOMES = {
     **dict.fromkeys(set(__all__) - _MODULES, "curve"),
     "OperatingPoint": "operating_point",
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     )
     from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
     from expertload.operating_point import OperatingPoint, certify
-else:  # unseen by type checkers, which would take any misspelt name for an attribute
+else:  # hidden from type checkers, which would otherwise accept any misspelt name
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:

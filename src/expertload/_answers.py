@@ -1,9 +1,9 @@
 """The answers of a fitted classifier, its confidence, and whether it is right.
 
-Everything that takes a scikit-learn classifier asks it here. Answers are compared with labels by
-name, through the classifier's ``classes_``: a fold without one of the classes, or a classifier that
-was fitted without it, changes no column's meaning. A class the classifier never saw is an error of
-the classifier, not of the caller.
+All code that takes a scikit-learn classifier uses this module. Answers are compared with labels by
+name, through the classifier's ``classes_``. So columns keep their meaning if a fold lacks a class,
+or if a classifier was fitted without it. A class that the classifier never saw counts as an error
+of the classifier.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Answers(NamedTuple):
 
 
 def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
-    """Return a fitted classifier's answers, also with one class; among equals the first counts."""
+    """Return a fitted classifier's answers, also with one class; of equals, the first wins."""
     check_classifier(estimator, "predict_proba", caller)
     proba = as_floats(estimator.predict_proba(X), "predict_proba", caller, ndim=(2,))
-    # Asked for only now: an unfitted estimator words its own, better complaint above.
+    # Only now: for an unfitted estimator, the call above raises a better error.
     check_classifier(estimator, "classes_", caller)
     names = as_array(estimator.classes_, "classes_", caller)
     if names.ndim != 1 or proba.shape[1] != len(names):
@@ -38,7 +38,7 @@ def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
             message(
                 "estimator",
                 caller,
-                "must give one column of probabilities for each of its classes",
+                "must return one column of probabilities for each of its classes",
                 f"{proba.shape[1]} column(s) for classes of shape {names.shape}",
             )
         )
@@ -51,7 +51,9 @@ def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray
     truth = as_array(y_true, "y", caller)
     truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
     if truth.ndim != 1:
-        raise ShapeError(message("y", caller, "must name one class a case", f"shape {truth.shape}"))
+        raise ShapeError(
+            message("y", caller, "must name one class for each case", f"shape {truth.shape}")
+        )
     check_same_length(caller, X=labels, y=truth)
     _check_named(truth, caller)
     if _are_strings(truth) != _are_strings(labels):
@@ -80,7 +82,7 @@ def _check_named(truth: AnyArray, caller: str) -> None:
                 caller,
                 "must name a class for each case",
                 f"{int(missing.sum())} missing value(s), the first in row {int(missing.argmax())}",
-                "drop the cases without a label",
+                "remove the cases without a label",
             )
         )
 

@@ -31,12 +31,12 @@ from expertload._typing import AnyArray, FloatArray
 
 __all__ = ["binary_area", "delegated_mass"]
 
-# Rows handled at a time in `binary_area`, so that its temporaries stay in a few megabytes.
+# Rows per block in `binary_area`, so that temporary arrays take only a few megabytes.
 CHUNK = 1 << 18
 
 
 def delegated_mass(remaining: FloatArray, total: float, convention: str) -> FloatArray:
-    """Q: the weight in the area of all cases below the point where `remaining` is the share left.
+    """Return Q: the weight in the area of all cases below the point with the share `remaining`.
 
     `total` is the number of cases; only the ``thresholds`` convention depends on it.
     """
@@ -49,10 +49,10 @@ def delegated_mass(remaining: FloatArray, total: float, convention: str) -> Floa
 
 
 def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> float:
-    """Area for unweighted right-or-wrong cases, without ever ordering the two together.
+    """Return the area for unweighted right-or-wrong cases, without sorting both together.
 
-    Right and wrong cases are sorted apart, which numpy does with vector instructions, and only
-    the rows that hold a case of the rarer kind are visited.
+    Right and wrong cases are sorted separately, which numpy does with vector instructions, and only
+    rows with a case of the rarer kind are visited.
     """
     n, n_right = len(correct), int(np.count_nonzero(correct))
     rarer_is_right = 2 * n_right < n
@@ -63,7 +63,7 @@ def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> f
 
 
 def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
-    """Cut a sorted array into pieces that never split a run of equal values."""
+    """Yield pieces of a sorted array that never split a run of equal values."""
     cuts = [0]
     while cuts[-1] < len(ascending):
         stop = min(cuts[-1] + CHUNK, len(ascending))
@@ -74,7 +74,7 @@ def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
 def _rarer_mass(
     rarer: FloatArray, other: FloatArray, piece: tuple[int, int], convention: str
 ) -> float:
-    """What the cases of the rarer kind in one piece add to the area."""
+    """Return the contribution to the area of the rarer cases in one piece."""
     start, stop = piece
     n = len(rarer) + len(other)
     values = rarer[start:stop]

@@ -1,4 +1,4 @@
-"""Cases: predictions reduced to what the curve and the metrics need."""
+"""Cases: the correctness, confidence and weight that the curve and the metrics need."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from expertload.exceptions import (
     WeightError,
 )
 
-# Weights whose largest is between these are used as they are. Otherwise sums of their squares would
-# leave the range of numbers, and they are rescaled: only their ratios matter.
+# If the largest weight is between these, weights are not changed. Otherwise sums of squares could
+# overflow or underflow, so weights are rescaled: only their ratios matter.
 SMALLEST, LARGEST = 2.0**-400, 2.0**400
-# The smallest share of the largest weight that arithmetic can still tell from none.
+# The smallest share of the largest weight that arithmetic can distinguish from zero.
 WIDEST = 2.0**-600
 
 
@@ -42,7 +42,7 @@ class Predictions(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """What the COC curve needs to know about each case."""
+    """The correctness, confidence and weight of each case."""
 
     correct: AnyArray
     confidence: FloatArray
@@ -50,12 +50,12 @@ class Cases(NamedTuple):
 
     @property
     def is_graded(self) -> bool:
-        """Whether correctness is a grade, and not plainly right or wrong."""
+        """Whether correctness is graded, not just right or wrong."""
         return self.correct.dtype != np.bool_
 
     @property
     def is_counted(self) -> bool:
-        """Whether cases are plainly right or wrong and count alike: a tally then says it all."""
+        """Whether cases are right or wrong and unweighted, so that a tally has all information."""
         return self.weight is None and not self.is_graded
 
 
@@ -93,7 +93,7 @@ def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatA
 
 
 def check_whole_weight(weight: FloatArray | None, caller: str) -> None:
-    """Raise unless weights are counts, for numbers that depend on how many cases there are."""
+    """Raise unless weights are counts, for metrics that depend on the number of cases."""
     if weight is not None and (weight != np.floor(weight)).any():
         raise WeightError(
             message(
@@ -120,7 +120,7 @@ def check_correctness_cases(
 
 
 def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
-    """Return correctness as booleans where it is plainly right or wrong, else as grades."""
+    """Return correctness as booleans if it is only right or wrong, else as grades."""
     array = as_array(correct, "correct", caller)
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return array
@@ -142,7 +142,7 @@ def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
 def check_outlier_cases(
     is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, caller: str
 ) -> Cases:
-    """Validate the outlier metrics' arguments: two sides, both present."""
+    """Validate the arguments of outlier metrics: both inliers and outliers must occur."""
     flags = as_floats(is_outlier, "is_outlier", caller)
     if not np.isin(flags, (0, 1)).all():
         raise LabelError(
@@ -180,7 +180,7 @@ def check_named_cases(
     labels: ArrayLike | None,
     caller: str,
 ) -> tuple[Cases, tuple[ClassName, ...]]:
-    """Reduce predictions to cases; return with them the name or number of each column."""
+    """Reduce predictions to cases; also return the name or number of each column."""
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return with_confidence(predictions, confidence, caller)[1], names
 
@@ -188,7 +188,7 @@ def check_named_cases(
 def with_confidence(
     predictions: Predictions, confidence: ArrayLike | None, caller: str
 ) -> tuple[Cases, Cases]:
-    """Return the cases by their top probability, and by what the user ranks them by."""
+    """Return the cases with their top probability, and with the user's confidence."""
     correct, top = top_label(predictions)
     by_probability = Cases(correct, top, predictions.weight)
     if confidence is None:
@@ -199,7 +199,7 @@ def with_confidence(
 
 
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
-    """Whether the top label is right, and its probability; among equals the first column wins."""
+    """Return whether the top label is right, and its probability; of equals, the first wins."""
     predicted = predictions.proba.argmax(axis=1)
     top = np.take_along_axis(predictions.proba, predicted[:, None], axis=1)[:, 0]
     return predicted == predictions.target, top
@@ -223,7 +223,7 @@ def check_named_predictions(
     labels: ArrayLike | None,
     caller: str,
 ) -> tuple[Predictions, tuple[ClassName, ...]]:
-    """Validate labels and probabilities; return with them the name or number of each column."""
+    """Validate labels and probabilities; also return the name or number of each column."""
     proba = _one_class(check_probabilities(y_proba, "y_proba", caller), y_proba, labels, caller)
     target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels, caller)
     check_same_length(caller, y_true=target, y_proba=proba)
@@ -233,9 +233,9 @@ def check_named_predictions(
 def _one_class(
     proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None, caller: str
 ) -> FloatArray:
-    """Tell a model that knows one class, and is always sure of it, from one column of two classes.
+    """Return whether a single column belongs to a model with one class, or to one of two classes.
 
-    A classifier that was fitted on one class returns a matrix of one column, all ones.
+    A classifier that was fitted on one class returns a matrix with one column of ones.
     """
     if np.ndim(y_proba) != 2 or np.shape(y_proba)[1] != 1 or not (proba[:, 1] == 1).all():
         return proba
@@ -246,9 +246,10 @@ def _one_class(
             message(
                 "y_proba",
                 caller,
-                "must tell whether its one column of ones is of the only class, or of the second",
+                "must show whether its single column of ones belongs to the only class, or to the "
+                "second",
                 f"shape {np.shape(y_proba)}",
-                "pass labels=classes_ of the classifier, or one dimension for the second class's",
+                "pass labels=classes_ of the classifier, or one dimension for the second class",
             )
         )
     return proba
@@ -257,15 +258,15 @@ def _one_class(
 def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
     """Return which cases are accepted: those whose confidence is at least the threshold.
 
-    Compared in double precision, wherever cases are accepted. A threshold has digits that a single
-    lacks; rounded to one, it would let in what lies just below it.
+    Always compared in double precision. A threshold rounded to single precision would accept cases
+    just below it.
     """
     accepted: BoolArray = confidence.astype(np.float64, copy=False) >= threshold
     return accepted
 
 
 def check_unweighted(sample_weight: Any, caller: str) -> None:
-    """Raise if cases are weighted where they must be counted."""
+    """Raise if cases are weighted, because they must be counted."""
     if sample_weight is not None:
         raise WeightError(
             message(
@@ -273,8 +274,8 @@ def check_unweighted(sample_weight: Any, caller: str) -> None:
                 caller,
                 "must be None: the tests count cases drawn one by one",
                 "weights",
-                "certify each group of cases apart with certify_groups, or draw cases as they will "
-                "come",
+                "certify each group of cases separately with certify_groups, or draw cases as "
+                "new ones will come",
             )
         )
 
@@ -282,12 +283,12 @@ def check_unweighted(sample_weight: Any, caller: str) -> None:
 def check_same_cases(
     a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None, caller: str
 ) -> None:
-    """Raise unless two models were evaluated on the same cases, as far as one can tell."""
+    """Raise unless two models were evaluated on the same cases, as far as is known."""
     check_same_length(caller, first_model=a.correct, second_model=b.correct)
     differ = target_a is not None and target_b is not None and (target_a != target_b).any()
     if differ or not _same_weight(a.weight, b.weight):
         raise ShapeError(
-            f"The models given to {caller} must have seen the same cases in the same order. "
+            f"The models passed to {caller} must be evaluated on the same cases in the same order. "
             f"Got {'labels' if differ else 'weights'} that differ. Hint: sort both by the same "
             "identifier."
         )

@@ -1,7 +1,7 @@
-"""Documents that are checked when read: JSON that says what it is, and may carry its own digest.
+"""JSON documents that are checked when read: they name their kind, and may have a digest.
 
-Policies, monitors and calibrators are such documents. The digest guards against accidents and
-careless edits; it is no signature, and a forger can compute it too.
+Policies, monitors and calibrators are such documents. The digest protects against accidents and
+careless edits. It is not a signature: a forger can compute it too.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 
 
 class DocumentKind:
-    """One kind of document: its name in the file, its newest schema, and how it is refused.
+    """One kind of document: its name in the file, its latest schema, and a hint for errors.
 
     Parameters
     ----------
     kind : str
-        What the file says it is, such as "expertload monitor".
+        The name of the kind in the file, such as "expertload monitor".
     schema_version : int
-        The newest schema that is understood; older ones are read as well.
+        The latest schema that can be read; older ones can be read too.
     hint : str
         What to do with a file that is refused.
     has_digest : bool, default=True
@@ -48,17 +48,17 @@ class DocumentKind:
         self.hint, self.has_digest = hint, has_digest
 
     def complete(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return content with its header and, where this kind has one, its digest."""
+        """Return content with its header and, if this kind has one, its digest."""
         document = {"kind": self.kind, "schema_version": self.schema_version, **content}
         return {**document, "sha256": digest(document)} if self.has_digest else document
 
     def write(self, content: Mapping[str, Any]) -> str:
-        """Return the text of a document with this content; numbers in a list stand on one line."""
+        """Return the text of a document with this content; lists of numbers are on one line."""
         text = json.dumps(self.complete(content), indent=2, allow_nan=False)
         return LIST_OF_NUMBERS.sub(_on_one_line, text) + "\n"
 
     def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Return a file's document, if it is of this kind, understood and unchanged."""
+        """Return a file's document; raise unless it is of this kind, readable and unchanged."""
         path = Path(path)
         try:
             document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
@@ -72,7 +72,7 @@ class DocumentKind:
         return document
 
     def check(self, document: Mapping[str, Any]) -> int:
-        """Return the schema of a document that is of this kind, understood and unchanged."""
+        """Return the schema of a document; raise unless it is of this kind and unchanged."""
         if document.get("kind") != self.kind:
             self.refuse(f"its 'kind' must be {self.kind!r}, not {document.get('kind')!r}")
         version = document.get("schema_version")
@@ -96,14 +96,12 @@ class DocumentKind:
         return value
 
     def refuse(self, why: str, hint: str | None = None) -> NoReturn:
-        """Raise the error that all unusable files end in."""
-        raise FileFormatError(
-            f"This is no {self.kind} to rely on: {why}. Hint: {hint or self.hint}."
-        )
+        """Raise the error for an unusable document."""
+        raise FileFormatError(f"This is not a valid {self.kind}: {why}. Hint: {hint or self.hint}.")
 
 
 def digest(document: Mapping[str, Any]) -> str:
-    """Return the digest of a document, however it is laid out in the file."""
+    """Return the digest of a document, independent of its layout in the file."""
     content = {key: value for key, value in document.items() if key != "sha256"}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

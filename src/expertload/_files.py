@@ -34,20 +34,20 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return  # not there yet, or so that writing will say what is wrong
+        return  # it does not exist yet, or writing will raise the error
     if not stat.S_ISREG(mode):
         kind = KINDS.get(stat.S_IFMT(mode), "a device")
         raise FileWriteError(
-            f"{os.fspath(path)} could not be written: it is {kind}. Hint: name a file, which may "
-            "be there or not."
+            f"{os.fspath(path)} could not be written: it is {kind}. Hint: name a new or existing "
+            "file."
         )
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Write beside the target, make it durable, then rename over it; a failure leaves no trace.
+    """Write a temporary file, make it durable, then rename it; a failure leaves no trace.
 
-    Raises what the system raises (`OSError`), the target being as it was; also where something is
-    there that is no regular file.
+    Raises the system's `OSError` and leaves the target unchanged; also if the target is not a
+    regular file.
     """
     with replaced_whole(path) as draft, draft.open("xb") as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
@@ -55,7 +55,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
 
 @contextlib.contextmanager
 def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a draft to write; on leaving without an error it becomes the target."""
+    """Yield the path of a draft to write; without an error, the draft becomes the target."""
     check_replaceable(path)
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
@@ -71,7 +71,7 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can."""
+    """Make the rename durable, if the system supports it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -7,7 +7,7 @@ from html import escape
 
 __all__ = ["Row", "small_table"]
 
-Row = tuple[str, str, str]  # what it is, its value, a remark
+Row = tuple[str, str, str]  # name, value, remark
 
 
 def small_table(title: str, rows: Iterable[Row], notes: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Names that help texts list and registries implement. Nothing heavy is imported to read them."""
+"""Names that help texts list and registries implement; cheap to import."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def coc_curve(
     y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
         Predicted probabilities, never logits. One column is the probability of the second class.
     confidence : array-like of shape (n_cases,), optional
-        What to rank the cases by, higher meaning keep automatic. Any finite numbers, such as
-        those of `expertload.scores`. The largest probability of each case by default.
+        The confidence that ranks cases, higher meaning keep automatic: any finite numbers, such as
+        those of `expertload.scores`. By default, the largest probability of each case.
     sample_weight : array-like of shape (n_cases,), optional
         How much each case counts.
     labels : array-like of shape (n_classes,), optional
@@ -89,7 +89,7 @@ def coc_curve_from_correctness(
     correct : array-like of shape (n_cases,)
         Whether each case is right, or a grade in [0, 1]; the y-axis is then its mean.
     confidence : array-like of shape (n_cases,)
-        What to rank the cases by, higher meaning keep automatic.
+        The confidence that ranks cases, higher meaning keep automatic.
     sample_weight : array-like of shape (n_cases,), optional
         How much each case counts.
 

@@ -1,10 +1,10 @@
-"""A scikit-learn classifier that knows when to ask: it answers where it is certified to be right.
+"""A scikit-learn classifier that delegates cases with a confidence below a certified threshold.
 
-``fit`` trains the model on most of the cases and certifies a threshold on the rest; ``predict``
-answers the cases above it and delegates the others. With calibration cases of your own, the verbs
-come apart: ``calibration_size=None`` lets ``fit`` train on all it is given, and ``calibrate``
-certifies on cases the model was not fitted on. Importing this module needs scikit-learn, the extra
-``sklearn``.
+``fit`` trains the model on most of the cases and certifies a threshold on the rest. ``predict``
+answers the cases above it and delegates the others. If you have your own calibration cases, the two
+steps are separate: with ``calibration_size=None``, ``fit`` trains on all cases, and ``calibrate``
+certifies on cases that the model was not fitted on. Importing this module needs scikit-learn, the
+extra ``sklearn``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ----------
     estimator : classifier
         Any scikit-learn classifier with ``predict_proba``, or any at all if `confidence` is
-        given. Fitted already, it may be calibrated without another ``fit``.
+        given. If it is already fitted, it can be calibrated without another ``fit``.
     target_accuracy : float, default=0.95
         The accuracy to certify among the cases it answers.
     confidence_level : float, default=0.95
@@ -71,15 +71,15 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     method : str, default="spending"
         As in `expertload.operating_point.certify`.
     confidence : callable, optional
-        What to rank cases by: a function of the fitted estimator and the features that returns
-        a number for each case, higher where the answer is surer. The top probability by default.
+        Ranks cases: a function of the fitted estimator and the features that returns a number for
+        each case, higher for more confident answers. The top probability by default.
     delegate_label : "auto", int or str, default="auto"
-        What ``predict`` returns for delegated cases; "auto" is -1 for classes that are numbers and
-        ``"delegate"`` for classes that are strings, or the next that is no class: -2, -3,
-        ``"delegate_2"`` and so on. A label that is a class is refused.
+        The label that ``predict`` returns for delegated cases; "auto" is -1 for numeric classes and
+        ``"delegate"`` for strings, or the next one that is not a class: -2, -3, ``"delegate_2"``
+        and so on. A label that is a class is refused.
     calibration_size : "auto", float, int or None, default="auto"
-        Cases that ``fit`` sets aside and calibrates on: "auto" is a quarter, or give a share or a
-        number. With None the model is fitted to all cases; call ``calibrate`` after ``fit``.
+        The cases that ``fit`` sets aside for calibration: "auto" is a quarter, or pass a share or a
+        number. With None, the model is fitted to all cases; call ``calibrate`` after ``fit``.
     random_state : int or RandomState, optional
         Which cases are set aside.
 
@@ -90,17 +90,17 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     classes_ : ndarray
         Its classes; ``predict`` may return ``delegate_label_`` as well.
     delegate_label_ : int or str
-        What stands for delegated cases.
+        The label of delegated cases.
     operating_point_ : CertifiedPoint or CertifiedGroups
         The certified threshold, with its guarantee, or the reason why there is none; one for each
-        group where groups were given.
+        group if groups were given.
     expert_load_ : float
         The share of calibration cases delegated.
 
     Warns
     -----
     DelegatingClassifierWarning
-        Where nothing could be certified, so that every case is delegated.
+        If nothing could be certified, so that every case is delegated.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             return self._fit_model(X, y, sample_weight)
         given = {"y": y, "sample_weight": sample_weight, "groups": groups}
         given = {name: values for name, values in given.items() if values is not None}
-        # Not stratified: the promise is for cases drawn as they come, rare classes included.
+        # Not stratified: the promise is about cases as they come, including rare classes.
         parts = train_test_split(
             X, *given.values(), test_size=self._aside(), random_state=self.random_state
         )
@@ -189,7 +189,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return self._certify(X, y, groups)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
-        """Return the class of each case, or ``delegate_label_`` where experts should decide."""
+        """Return the class of each case, or ``delegate_label_`` if an expert should decide."""
         accepted, answers = self.decide(X, groups=groups)
         return np.where(accepted, answers, np.asarray(self.delegate_label_, dtype=self._dtype()))
 
@@ -201,7 +201,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         X : array-like
             Features.
         groups : array-like of shape (n_cases,), optional
-            Needed where `calibrate` was given groups, and refused where it was not.
+            Required if `calibrate` was given groups, and refused if it was not.
         """
         check_is_fitted(self, "estimator_")
         _check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
@@ -210,7 +210,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Return the model's probabilities, for delegated cases too."""
+        """Return the model's probabilities, also for delegated cases."""
         check_is_fitted(self, "estimator_")
         probabilities: FloatArray = self.estimator_.predict_proba(X)
         return probabilities
@@ -225,9 +225,9 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ) -> float:
         """Return the share of all cases that are decided automatically and right.
 
-        Delegated cases earn nothing, so that, the accuracy being certified, the better model is
-        the one that takes more cases off the experts. Delegating everything scores 0. For the
-        accuracy among the accepted alone, use `decide`.
+        Delegated cases do not count as right. As the accuracy is certified, the better model is the
+        one that delegates fewer cases. Delegating everything scores 0. For the accuracy among
+        accepted cases, use `decide`.
         """
         accepted, answers = self.decide(X, groups=groups)
         right = accepted & right_answers(answers, y, type(self).__name__)
@@ -319,14 +319,14 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         )
 
     def _dtype(self) -> Any:
-        """A type that holds the classes and the label for delegated cases."""
+        """Return a type for both the classes and the label of delegated cases."""
         if self.classes_.dtype.kind == "O":
             return object
         return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
 
 
 def _check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
-    """Return what stands for delegated cases: no class, and of the same kind as the classes."""
+    """Return the label of delegated cases: not a class, but of the same type."""
     named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
     if isinstance(label, str) and label == "auto":
         return _free_label(classes, named)
@@ -374,5 +374,5 @@ def _check_calibrated(is_calibrated: bool, caller: str) -> None:
     if not is_calibrated:
         raise NotFittedError(
             f"This {caller} is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
-            "the model was not fitted on, or leave calibration_size as it is by default."
+            "the model was not fitted on, or use the default calibration_size."
         )

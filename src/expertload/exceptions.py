@@ -9,7 +9,7 @@
     │   ├── DataTypeError            not numbers, or the wrong kind of numbers
     │   ├── NonFiniteError           NaN or infinity where a number is needed
     │   ├── ProbabilityError         outside [0, 1], rows that do not sum to one, logits
-    │   ├── LabelError               labels that no column stands for
+    │   ├── LabelError               labels that match no column
     │   ├── CorrectnessError         correctness outside [0, 1]
     │   ├── WeightError              negative or all-zero weights
     │   ├── ParameterError           an option outside its range
@@ -71,7 +71,7 @@ class ExpertLoadError(Exception):
 
 
 class InvalidInputError(ExpertLoadError, ValueError):
-    """What was passed cannot be used; the message says what was got and what to do."""
+    """An argument cannot be used; the message has its value and what to do."""
 
 
 class EmptyInputError(InvalidInputError):
@@ -95,7 +95,7 @@ class ProbabilityError(InvalidInputError):
 
 
 class LabelError(InvalidInputError):
-    """A label has no column, or the columns cannot be told apart."""
+    """A label has no column, or it is not clear which."""
 
 
 class CorrectnessError(InvalidInputError):
@@ -139,15 +139,15 @@ class DataDamagedError(FileFormatError):
 
 
 class FileWriteError(ExpertLoadError, OSError):
-    """A file could not be written; what was there before is as it was."""
+    """A file could not be written; the previous file is unchanged."""
 
 
 class DataNotFoundError(ExpertLoadError, FileNotFoundError):
-    """A data set is not on this machine; the message says what to run."""
+    """A data set is not on this machine; the message has the command to run."""
 
 
 class DownloadError(ExpertLoadError, OSError):
-    """A download could not be completed; what has arrived is kept and taken up again."""
+    """A download could not be completed; the received part is kept and resumed."""
 
 
 class RunInUseError(ExpertLoadError, OSError):
@@ -155,7 +155,7 @@ class RunInUseError(ExpertLoadError, OSError):
 
 
 class TrainingDivergedError(ExpertLoadError, ArithmeticError):
-    """The loss is no longer a number; the state before is kept."""
+    """The loss is no longer a number; the previous state is kept."""
 
 
 class MissingExtraError(ExpertLoadError, ImportError):

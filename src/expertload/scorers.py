@@ -1,14 +1,14 @@
 """Scorers for scikit-learn: select models by the load they leave to experts.
 
-A scorer is called with a fitted classifier, cases and their labels, and higher is better. So it
-goes wherever scikit-learn takes ``scoring=``::
+A scorer is called with a fitted classifier, cases and their labels; higher is better. Use it
+wherever scikit-learn takes ``scoring=``::
 
     cross_val_score(model, X, y, scoring=aucoc_scorer)
     GridSearchCV(model, grid, scoring=load_at_accuracy_scorer(0.95))
     cross_validate(model, X, y, scoring={"area": aucoc_scorer, "acc": "accuracy"})
 
-Labels are compared with the classifier's ``classes_``, never with column numbers: a fold that lacks
-a class is scored as rightly as any other, and cases of a class the classifier never saw count as
+Labels are compared with the classifier's ``classes_``, never with column numbers. So a fold that
+lacks a class is scored correctly, and cases of a class that the classifier never saw count as
 errors. Importing this module does not import scikit-learn.
 """
 
@@ -53,7 +53,7 @@ class Scorer:
     reading : float or None
         The accuracy or the load at which the curve is read.
     requests : tuple of pairs
-        What `set_score_request` asked for.
+        The requests of `set_score_request`.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Scorer:
         return MEASURES[_family(self.name)](right, answers.confidence, sample_weight, self.reading)
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
-        """Return a scorer that asks scikit-learn's metadata routing for ``sample_weight``.
+        """Return a scorer that requests ``sample_weight`` by scikit-learn's metadata routing.
 
         Parameters
         ----------
@@ -96,17 +96,17 @@ class Scorer:
         Returns
         -------
         Scorer
-            A new one: this one stays as it is, for it may be in use elsewhere.
+            A new scorer; this one is not changed, because it may be in use elsewhere.
         """
         unknown = sorted(set(requests) - {"sample_weight"})
         if unknown:
             raise ParameterError(
-                f"A scorer can request sample_weight alone. Got {', '.join(unknown)}."
+                f"A scorer can request only sample_weight. Got {', '.join(unknown)}."
             )
         return replace(self, requests=tuple(requests.items()))
 
     def get_metadata_routing(self) -> Any:
-        """Return what is requested, in the form that scikit-learn's metadata routing reads."""
+        """Return the requests in the form of scikit-learn's metadata routing."""
         routing = require_extra("sklearn.utils.metadata_routing", "sklearn", "Metadata routing")
         request = routing.MetadataRequest(owner=self)
         for name, alias in self.requests:
@@ -114,7 +114,7 @@ class Scorer:
         return request
 
     def _accept_sample_weight(self) -> bool:
-        """Where metadata routing is off, scikit-learn asks this before it passes weights."""
+        """Accept weights; scikit-learn checks this without metadata routing."""
         return True
 
     def _routing_repr(self) -> str:
@@ -138,7 +138,7 @@ def _negative_load(right: Any, confidence: Any, weight: Any, reading: Any) -> fl
     load = load_at_accuracy_from_correctness(
         right, confidence, target_accuracy=reading, sample_weight=weight
     )
-    return -load if load else 0.0  # minus zero would look odd in a table of results
+    return -load if load else 0.0  # avoids minus zero in tables of results
 
 
 def _accuracy(right: Any, confidence: Any, weight: Any, reading: Any) -> float:
@@ -162,13 +162,13 @@ def load_at_accuracy_scorer(target_accuracy: float) -> Scorer:
     Parameters
     ----------
     target_accuracy : float
-        What the automatic decisions must reach, in [0, 1].
+        The accuracy that automatic decisions must reach, in [0, 1].
 
     Returns
     -------
     Scorer
-        It returns minus the smallest load that reaches the target: 0 at best, and -1 where the
-        target is not reached and everything is delegated.
+        It returns minus the smallest load that reaches the target: 0 at best, and -1 if the target
+        is not reached and everything is delegated.
 
     Examples
     --------
@@ -222,12 +222,12 @@ def get_scorer(scoring: Any) -> Any:
     ----------
     scoring : str or callable
         "aucoc", "neg_load_at_accuracy_0.95" or "accuracy_at_load_0.2", with any number in place
-        of those; a callable is returned as it is.
+        of those; a callable is returned unchanged.
 
     Returns
     -------
     Scorer
-        What ``scoring=`` takes.
+        A scorer for ``scoring=``.
 
     Examples
     --------
@@ -247,14 +247,14 @@ def get_scorer(scoring: Any) -> Any:
     if family == "accuracy_at_load" and reading is not None:
         return accuracy_at_load_scorer(reading)
     names = ", ".join(get_scorer_names())
-    hint = "scikit-learn's own names go to scoring= as they are"
+    hint = "pass scikit-learn's own names directly as scoring="
     raise ParameterError(
         message("scoring", "get_scorer", f"must be one of {names}", repr(scoring), hint)
     )
 
 
 def get_scorer_names() -> list[str]:
-    """Return the names that `get_scorer` knows; SHARE stands for a number in [0, 1].
+    """Return the names that `get_scorer` accepts; SHARE means a number in [0, 1].
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Cases added up by confidence: all that any number about the curve depends on.
+"""Cases added up by confidence: the table from which all numbers of the curve are computed.
 
 Cases of equal confidence are accepted or delegated together, so their order must not matter. A
 `Tally` keeps one row per distinct confidence, with the weight and the correct weight found there.
-The curve, its area, and every selective metric are functions of that table alone, which is why
-they cannot depend on the order of rows, and why weights, repeats and merged shards agree.
+The curve, its area, and every selective metric depend only on that table. So they cannot depend on
+the order of rows, and weights, repeats and merged shards give the same results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CONVENTIONS = ("exact", "thresholds", "authors")
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 
-# Slack for comparing a computed accuracy or load with a wanted one: far below 1/n for any n in
-# use, far above what rounding does to a sum of weights.
+# Tolerance for comparing a computed accuracy or load with a target: far below 1/n for any
+# realistic n, and far above the rounding error of a sum of weights.
 COMPARISON_SLACK = 1e-12
 
 
@@ -60,7 +60,7 @@ class COCCurve(NamedTuple):
         0.25
         """
         reached = self.accuracy >= target - COMPARISON_SLACK
-        # argmax over an all-False mask is 0, which would read as "delegate nothing".
+        # argmax over an all-False mask is 0, which would mean "delegate nothing".
         return float(self.expert_load[reached.argmax()]) if reached.any() else 1.0
 
     def row_at_load(self, expert_load: float) -> int:
@@ -113,7 +113,7 @@ class Tally(NamedTuple):
     confidence : ndarray of shape (n_rows,)
         The distinct confidences, ascending.
     weight : ndarray of shape (n_rows,)
-        The weight of the cases there; their number where no weights were given.
+        The weight of the cases in each row; their number if no weights were given.
     correct : ndarray of shape (n_rows,)
         The weight of the correct ones among them, or the weighted sum of their grades.
 
@@ -134,7 +134,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def from_cases(cls, cases: Cases) -> Tally:
-        """Add validated cases up."""
+        """Add up validated cases."""
         if cases.is_counted:
             return _count(cases.correct, cases.confidence)
         return _add_up(cases)
@@ -148,7 +148,7 @@ class Tally(NamedTuple):
 
     @property
     def errors(self) -> FloatArray:
-        """The weight that is missing to all correct, of each row."""
+        """The weight of errors in each row: weight minus correct weight."""
         return self.weight - self.correct
 
     @property
@@ -242,7 +242,7 @@ BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
 
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
-    """Unweighted right-or-wrong cases: a plain sort beats an argsort several times over."""
+    """Tally unweighted right-or-wrong cases, with a sort, which is faster than an argsort."""
     if confidence.min() < 0 or confidence.dtype not in BITS:
         distinct, end = _run_ends(np.sort(confidence))
         right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
@@ -254,12 +254,12 @@ def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
 
 
 def _sorted_together(correct: AnyArray, confidence: FloatArray) -> tuple[AnyArray, AnyArray]:
-    """Sort confidences from zero on, and with each of them whether it is right.
+    """Sort non-negative confidences together with the correctness of each.
 
-    The bits of such a number, read as a whole number, are in the same order, and the first of them,
-    the sign, is always zero. That leaves room for one bit at the other end.
+    Read as integers, the bits of such numbers have the same order, and the sign bit is always zero.
+    Shifting left leaves room for one bit of correctness.
     """
-    keys = (confidence + 0).view(BITS[confidence.dtype])  # + 0 makes zero of minus zero
+    keys = (confidence + 0).view(BITS[confidence.dtype])  # + 0 turns minus zero into zero
     keys <<= 1
     keys |= correct
     keys.sort()
@@ -270,7 +270,7 @@ def _sorted_together(correct: AnyArray, confidence: FloatArray) -> tuple[AnyArra
 
 def _add_up(cases: Cases) -> Tally:
     weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
-    present = weight > 0  # a case of weight zero is a case that is not there
+    present = weight > 0  # cases of weight zero are left out
     confidence, weight = cases.confidence[present], weight[present]
     correct = cases.correct[present] * weight
     order = np.argsort(confidence, kind="stable")
@@ -284,7 +284,7 @@ def _add_up(cases: Cases) -> Tally:
 
 
 def _run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
-    """Distinct values of a sorted array, and where the run of each one ends."""
+    """Return the distinct values of a sorted array, and the end of each run."""
     last = np.ones(len(ascending), dtype=np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=last[:-1])
     end = np.flatnonzero(last)

@@ -165,7 +165,9 @@ def test_folds_that_miss_a_class():
 
 def test_a_classifier_of_one_class():
     y, proba = np.zeros(4, dtype=int), np.ones((4, 1))
-    with pytest.raises(ex.ProbabilityError, match="one column of ones is of the only class"):
+    with pytest.raises(
+        ex.ProbabilityError, match="single column of ones belongs to the only class"
+    ):
         el.aucoc_score(y, proba)
     for name in (0, 7, "only"):
         labels = np.full(4, name)

@@ -1,7 +1,7 @@
-"""Several answers instead of one: of several networks, or of one network to several views.
+"""Averages predictions: of several networks, or of one network over several views.
 
-The mean of probabilities is a better classifier than most of its members, and its confidence a
-better guide to what should be delegated. What it costs is said: passes through a network for each
+The mean of probabilities is a better classifier than most of its members, and its confidence is a
+better guide to what should be delegated. The cost is reported as passes through a network for each
 image.
 """
 

@@ -15,8 +15,8 @@ __all__ = ["Ensemble", "log_mean_probability"]
 def log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
     """Return the logarithm of the mean of softmax probabilities.
 
-    These are logits: their softmax is the mean probability itself. Nothing is lost where
-    probabilities are as small as exp(-1000).
+    These are logits: their softmax is the mean probability. Even probabilities as small as
+    exp(-1000) are kept.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
 
 
 class Ensemble(nn.Module):
-    """A network that answers with the mean probability of several.
+    """A network that predicts the mean probability of several networks.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Ensemble(nn.Module):
 
     @property
     def passes(self) -> int:
-        """What it costs: passes through a network for each image."""
+        """The cost: passes through a network for each image."""
         return len(self.networks)
 
     def forward(self, images: Tensor) -> Tensor:

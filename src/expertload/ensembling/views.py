@@ -1,8 +1,7 @@
 """Test-time augmentation: the mean probability of one network over several views of an image.
 
-A view is a change that leaves the class as it is: a mirror image, a quarter turn, a small shift.
-Which views help, and whether any do, is for validation data to say; "none" is among the choices,
-and of equals the cheapest is taken.
+A view is a change that keeps the class: a mirror image, a quarter turn, a small shift. Validation
+data choose the views; "none" is one of the choices, and of equal choices the cheapest is taken.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _VIEWS: Mapping[str, tuple[View, ...]] = {
 
 
 def view_names() -> tuple[str, ...]:
-    """Return the names that `make_views` knows, cheapest first.
+    """Return the names that `make_views` accepts, cheapest first.
 
     Examples
     --------
@@ -98,14 +97,14 @@ def make_views(name: str) -> tuple[View, ...]:
 
 
 class ViewEnsemble(nn.Module):
-    """A network that answers with its mean probability over several views of each image.
+    """A network that predicts its mean probability over several views of each image.
 
     Parameters
     ----------
     network : Module
         Maps images (n, channels, height, width) to logits (n, classes).
     views : str or sequence of callables, default="flip"
-        A name of `make_views`, or views of your own.
+        A name of `make_views`, or your own views.
 
     Examples
     --------
@@ -128,7 +127,7 @@ class ViewEnsemble(nn.Module):
 
     @property
     def passes(self) -> int:
-        """What it costs: passes through the network for each image."""
+        """The cost: passes through the network for each image."""
         return len(self.views)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -141,7 +140,7 @@ class ViewEnsemble(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class ViewChoice:
-    """Which views do best on validation data.
+    """The views that are best on validation data.
 
     Attributes
     ----------
@@ -150,7 +149,7 @@ class ViewChoice:
     scores : dict
         By name of views, on validation data.
     passes : int
-        What the chosen ones cost: passes through the network for each image.
+        The cost of the chosen views: passes through the network for each image.
     """
 
     views: str
@@ -159,7 +158,7 @@ class ViewChoice:
 
     def __str__(self) -> str:
         if self.views == "none":
-            return "views: none, one pass for each image; no others do better on validation data"
+            return "views: none, one pass for each image; no others are better on validation data"
         gain = self.scores[self.views] - self.scores["none"]
         return (
             f"views: {self.views}, {self.passes} passes for each image; {gain:+.4f} on validation "
@@ -181,22 +180,23 @@ def choose_views(
     Parameters
     ----------
     network : Module
-        Maps images to logits. It is put into evaluation mode, and asked without gradients.
+        Maps images to logits. It is put into evaluation mode, and called without gradients.
     images : Tensor of shape (n, channels, height, width)
-        Validation images, as the network wants them; not those that a threshold is certified on.
+        Validation images, in the form that the network needs; a threshold must be certified on
+        other images.
     labels : array-like of shape (n,)
         Class numbers.
     candidates : sequence of str, optional
         Names of `make_views`, all by default; ``"none"`` is always among them. The eight symmetries
-        are left out where images are not square.
+        are left out if images are not square.
     score : callable, default=expertload.aucoc_score
-        From labels and probabilities to a number; more is better.
+        Maps labels and probabilities to a number; higher is better.
     batch_size : int, default=256
 
     Returns
     -------
     ViewChoice
-        Of equals, the cheapest.
+        The choice; of equal ones, the cheapest.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Numbers around the curve: calibration, proper scores, selective classification, outliers."""
+"""Metrics: calibration, proper scores, selective classification, outliers."""
 
 from expertload.metrics.calibration import (
     ReliabilityCurve,

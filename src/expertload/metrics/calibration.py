@@ -1,4 +1,4 @@
-"""Does a confidence of 80 % mean right in 80 % of cases?
+"""Calibration errors: does a confidence of 80 % mean right in 80 % of cases?
 
 Sort the cases by confidence and let D(u) be the summed difference between correctness and
 confidence over the lowest share u of all cases. Every error here is a reading of D: the

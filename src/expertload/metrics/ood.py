@@ -1,6 +1,6 @@
-"""How well does a score tell outliers from the cases a model was made for?
+"""Outlier metrics: how well does a score separate outliers from inliers?
 
-Outlier scores point upwards: higher means more out of distribution. A confidence from
+For outlier scores, higher means more out of distribution. A confidence from
 `expertload.scores` becomes an outlier score by its sign: pass ``-confidence``.
 
 Outliers are the positive class by default. Part of the literature takes the inliers as positive;
@@ -68,7 +68,7 @@ def outlier_aupr_score(
     is_outlier, outlier_score, sample_weight
         As in `outlier_auroc_score`.
     positive : {"outlier", "inlier"}, default="outlier"
-        Which side is to be found: the literature's AUPR-Out, or AUPR-In.
+        The positive class: AUPR-Out or AUPR-In in the literature.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def fpr_at_tpr_error(
     tpr : float, default=0.95
         The share of positives that must be found, in [0, 1].
     positive : {"outlier", "inlier"}, default="outlier"
-        Which side is to be found.
+        The positive class.
 
     Returns
     -------
@@ -121,9 +121,9 @@ def fpr_at_tpr_error(
     caller = "fpr_at_tpr_error"
     level = check_fraction(tpr, "tpr", caller)
     if level == 0:
-        return 0.0  # finding nothing flags nothing
+        return 0.0  # a rate of zero flags nothing
     counts = _flagged(is_outlier, outlier_score, sample_weight, positive, caller)
-    # Slack for sums of weights; the lowest threshold finds everything, so one always reaches.
+    # Tolerance for sums of weights; the lowest threshold finds everything, so one always qualifies.
     reached = counts.true / counts.true[0] >= level - COMPARISON_SLACK
     return float(counts.false[np.flatnonzero(reached)[-1]] / counts.false[0])
 

@@ -1,7 +1,7 @@
-"""The numbers of the selective-classification literature, for those who come from there.
+"""Metrics of the selective-classification literature.
 
-That literature plots *risk* (one minus accuracy) against *coverage* (one minus expert load): our
-curve upside down and back to front. Its areas are ours under other names:
+That literature plots *risk* (one minus accuracy) against *coverage* (one minus expert load): both
+axes of our curve are reversed. Its areas are ours under other names:
 
 ==================  ===============================================================================
 there               here
@@ -12,7 +12,7 @@ E-AURC              AURC minus that of the best ranking of the same answers: `ex
 AUGRC               another area, of P(accepted *and* wrong) over coverage: `augrc_loss`
 ==================  ===============================================================================
 
-Two libraries print AURC by rules of their own. With A for ``convention="authors"``:
+Two libraries define AURC differently. With A for ``convention="authors"``:
 
 - *torch-uncertainty* joins the n sample-wise points with straight lines and divides by 1 - 1/n,
   which gives ``1 - A * n / (n - 1)`` where no confidences are equal; where some are, its value

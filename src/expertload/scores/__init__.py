@@ -1,4 +1,4 @@
-"""Confidences from logits: what to rank cases by.
+"""Confidences computed from logits, to rank cases.
 
 Every function takes logits of shape (n_cases, n_classes) and returns one confidence per case.
 Higher means keep automatic. Pass the result as ``confidence=`` to the curve, or its negative as

@@ -1,4 +1,4 @@
-"""Confidences from the logits themselves, whose scale the softmax throws away."""
+"""Confidences from the logits themselves, whose scale the softmax discards."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def max_logit_norm_confidence(logits: ArrayLike, *, norm: float = 5.0) -> FloatA
     Parameters
     ----------
     logits : array-like of shape (n_cases, n_classes)
-        Outputs of the model before the softmax. Each row is first moved to a mean of zero, as a
-        softmax does not know where it was.
+        Outputs of the model before the softmax. Each row is first shifted to a mean of zero, which
+        does not change its softmax.
     norm : float, default=5.0
         The power p of the norm, at least 1. Choose it on validation data.
 

@@ -1,4 +1,4 @@
-"""How sure you can be: intervals, bands, and tests between models on the same cases."""
+"""Confidence intervals, bands, and tests between models on the same cases."""
 
 from expertload.significance.band import COCBand, coc_band, coc_band_from_correctness
 from expertload.significance.bootstrap import (

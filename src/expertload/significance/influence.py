@@ -1,4 +1,4 @@
-"""How much each case moves AUCOC: the influence function, and what follows from it.
+"""The influence of each case on AUCOC, and the standard errors that follow from it.
 
 AUCOC is an L-statistic: a weighted mean of correctness with weights that depend on ranks. Let a
 small share e of the data be replaced by copies of case i, which lies in row g of the tally. The
@@ -77,7 +77,7 @@ class RowInfluence(NamedTuple):
 
     @classmethod
     def from_tally(cls, table: Tally) -> RowInfluence:
-        """Return what the formula at the top of this module says of each row."""
+        """Return the influence of each row by the formula at the top of this module."""
         grade, remaining = table.grade, table.remaining
         gain = np.diff(delegated_mass(remaining, table.total, "exact"))  # the mass of each row
         area = float(grade @ gain)
@@ -85,7 +85,7 @@ class RowInfluence(NamedTuple):
         steps = np.log(inside)
         steps *= grade[1:] - grade[:-1]
         wrong = np.zeros(len(grade))
-        np.cumsum(steps[::-1], out=wrong[-2::-1])  # from the top, as tallies are read
+        np.cumsum(steps[::-1], out=wrong[-2::-1])  # cumulated from the highest confidence
         wrong -= float(steps.sum() - inside @ steps)
         gain *= table.total
         gain /= table.weight
@@ -128,7 +128,7 @@ def linearise(value: float, influence: FloatArray, weight: FloatArray | None) ->
 
 
 def effective_size(weight: FloatArray | None, n: int) -> float:
-    """Kish's number of equally weighted cases that would tell as much."""
+    """Return Kish's effective number of cases."""
     if weight is None:
         return float(n)
     relative = weight / weight.max()

@@ -1,9 +1,9 @@
-"""Several models on the same cases: one comparison per pair, adjusted for how many there are.
+"""Compares several models on the same cases: one test per pair, adjusted for their number.
 
 Of twenty comparisons between equal models, one has p < 0.05 by chance. Holm's procedure (1979)
 adjusts p-values so that the chance of *any* false finding among all of them stays below the level:
 the smallest of m is multiplied by m, the next by m - 1, and so on, none being smaller than the one
-before. Both numbers are kept: the raw one tells of one pair, the adjusted one of the whole set.
+before. Both numbers are reported: the raw one is about one pair, the adjusted one about all pairs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def compare_models(
     models : mapping from str to array-like
         The probabilities of each model by its name, for the same cases in the same order.
     pairs : {"all", "first"}, default="all"
-        Compare every two models, or each of the others with the first.
+        Compare every pair of models, or each other model with the first.
     confidence_level : float, default=0.95
         That of the interval around each difference; it is not adjusted.
 

@@ -1,4 +1,4 @@
-"""The paper's paired permutation test: would the difference survive exchanging the models?"""
+"""The paper's paired permutation test."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def permutation_test(
         Seed, for a result that can be repeated.
     exchange : {"predictions", "ranks"}, default="predictions"
         What the models exchange. Predictions, as in the paper, are exchangeable only between models
-        that are alike in every way: where one is merely more confident throughout, mixing the two
-        scales blurs the curves, and differences in AUCOC are missed. Ranks, for AUCOC alone,
-        compare each case with its own model's confidences first, as Venkatraman and Begg (1996) do
-        for ROC curves.
+        that are alike in every way: if one is merely more confident throughout, mixing the two
+        scales blurs the curves, and differences in AUCOC are missed. With ranks, which work only
+        for AUCOC, each confidence is first replaced by its rank within its own model, as
+        Venkatraman and Begg (1996) do for ROC curves.
     labels : array-like of shape (n_classes,), optional
-        Names of the columns in order, which the metric is told; without them it finds them itself.
+        Names of the columns in order, passed to the metric; by default the metric finds them.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def permutation_test(
         return _test(_aucoc_differences(a, b, exchange), len(a.correct), n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
-            "exchange='ranks' and metric", caller, "ranks are all that AUCOC needs, but no other"
+            "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
         )
     y = as_array(y_true, "y_true", caller)
     proba_a = sort_probabilities(y_true, y_proba_a, caller)

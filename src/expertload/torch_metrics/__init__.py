@@ -1,7 +1,7 @@
-"""Metrics for training loops: the COC curve and its readings as torchmetrics classes.
+"""Metrics for training loops: the COC curve and its numbers as torchmetrics classes.
 
-They take probabilities, never logits, gather over processes, and can leave out the samples that
-distributed samplers repeat.
+They take probabilities, or logits with ``logits=True``, gather over processes, and can skip the
+samples that distributed samplers repeat.
 """
 
 from expertload._validation import needs_extra

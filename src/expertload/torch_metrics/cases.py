@@ -1,7 +1,7 @@
-"""From a batch of probabilities to the confidence and the correctness of each case, on the device.
+"""Computes the confidence and correctness of each case of a batch, on the device.
 
-One look at the values, with one wait for the device, decides whether anything is amiss; only then
-are they copied to the host, where the library's own checks say what it is.
+One check of the values, with one wait for the device, decides whether anything is wrong. Only then
+are they copied to the host, where the library's own checks raise the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["BatchCases", "Reading", "batch_cases"]
 
 
 class BatchCases(NamedTuple):
-    """What a metric keeps of a batch."""
+    """The confidence and correctness of a batch."""
 
     confidence: Tensor
     correct: Tensor

@@ -1,4 +1,4 @@
-"""The state that all metrics here share: the cases themselves, or their counts on a grid.
+"""The state that all these metrics share: the cases themselves, or their counts on a grid.
 
 The exact form keeps confidence and correctness of every case, and its sample index where given.
 The binned form keeps two counters per cell of a grid. Both merge over processes: lists are
@@ -37,7 +37,7 @@ class Table(NamedTuple):
 
 
 class CaseMetric(Metric):
-    """Collects cases; subclasses say in `compute` what is made of them.
+    """Collects cases; subclasses compute a result from them.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class CaseMetric(Metric):
         self.n_correct += torch.bincount(cell[cases.correct], minlength=len(self.edges))
 
     def _table(self) -> Table | None:
-        """The cases so far, or None where there are none."""
+        """Return the cases so far; None if there are none."""
         table = self._kept_table() if self.bins is None else self._counted_table()
         return table if len(table.correct) else None
 
@@ -161,7 +161,7 @@ class CaseMetric(Metric):
         return {"confidence": wide, "correct": torch.bool, "indices": torch.long}
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
-        """Gather; a process without cases takes part with empty lists of the right type."""
+        """Gather the state; a process without cases contributes empty lists of the right type."""
         if self.bins is None:
             for name, dtype in self._state_dtypes().items():
                 if not len(getattr(self, name)):
@@ -170,7 +170,7 @@ class CaseMetric(Metric):
 
     @contextmanager
     def _over_all_processes(self) -> Iterator[None]:
-        """Gather the state for a reading other than `compute`, which does so by itself."""
+        """Gather the state for methods other than `compute`, which gathers by itself."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
             should_sync=self._to_sync and not self._is_synced,
