@@ -153,7 +153,7 @@ def test_without_a_penalty_or_a_minimum_the_fit_is_finite(calibrator):
 @pytest.mark.parametrize("method", [VectorScaling, MatrixScaling])
 def test_a_fit_cut_short_says_so(method, cases, monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
-    with pytest.warns(CalibrationWarning, match="did not settle"):
+    with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not method().fit(*cases).converged_
 
 

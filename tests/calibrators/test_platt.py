@@ -90,5 +90,5 @@ def test_lowers_loss_and_error():
 
 def test_a_fit_cut_short_says_so(monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
-    with pytest.warns(CalibrationWarning, match="did not settle"):
+    with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not PlattScaling().fit(*overconfident(50, 3, seed=1)).converged_

@@ -109,5 +109,5 @@ def test_what_cross_validate_must_keep_is_said(data):
         COCDisplay.from_cv_results(cross_validate(MODEL, *data), *data)
     with pytest.raises(ParameterError, match="Got a list"):
         COCDisplay.from_cv_results([], *data)
-    with pytest.raises(ShapeError, match="what cross_validate was given"):
+    with pytest.raises(ShapeError, match="the data passed to cross_validate"):
         COCDisplay.from_cv_results(results(*data), data[0][:100], data[1][:100])

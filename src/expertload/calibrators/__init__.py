@@ -1,7 +1,7 @@
-"""Calibrators: turn a model's outputs into probabilities that can be taken at their word.
+"""Calibrators: turn a model's outputs into probabilities that match observed frequencies.
 
-All share one protocol: ``fit`` on held-out cases, ``transform`` new ones, ``save`` to JSON, and
-`load_calibrator` to get the same back. `make_calibrator` builds any of them by name.
+All have the same interface: ``fit`` on held-out cases, ``transform`` new ones, ``save`` to JSON.
+`load_calibrator` reads the file. `make_calibrator` builds any of them by name.
 
 =====================  ==========================================  ========================
 name                   what it does                                keeps the predicted class

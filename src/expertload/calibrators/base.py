@@ -1,9 +1,9 @@
-"""What every calibrator shares: fit on held-out cases, transform new ones, save and load.
+"""The base of all calibrators: fit on held-out cases, transform new ones, save and load.
 
-A calibrator's constructor stores options and nothing else. ``fit`` learns attributes whose names
-end in an underscore; ``transform`` returns one row of probabilities a case. A method implements
-`_fit` and `_transform` on validated arrays and declares what it learns in the table `_learned`.
-`FittedOnLogits` is all of that but the probabilities.
+The constructor of a calibrator only stores options. ``fit`` learns attributes whose names end in an
+underscore; ``transform`` returns one row of probabilities per case. A method implements `_fit` and
+`_transform` on validated arrays and declares its learned attributes in the table `_learned`.
+`FittedOnLogits` has everything except the probabilities.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from expertload.exceptions import InvalidInputError
 
 
 class CalibrationWarning(UserWarning):
-    """The calibration set could not settle the fit; the message says what was done instead."""
+    """The calibration set does not determine the fit; the message says what was done instead."""
 
 
 class FittedOnLogits(ABC):
-    """What is fitted on the logits or probabilities of held-out cases, and saved as JSON."""
+    """The base of models that are fitted on logits or probabilities, and saved as JSON."""
 
     name: ClassVar[str]
     _learned: ClassVar[Mapping[str, Learned]]
@@ -59,11 +59,11 @@ class FittedOnLogits(ABC):
         check_option(self.input, ("logits", "probabilities"), "input", type(self).__name__)
 
     def _problem(self) -> str | None:
-        """Say what is wrong with restored attributes beyond their shapes, or None."""
+        """Return what is wrong with restored attributes, besides shapes; None if nothing is."""
         return None
 
     def _check_writable(self) -> None:  # noqa: B027 - most methods have nothing to check
-        """Raise where an option cannot be written to a file."""
+        """Raise if an option cannot be written to a file."""
 
     # ----------------------------------------------------------------------- what a user calls
 
@@ -80,15 +80,15 @@ class FittedOnLogits(ABC):
         Parameters
         ----------
         inputs : array-like of shape (n_cases, n_classes)
-            One row per case and one column per class, logits or probabilities as the option `input`
-            says. A single column stands for the second of two classes: its log-odds, or its
-            probability.
+            One row per case and one column per class: logits or probabilities, depending on the
+            option `input`. A single column belongs to the second of two classes: its log-odds, or
+            its probability.
         y_true : array-like of shape (n_cases,)
             The true label of each case.
         sample_weight : array-like of shape (n_cases,), optional
             Weights, zero or more; cases of weight zero count as absent.
         labels : array-like of shape (n_classes,), optional
-            Names of the columns in order; needed where labels are not column numbers.
+            Names of the columns in order; needed if labels are not column numbers.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class FittedOnLogits(ABC):
         return {name: getattr(self, name) for name in names}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return `options` under the name by which scikit-learn's ``clone`` asks for them."""
+        """Return `options`, under the name that scikit-learn's ``clone`` uses."""
         return self.options
 
     def set_params(self, **options: Any) -> Self:
@@ -147,13 +147,13 @@ class FittedOnLogits(ABC):
     # ----------------------------------------------------------------------- saving and loading
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all there is to a fitted calibrator as plain lists and numbers."""
+        """Return a fitted calibrator as plain lists and numbers."""
         check_fitted(self.is_fitted, f"{type(self).__name__}.to_dict")
         self._check_writable()
         return self._describe()
 
     def _describe(self) -> dict[str, Any]:
-        from expertload import __version__  # the package imports this module, hence not above
+        from expertload import __version__  # avoids a cycle
 
         content = {
             "library_version": __version__,
@@ -189,7 +189,7 @@ class FittedOnLogits(ABC):
         Parameters
         ----------
         path : path-like
-            Where to write; the folder must exist.
+            The file to write; its folder must exist.
         """
         write_atomically(path, json.dumps(self.to_dict(), allow_nan=False) + "\n")
 
@@ -241,7 +241,7 @@ class FittedOnLogits(ABC):
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
     def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
-        """Return the logits of new cases, in the form that `fit` was given."""
+        """Return the logits of new cases, in the same form as in `fit`."""
         check_fitted(self.is_fitted, caller)
         array = self._check_inputs(inputs, caller)
         check_columns(array, self._n_columns(), "inputs", caller)
@@ -249,7 +249,7 @@ class FittedOnLogits(ABC):
 
 
 class Calibrator(FittedOnLogits):
-    """The protocol of all calibrators."""
+    """The interface of all calibrators."""
 
     @abstractmethod
     def _transform(self, inputs: FloatArray) -> FloatArray:
@@ -261,7 +261,7 @@ class Calibrator(FittedOnLogits):
         Parameters
         ----------
         inputs : array-like of shape (n_cases, n_classes)
-            Cases in the form that `fit` was given.
+            Cases in the same form as in `fit`.
 
         Returns
         -------
@@ -278,13 +278,13 @@ class Calibrator(FittedOnLogits):
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
     ) -> FloatArray:
-        """Return ``fit(...).transform(inputs)``; figures from it flatter the calibrator."""
+        """Return ``fit(...).transform(inputs)``; its errors are too optimistic."""
         fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
         return fitted.transform(inputs)
 
 
 def _check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
-    """Return logits with one column per class; one column is the second class's log-odds."""
+    """Return logits with one column per class; a single column has the second class's log-odds."""
     array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
     if array.ndim == 1 or array.shape[1] == 1:
         positive = array.reshape(-1)

@@ -1,9 +1,9 @@
-"""What to rank cases by, computed from their probabilities and nothing else, by name.
+"""Named scores that rank cases, computed only from their probabilities.
 
-A threshold is worth nothing without the confidence that it is a threshold of. Such a score has a
-name and, where it learns something, a fitted model; both fit in JSON, so that a policy can keep
-the score it was made with. Log-probabilities serve as logits: the two differ by a constant in each
-row, which none of these scores sees.
+A threshold is useless without the confidence that it applies to. A score has a name and, if it is
+learned, a fitted model. Both can be stored as JSON, so that a policy can keep its score.
+Log-probabilities are used as logits: the two differ by a constant in each row, which does not
+change any of these scores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONFIDENCE_SCORES = (PLAIN, *FROM_LOGITS, *LEARNED)
 
 
 class ConfidenceScore:
-    """A confidence by name, fitted where there is something to learn.
+    """A confidence by name, fitted if it has parameters.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class ConfidenceScore:
     Attributes
     ----------
     model_ : TemperatureScaling, CorrectnessModel or None
-        What was learned.
+        The fitted model; None if the score has no parameters.
 
     Examples
     --------
@@ -72,13 +72,13 @@ class ConfidenceScore:
 
     @property
     def is_learned(self) -> bool:
-        """Whether the score has something to learn."""
+        """Whether the score has parameters to learn."""
         return self.name in LEARNED
 
     def fit(
         self, y_proba: ArrayLike, y_true: ArrayLike, *, labels: ArrayLike | None = None
     ) -> Self:
-        """Learn what there is to learn; from cases that nothing is certified on.
+        """Fit the score, on cases that will not be used to certify anything.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class ConfidenceScore:
         y_true : array-like of shape (n_cases,)
             The true label of each case.
         labels : array-like of shape (n_classes,), optional
-            Names of the columns in order; needed where labels are not column numbers.
+            Names of the columns in order; needed if labels are not column numbers.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class ConfidenceScore:
         caller = "ConfidenceScore.confidence"
         check_fitted(self.model_ is not None or not self.is_learned, caller)
         checked = check_probabilities(y_proba, "y_proba", caller)
-        # One layout: sums must not depend on how the rows lie in memory.
+        # One memory layout, so that sums do not depend on it.
         proba: FloatArray = np.ascontiguousarray(checked, dtype=np.float64)
         if isinstance(self.model_, CorrectnessModel):
             return self.model_.confidence(proba)

@@ -1,4 +1,4 @@
-"""A confidence that is learned: how often is a prediction like this one right?
+"""A learned confidence: how often is a prediction like this one right?
 
 A softmax compares classes within a case. Whether a case should be decided automatically is another
 question: some classes are right more often than others at the same log odds. This model answers it
@@ -7,10 +7,10 @@ is::
 
     P(right) = expit(slope * log_odds + intercept + offset[predicted class])
 
-It changes the order of cases and leaves predictions alone. Offsets are drawn towards zero by a
-ridge whose strength is chosen by cross-fitting. With a very strong one the order is that of the
-top probability, so cases that show no difference between classes change nothing. Targets are
-pulled in from 0 and 1 as in Platt scaling, so that the fit exists for any set.
+It changes the order of cases but not the predictions. A ridge penalty pulls the offsets towards
+zero; its strength is chosen by cross-fitting. With a very strong penalty the order is that of the
+top probability, so nothing changes if the classes do not differ. Targets are moved away from 0 and
+1 as in Platt scaling, so that the fit exists for any set.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from expertload.columns import check_labels
 
 __all__ = ["CorrectnessModel"]
 
-# About how many cases of a class it takes to move its offset half of the way. The first is
-# practically infinite and switches offsets off.
+# About how many cases of a class it takes to move its offset halfway. The first value is
+# practically infinite and turns offsets off.
 STRENGTHS = (1e9, 100.0, 30.0, 10.0, 3.0, 1.0)
-# Log odds beyond this say no more; it keeps squares finite.
+# Larger log odds carry no more information; this limit keeps squares finite.
 LARGEST_ODDS = 1e3
 
 
 class CorrectnessModel(FittedOnLogits):
-    """Learn how often a prediction is right, from its log odds and its class.
+    """Predicts how often an answer is right, from its log odds and its class.
 
-    Fit it on validation cases: those that the model was trained on flatter it, and a threshold
-    must be certified on other cases than these.
+    Fit it on validation cases. Training cases would make it too optimistic, and a threshold must be
+    certified on other cases than these.
 
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
-        normal float.
+        The kind of input, which is never guessed. Probabilities are converted to logarithms, zeros
+        to the smallest normal float.
     n_folds : int, default=5
-        In how many parts cases are cut to choose the strength of the ridge.
+        The number of folds for choosing the strength of the ridge.
 
     Attributes
     ----------
     slope_, intercept_ : float
-        How the log odds of the predicted class count.
+        The coefficients of the log odds of the predicted class.
     offset_ : ndarray of shape (n_classes,)
-        What each predicted class adds.
+        The offset of each predicted class.
     strength_ : float
         The chosen strength of the ridge on offsets.
     converged_ : bool
-        Whether the fit settled.
+        Whether the fit converged.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class CorrectnessModel(FittedOnLogits):
         self.n_folds = n_folds
 
     def confidence(self, inputs: ArrayLike) -> FloatArray:
-        """Return how likely each prediction is right, to rank cases by.
+        """Return the probability that each prediction is right, to rank cases.
 
         Parameters
         ----------
@@ -117,10 +117,10 @@ class CorrectnessModel(FittedOnLogits):
     def cross_fit(
         self, inputs: ArrayLike, y_true: ArrayLike, *, labels: ArrayLike | None = None
     ) -> FloatArray:
-        """Return the confidence of each case by a model that was fitted without its fold.
+        """Return the confidence of each case from a model that was fitted without its fold.
 
-        Figures from it are honest where those from ``fit`` and ``confidence`` on the same cases
-        flatter the model. The strength of the ridge is chosen anew without each fold.
+        Unlike ``fit`` and ``confidence`` on the same cases, this is not too optimistic. The
+        strength of the ridge is chosen again without each fold.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class CorrectnessModel(FittedOnLogits):
 
 
 class Seen(NamedTuple):
-    """What the model sees of cases: the prediction's log odds and class, whether it is right."""
+    """The input of the model: the log odds and class of each prediction, and its correctness."""
 
     odds: FloatArray
     predicted: IntArray
@@ -197,13 +197,13 @@ def _prediction(logits: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _folds(n_cases: int, n_folds: int) -> list[Any]:
-    """Return a mask of each fold's cases; the same for the same number of cases."""
+    """Return a mask for each fold; the same for the same number of cases."""
     fold = np.random.default_rng(0).permutation(np.arange(n_cases) % n_folds)
     return [fold == k for k in range(n_folds) if (fold == k).any() and (fold != k).any()]
 
 
 def _choose_strength(seen: Seen, n_folds: int, n_classes: int) -> float:
-    """Return the strength with the lowest log loss on cases left out, the stronger of equals."""
+    """Return the strength with the lowest log loss on left-out cases; the stronger one if equal."""
     folds = _folds(len(seen.odds), n_folds)
     losses = [
         sum(
@@ -275,7 +275,7 @@ class _Regression:
         )
         left = core - (border / diagonal) @ border.T
         right = gradient[:2] - (border / diagonal) @ gradient[2:]
-        # Equal log odds leave slope and intercept undetermined; the shortest step is then right.
+        # With equal log odds, slope and intercept are not unique; the shortest step is used.
         common = np.linalg.lstsq(left, right, rcond=1e-13)[0]
         offsets = (gradient[2:] - common @ border) / diagonal
         return -np.concatenate((common, offsets))

@@ -18,35 +18,35 @@ from expertload.tally import Tally
 
 __all__ = ["HistogramBinning"]
 
-# The bins of a class without cases: none, which leaves its probabilities alone.
+# The bins of a class without cases: none, which does not change its probabilities.
 KEPT = (np.empty(0), np.empty(0))
 
 
 class HistogramBinning(OneVsRest):
-    """Replace each class's probability by how often the class was right in its bin.
+    """Replaces each class's probability by the frequency of the class in its bin.
 
     Fitting sorts each column: classes times n log n. Probabilities become steps, which ties cases
     and may change the predicted class. A class without cases keeps its probabilities, and so does
-    a row whose bins all say zero.
+    a row whose bins are all zero.
 
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed.
+        The kind of input, which is never guessed.
     n_bins : int, default=15
         Bins per class. Equal probabilities are never split, so there may be fewer.
     strategy : {"mass", "width"}, default="mass"
         ``"mass"`` for bins of equal weight, ``"width"`` for bins of equal width.
     smoothing : float, default=0
         Cases added to each bin at its mean input probability. Zero is the original method, whose
-        bins may say exactly 0 or 1; any other value leaves thin bins near where they were.
+        bins may be exactly 0 or 1; with other values, thin bins change little.
 
     Attributes
     ----------
     upper_edges_ : list of ndarray
-        For each class its bins' upper ends, which belong to the bins, ascending up to 1.
+        For each class, the upper edges of its bins (inclusive), ascending up to 1.
     values_ : list of ndarray
-        For each class what its bins say. A bin without cases says its middle.
+        For each class, the values of its bins. A bin without cases has its centre.
 
     Examples
     --------

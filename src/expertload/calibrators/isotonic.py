@@ -17,28 +17,28 @@ from expertload.tally import Tally
 
 __all__ = ["IsotonicCalibration"]
 
-# The curve of a class without cases, which leaves its probabilities alone.
+# The curve of a class without cases, which does not change its probabilities.
 KEPT = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 class IsotonicCalibration(OneVsRest):
     """Map each class's probability by a rising curve fitted by least squares.
 
-    Cases of equal probability enter as one with their mean. Between the fitted probabilities the
-    curve is a straight line, beyond them it is level. Fitting sorts each column: classes times
-    n log n. Level stretches tie cases, the curve may say exactly 0 or 1, and the predicted class
-    may change; the set should hold about a thousand cases or more. A class without cases keeps
-    its probabilities, and so does a row whose curves all say zero.
+    Cases of equal probability are averaged. Between the fitted probabilities the curve is linear,
+    beyond them it is constant. Fitting sorts each column: classes times n log n. Constant parts
+    create ties, the curve may be exactly 0 or 1, and the predicted class may change; the set should
+    have about a thousand cases or more. A class without cases keeps its probabilities, and so does
+    a row whose curves are all zero.
 
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed.
+        The kind of input, which is never guessed.
 
     Attributes
     ----------
     proba_, values_ : list of ndarray
-        For each class the corners of its curve.
+        For each class, the corners of its curve.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class IsotonicCalibration(OneVsRest):
         self.values_ = [values for _, values in curves]
 
     def _curve(self, k: int, proba: FloatArray) -> FloatArray:
-        # Corners may lie closer than a slope can be told, hence the bounds.
+        # Corners may be so close that slopes are inexact, so the result is clipped.
         values = self.values_[k]
         return np.clip(np.interp(proba, self.proba_[k], values), values[0], values[-1])
 
@@ -82,8 +82,8 @@ class IsotonicCalibration(OneVsRest):
 
 
 def _fit_curve(cases: Tally) -> tuple[FloatArray, FloatArray]:
-    """Return the fitted curve's corners; points inside a level stretch are left out."""
-    from scipy.optimize import isotonic_regression  # a third of a second, and few need it
+    """Return the corners of the fitted curve, without points inside constant parts."""
+    from scipy.optimize import isotonic_regression  # slow to import
 
     fitted = isotonic_regression(cases.grade, weights=cases.weight).x
     values = np.clip(fitted, 0.0, 1.0)

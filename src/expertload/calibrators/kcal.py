@@ -1,14 +1,14 @@
 """KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
 
-Instead of bending the model's outputs, look at where a case lies in the model's feature space
-(its penultimate layer) and weigh the calibration cases by a Gaussian kernel of the distance::
+Instead of transforming the model's outputs, this method uses the position of a case in the model's
+feature space (its penultimate layer), and weights the calibration cases by a Gaussian kernel::
 
     p(k | x) = sum of K(x, x_i) over cases i of class k / sum of K(x, x_i) over all cases
 
 Lin et al. learn a projection of the features with this posterior as its output: a small network,
-trained beside the classifier. ``projection="learned"`` does the same for a linear map, on the
-calibration cases; a network of your own goes in as a function. Without either, distances are taken
-between the features as they are, or between their leading principal components.
+trained together with the classifier. ``projection="learned"`` does the same for a linear map, on
+the calibration cases; pass your own network as a function. Without either, distances are taken
+between the features themselves, or between their leading principal components.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from expertload.exceptions import ParameterError
 __all__ = ["KCal"]
 
 Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
-# No model's features lie this far out; beyond it, squares would overflow.
+# Features of real models are smaller; beyond this, squares would overflow.
 FARTHEST = 1e100
 
 
@@ -222,7 +222,7 @@ class KCal(Calibrator):
 
 
 def _unwritable(what: str, name: str, instead: str) -> ParameterError:
-    """Return, for the caller to raise, an error about an option that no file can hold."""
+    """Return the error for an option that cannot be written to a file."""
     return ParameterError(
         f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
     )

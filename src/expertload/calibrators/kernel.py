@@ -15,7 +15,7 @@ from expertload._validation import insufficient
 from expertload.calibrators.logits import SMALLEST_PROBABILITY, normalise_rows
 
 BLOCK_BYTES = 32 * 2**20
-COARSE = np.geomspace(10.0, 1e-3, 17)  # wide first: among equals the smoothest wins
+COARSE = np.geomspace(10.0, 1e-3, 17)  # widest first: of equal ones, the smoothest wins
 FINE = np.geomspace(COARSE[0] / COARSE[1], COARSE[1] / COARSE[0], 9)
 
 
@@ -24,7 +24,7 @@ def class_posterior(
 ) -> FloatArray:
     """Return each point's class probabilities.
 
-    `class_weight` has one row per support case, which is zero but for the case's own class.
+    `class_weight` has one row per support case, which is zero except in the column of its class.
     """
     weight = class_weight / class_weight.max()
     uniform = np.full(weight.shape[1], 1 / weight.shape[1])

@@ -17,14 +17,14 @@ from expertload.calibrators.logits import SMALLEST_PROBABILITY
 
 __all__ = ["learn_axes", "principal_axes"]
 
-# All pairs of this many cases are looked at in every step; more are thinned to it.
+# Every step uses all pairs of this many cases; larger sets are thinned.
 MOST_CASES = 2000
-# Few steps from a good start: stopping early is what keeps the axes from fitting the noise.
+# Few steps from a good start: stopping early keeps the axes from fitting noise.
 MOST_STEPS = 50
 
 
 def principal_axes(features: FloatArray, share: FloatArray, n_components: int) -> FloatArray:
-    """The directions of largest variance of centred features, as columns."""
+    """Return the directions of largest variance of centred features, as columns."""
     axes = np.linalg.svd(np.sqrt(share)[:, None] * features, full_matrices=False)[2]
     return axes[:n_components].T.copy()
 
@@ -43,7 +43,7 @@ def learn_axes(
         loss, gradient = loss_and_gradient(flat.reshape(start.shape), x, y, w)
         return loss, gradient.ravel()
 
-    from scipy.optimize import minimize  # a third of a second, and few need it
+    from scipy.optimize import minimize  # slow to import
 
     found = minimize(
         objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}
@@ -54,7 +54,7 @@ def learn_axes(
 def loss_and_gradient(
     axes: FloatArray, features: FloatArray, target: IntArray, weight: FloatArray
 ) -> tuple[float, FloatArray]:
-    """The mean of -log p over cases that have company in their class, and its gradient."""
+    """Return the mean of -log p over cases with others in their class, and its gradient."""
     z = features @ axes
     squares = np.einsum("ij,ij->i", z, z)
     distance = squares[:, None] + squares - 2 * z @ z.T
@@ -63,7 +63,7 @@ def loss_and_gradient(
     np.fill_diagonal(same, False)
     asked = np.where(same.any(axis=1), weight, 0.0)
     asked = asked / asked.sum()
-    # Relative to the nearest case, as everywhere: shares do not change and nothing underflows.
+    # Relative to the nearest case: shares do not change, and nothing underflows.
     kernel = np.exp((distance.min(axis=1, keepdims=True) - distance) / 2) * weight
     everyone = kernel.sum(axis=1)
     own = np.maximum(np.where(same, kernel, 0.0).sum(axis=1), SMALLEST_PROBABILITY)
@@ -76,7 +76,7 @@ def loss_and_gradient(
 
 
 def _thinned(features: FloatArray) -> IntArray:
-    """Rows to learn from: all, or evenly spaced ones in an order that is not that of the rows."""
+    """Return the rows to learn from: all, or evenly spaced ones of a random order."""
     if len(features) <= MOST_CASES:
         return np.arange(len(features))
     order = np.lexsort(features.T)

@@ -1,4 +1,4 @@
-"""Arithmetic on rows of logits that no logit can overflow.
+"""Arithmetic on rows of logits that cannot overflow.
 
 Only differences within a row matter to a softmax, so every function here first subtracts the
 row's maximum. A difference too large for a float is held at ``-WIDEST_GAP``, whose exponential
@@ -23,7 +23,7 @@ def centre(logits: FloatArray) -> FloatArray:
 
 
 def softmax(logits: FloatArray) -> FloatArray:
-    """Return the probabilities that belong to the logits."""
+    """Return the softmax of the logits."""
     gaps = centre(logits)
     np.exp(gaps, out=gaps)
     gaps /= gaps.sum(axis=1, keepdims=True)
@@ -47,7 +47,7 @@ def log_odds(logits: FloatArray) -> FloatArray:
     top = gaps.argmax(axis=1)
     others = np.exp(gaps)
     total_of_others = others.sum(axis=1, keepdims=True) - others
-    total_of_others[rows, top] = 1.0  # a place holder, replaced below
+    total_of_others[rows, top] = 1.0  # a placeholder, replaced below
     odds: FloatArray = gaps - np.log(np.maximum(total_of_others, 1.0))
     gaps[rows, top] = -np.inf
     runner_up = gaps.max(axis=1)

@@ -31,20 +31,20 @@ __all__ = ["MatrixScaling"]
 
 
 class MatrixScaling(Calibrator):
-    """Multiply the logits by a matrix and add an intercept, under ODIR.
+    """Multiplies the logits by a matrix and adds an intercept, with the ODIR penalty.
 
     Each Newton step takes a few dozen products that grow with cases times the square of classes.
-    It may change the predicted class, and it depends on what is added to all logits of a row;
-    pass the model's own. With ``input="probabilities"`` it is Dirichlet calibration.
+    It may change the predicted class, and it depends on constants added to all logits of a row, so
+    pass the model's own logits. With ``input="probabilities"`` it is Dirichlet calibration.
 
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
-        normal float.
+        The kind of input, which is never guessed. Probabilities are converted to logarithms, zeros
+        to the smallest normal float.
     off_diagonal_penalty : float, optional
         Kull et al.'s lambda in the formula above, which they chose by cross-validation. None
-        stands for k (k - 1), which adds each squared entry as it is: strong enough to keep a
+        means k (k - 1), with which each squared entry has weight one: strong enough to keep a
         hundred classes from overfitting five thousand cases.
     intercept_penalty : float, default=0.1
         Kull et al.'s mu.
@@ -56,7 +56,7 @@ class MatrixScaling(Calibrator):
     matrix_, intercept_ : ndarray of shape (n_classes, n_classes) and (n_classes,)
         The logits become ``logits @ matrix_.T + intercept_``.
     converged_, n_iter_ : bool, int
-        Whether the minimum was found, and in how many Newton steps.
+        Whether the minimum was found, and the number of Newton steps.
 
     Examples
     --------
@@ -103,13 +103,13 @@ class MatrixScaling(Calibrator):
         logits = bounded(inputs)
         k = self.n_classes_
         problem = SoftmaxRegression(_FullMap, logits, target, weight, self._prior(weight.sum()))
-        # Newton's method starts where the logits are no longer saturated.
+        # Start Newton's method at a scale where the logits are not saturated.
         factor = min(fit_inverse_temperature(logits, target, weight).value, 1.0)
         found = minimise(problem, np.concatenate([factor * np.eye(k).ravel(), np.zeros(k)]))
         self.matrix_, self.intercept_ = found.x[:-k].reshape(k, k), found.x[-k:]
         self.converged_, self.n_iter_ = found.converged, found.n_iter
         if not found.converged:
-            self._warn("the fit did not settle; larger penalties make sure that it does.")
+            self._warn("the fit did not converge; use larger penalties.")
 
     def _prior(self, total_weight: float) -> Prior:
         k = self.n_classes_

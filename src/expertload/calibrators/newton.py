@@ -1,9 +1,9 @@
 """Newton's method for smooth convex functions, with a step that always goes down.
 
-The problem offers its value, its gradient and a Newton direction; this module only decides how
+The problem provides its value, its gradient and a Newton direction; this module only decides how
 far to go and when to stop. The product of gradient and direction is twice the decrease that the
-quadratic model still promises. Once that is lost in the value's rounding, Newton steps converge
-quadratically, and one last full step leaves nothing to gain.
+quadratic model predicts. When that is below the rounding of the value, Newton steps converge
+quadratically, and one last full step is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from expertload._typing import FloatArray
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 60
-# A promised decrease, relative to the value, too small for the value to show.
+# A predicted decrease, relative to the value, below the rounding of the value.
 UNSEEN = 1e-13
 
 

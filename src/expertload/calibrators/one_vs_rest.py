@@ -1,9 +1,9 @@
-"""Methods that bend each class's probability by a curve of its own, then share out the rest.
+"""Methods that map each class's probability by its own curve, then normalise rows.
 
 Each class is set against all others, its probability mapped by a curve fitted to how often the
-class was right, and each row divided by its sum. Two rules make that total: a class without a
-single case in the calibration set keeps its probability, since nothing is known of it, and a row
-in which all curves give zero keeps its input probabilities.
+class was right, and each row divided by its sum. Two rules cover the special cases: a class without
+cases in the calibration set keeps its probability, and a row in which all curves give zero keeps
+its input probabilities.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OneVsRest(Calibrator):
 
     @abstractmethod
     def _fit_curves(self, tallies: list[Tally | None]) -> None:
-        """Learn a curve for each class; None stands for a class without cases."""
+        """Learn a curve for each class; None for a class without cases."""
 
     @abstractmethod
     def _curve(self, k: int, proba: FloatArray) -> FloatArray:

@@ -3,8 +3,8 @@
 Each class is set against all others; its score is the log-odds that the logits give it, which no
 constant added to a row can change. Targets are pulled in from 0 and 1 as Platt proposed, to
 ``(n+ + 1) / (n+ + 2)`` for the class's cases and ``1 / (n- + 2)`` for the others, so that the fit
-exists for any set. The sigmoids are then divided by their sum. With two classes they add up to
-one of themselves, and this is Platt's method.
+exists for any set. The sigmoids are then divided by their sum. With two classes their sum is
+already one, and this is Platt's method.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class PlattScaling(Calibrator):
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
-        normal float.
+        The kind of input, which is never guessed. Probabilities are converted to logarithms, zeros
+        to the smallest normal float.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class PlattScaling(Calibrator):
         rows are divided by their sums. A class without cases gets a slope of zero and the low
         probability that Platt's targets leave it.
     converged_, n_iter_ : bool, int
-        Whether all fits settled, and the most Newton steps that one took.
+        Whether all fits converged, and the largest number of Newton steps.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class PlattScaling(Calibrator):
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
         if not self.converged_:
-            self._warn("a sigmoid's fit did not settle; the scores may differ too much in size.")
+            self._warn("a sigmoid's fit did not converge; the scores may differ too much in size.")
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
         sigmoids = expit(log_odds(inputs) * self.slope_ + self.intercept_)
@@ -102,7 +102,7 @@ def fit_sigmoid(scores: FloatArray, positive: BoolArray, weight: FloatArray) -> 
 class _Sigmoid:
     """The weighted mean cross-entropy of a sigmoid with soft targets.
 
-    Sums are taken by einsum: BLAS would wake threads for each, which a busy machine pays dearly.
+    Sums use einsum, because BLAS would start threads for each, which is slow on a busy machine.
     """
 
     def __init__(self, scores: FloatArray, soft: FloatArray, weight: FloatArray) -> None:
@@ -126,6 +126,6 @@ class _Sigmoid:
         first = np.einsum("i,i->", curvature, self._scores)
         second = np.einsum("i,i,i->", curvature, self._scores, self._scores)
         hessian = np.array([[second, first], [first, curvature.sum()]])
-        # Equal scores leave slope and intercept undetermined; the shortest step is then right.
+        # With equal scores, slope and intercept are not unique; the shortest step is used.
         step: FloatArray = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
         return step

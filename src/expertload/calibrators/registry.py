@@ -45,12 +45,12 @@ def make_calibrator(name: str, **options: Any) -> Calibrator:
     name : str
         A key of `CALIBRATORS`.
     **options
-        The calibrator's own options, checked at once.
+        Options of the calibrator, checked immediately.
 
     Returns
     -------
     Calibrator
-        Not fitted yet.
+        A calibrator that is not fitted.
 
     Examples
     --------

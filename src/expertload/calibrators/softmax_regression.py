@@ -1,4 +1,4 @@
-"""Multinomial logistic regression on logits, the heart of vector and matrix scaling.
+"""Multinomial logistic regression on logits, used by vector and matrix scaling.
 
 The new logits are linear in the parameters, so a method is described by a `Map`: the linear map
 itself, its adjoint, and the squares that the Hessian's diagonal needs. The prior is a quadratic
@@ -18,13 +18,13 @@ from expertload.calibrators.logits import centre, softmax
 from expertload.calibrators.newton import conjugate_gradient
 
 LARGEST_LOGIT = 1e50
-# Products with the Hessian in one Newton step; a direction cut short still leads down.
+# The largest number of Hessian products per Newton step; fewer still give a descent direction.
 MAX_PRODUCTS = 100
 BLOCK_VALUES = 2**18
 
 
 class Map(Protocol):
-    """A map from parameters to one row of logits a case, linear in the parameters."""
+    """A map from parameters to one row of logits per case, linear in the parameters."""
 
     def forward(self, x: FloatArray) -> FloatArray:
         """Return the logits that parameters `x` give."""

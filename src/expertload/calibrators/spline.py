@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SplineCalibration"]
 
-# How much, relatively, the predicted class stays ahead, so that rounding cannot tie it.
+# The relative lead of the predicted class, so that rounding cannot create a tie.
 MARGIN = 1e-6
 
 
@@ -53,7 +53,7 @@ class SplineCalibration(Calibrator):
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed.
+        The kind of input, which is never guessed.
     n_knots : int, default=6
         Knots of the spline, evenly spaced over the shares; six in the paper.
 
@@ -102,7 +102,7 @@ class SplineCalibration(Calibrator):
         self.shares_ = (ends[:-1] + ends[1:]) / 2
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
-        # Two logits that differ may give equal probabilities, so the logits say which is on top.
+        # Different logits may give equal probabilities, so the top class is taken from the logits.
         proba, top = softmax(inputs), inputs.argmax(axis=1)
         score = proba[np.arange(len(proba)), top]
         share = np.interp(score, self.scores_, self.shares_)
@@ -124,7 +124,7 @@ def _knots(n_knots: int) -> FloatArray:
 
 def _natural_spline(heights: FloatArray) -> CubicSpline:
     """Return the spline through heights at the knots."""
-    from scipy.interpolate import CubicSpline  # a third of a second, and few need it
+    from scipy.interpolate import CubicSpline  # slow to import
 
     return CubicSpline(_knots(len(heights)), heights, bc_type="natural")
 

@@ -1,8 +1,8 @@
 """A calibrator as JSON: written completely or not at all, and checked when read.
 
 Each calibrator declares its learned attributes once, as a table of `Learned` entries. Writing
-follows the table, and so does reading: what is missing, misshapen, not finite or left over is
-refused in words. Python prints floats so that reading them back gives the same bits.
+follows the table, and so does reading: attributes that are missing, unknown, not finite or of the
+wrong shape are refused. Python prints floats so that reading them gives the same bits.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ DOCUMENT = DocumentKind(
     "expertload calibrator",
     1,
     hint="save the calibrator again; the file was changed or damaged",
-    has_digest=False,  # it may be a part of another document, which has one
+    has_digest=False,  # without a digest: it may be part of another document, which has one
 )
 
 
 class Learned(NamedTuple):
-    """What one learned attribute looks like.
+    """The form of one learned attribute.
 
     `shape` names the dimensions of an ``"array"``; the same name stands for the same length in
     all of one calibrator's attributes, and ``"classes"`` for its number of classes. ``"arrays"``
@@ -38,7 +38,7 @@ class Learned(NamedTuple):
 
 
 def plain(value: Any) -> Any:
-    """Return arrays and numpy scalars as the lists and numbers that JSON knows."""
+    """Return arrays and numpy scalars as lists and numbers for JSON."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):
@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 def read_learned(
     state: Mapping[str, Any], table: Mapping[str, Learned], n_classes: int
 ) -> dict[str, Any]:
-    """Return the learned attributes that `table` asks for, each as it should be."""
+    """Return the learned attributes of `table`, checked."""
     odd = sorted(set(state) ^ set(table))
     if odd:
         DOCUMENT.refuse(f"its 'state' has missing or unknown entries: {', '.join(map(str, odd))}")

@@ -3,10 +3,9 @@
 The negative log-likelihood is convex in the inverse temperature, so its minimum is found by
 Newton steps inside a bracket, each one pass over the logits.
 
-On a set whose every case is right the likelihood rises without end as the temperature falls, and
-a temperature near zero would round all confidences to one: their order, which the COC curve lives
-on, would be lost on the evidence of a set that shows no error. So the logits are then left as
-they are.
+If every case of the set is right, the likelihood rises without limit as the temperature falls. A
+temperature near zero would round all confidences to one, and the COC curve would lose their order.
+So in this case the logits are not changed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PAPER_GRID = np.arange(1, 101) / 10
 PAPER_BINS = 15
 # At this multiple of the widest gap the probabilities of a row differ by a part in a thousand.
 NEARLY_UNIFORM = 1e3
-# Beyond this sharpness only rounding tells a set with errors from one without.
+# Beyond this sharpness, only rounding distinguishes a set with errors from one without.
 SHARPEST = 2.0**60
 MAX_STEPS = 200
 # Blocks of rows that stay in the processor's cache.
@@ -37,7 +36,7 @@ BLOCK_VALUES = 2**15
 
 
 class InverseTemperature(NamedTuple):
-    """Where the likelihood is highest, and how that was found."""
+    """The inverse temperature with the highest likelihood, and how it was found."""
 
     value: float
     converged: bool
@@ -46,7 +45,7 @@ class InverseTemperature(NamedTuple):
 
 
 class TemperatureScaling(Calibrator):
-    """Divide the logits by a temperature fitted to held-out cases.
+    """Divides the logits by a temperature fitted to held-out cases.
 
     Transforming costs one softmax, fitting about ten of them (by NLL) or a hundred (by ECE); both
     grow with cases times classes. The order of a row's classes never changes.
@@ -54,8 +53,8 @@ class TemperatureScaling(Calibrator):
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
-        normal float.
+        The kind of input, which is never guessed. Probabilities are converted to logarithms, zeros
+        to the smallest normal float.
     objective : {"nll", "ece"}, default="nll"
         ``"nll"``, a proper score, or ``"ece"``: the temperature out of 0.1, 0.2 … 10 with the
         least expected calibration error over 15 bins of equal mass, as in the paper. Among equal
@@ -64,14 +63,14 @@ class TemperatureScaling(Calibrator):
     Attributes
     ----------
     temperature_ : float
-        Positive. Where every case is right no temperature is best: it is then 1, `converged_` is
-        False, and a `CalibrationWarning` says so. Where the logits are no better than chance the
-        best is infinite: it is then a thousand times the widest gap between logits, with the same
-        signs.
+        Positive. If every case is right, no temperature is best: it is then 1, `converged_` is
+        False, and there is a `CalibrationWarning`. If the logits are no better than chance, the
+        best is infinite: it is then a thousand times the widest gap between logits, also with
+        `converged_` False and a warning.
     converged_ : bool
         Whether the minimum was found.
     n_iter_ : int
-        Temperatures tried.
+        The number of temperatures tried.
 
     Examples
     --------
@@ -131,7 +130,7 @@ def fit_inverse_temperature(
     """Return the factor on the logits that minimises the weighted mean NLL."""
     gaps = centre(logits)
     scale = -float(gaps.min())
-    if scale <= 1 / WIDEST_GAP:  # as good as equal, and every temperature is right
+    if scale <= 1 / WIDEST_GAP:  # practically equal logits: every temperature gives the same result
         return InverseTemperature(1.0, True, 0)
     gaps /= scale  # in [-1, 0], so that squares cannot overflow
     true_gap = float(weight @ gaps[np.arange(len(gaps)), target] / weight.sum())
@@ -142,7 +141,7 @@ def fit_inverse_temperature(
             1 / (NEARLY_UNIFORM * scale),
             False,
             0,
-            "the logits say no more than chance about these"
+            "the logits are no better than chance for these"
             " cases, so the best temperature is infinite; the probabilities are nearly uniform.",
         )
     return _newton_in_bracket(gaps, weight, true_gap, scale)
@@ -151,7 +150,7 @@ def fit_inverse_temperature(
 def _newton_in_bracket(
     gaps: FloatArray, weight: FloatArray, true_gap: float, scale: float
 ) -> InverseTemperature:
-    """Find the zero of the slope, which rises with the factor, starting from temperature one."""
+    """Find the zero of the slope, which increases with the factor, from temperature one."""
     low, high, factor = 0.0, np.inf, scale
     for step in range(1, MAX_STEPS + 1):
         mean_gap, curvature = _moments(gaps, weight, factor)
@@ -191,7 +190,7 @@ def _unbounded(n_iter: int) -> InverseTemperature:
         False,
         n_iter,
         "every case of the calibration set is right, so no temperature is best; the logits are "
-        "left as they are (temperature 1). Use more or harder held-out cases.",
+        "not changed (temperature 1). Use more or harder held-out cases.",
     )
 
 

@@ -1,7 +1,7 @@
 """Vector scaling: a scale and a shift for each class's logit (Guo et al. 2017).
 
-Guo et al. minimise the likelihood alone, which has no minimum where a class is missing or the
-classes can be told apart without error. Here each scale has a normal prior around one and each
+Guo et al. optimise only the likelihood, which has no optimum if a class is missing or the classes
+can be separated without error. Here each scale has a normal prior around one and each
 shift around zero. Its weight against the data is that of a few cases, so it fades as the set
 grows, and it keeps small sets near the identity.
 """
@@ -26,29 +26,29 @@ __all__ = ["VectorScaling"]
 
 
 class VectorScaling(Calibrator):
-    """Multiply each class's logit by a scale and add a shift.
+    """Multiplies each class's logit by a scale and adds a shift.
 
     Fitting takes about ten Newton steps, each a few dozen passes over the logits; it grows with
     cases times classes. Unlike a temperature, this may change the predicted class, and it depends
-    on what is added to all logits of a row; pass the model's own. With
+    on constants added to all logits of a row, so pass the model's own logits. With
     ``input="probabilities"`` it is diagonal Dirichlet calibration.
 
     Parameters
     ----------
     input : {"logits", "probabilities"}, default="logits"
-        What is passed, never guessed. Probabilities enter as logarithms, zeros as the smallest
-        normal float.
+        The kind of input, which is never guessed. Probabilities are converted to logarithms, zeros
+        to the smallest normal float.
     penalty : float, default=1
         The prior's precision: ``penalty / 2`` times the squared distance of scales from one and
-        shifts from zero is added to the summed NLL. Zero is Guo et al.'s method; where that has
-        no minimum, parameters grow until the likelihood no longer changes.
+        shifts from zero is added to the summed NLL. Zero is Guo et al.'s method; if that has no
+        minimum, parameters grow until the likelihood no longer changes.
 
     Attributes
     ----------
     scale_, shift_ : ndarray of shape (n_classes,)
         One number per class.
     converged_, n_iter_ : bool, int
-        Whether the minimum was found, and in how many Newton steps.
+        Whether the minimum was found, and the number of Newton steps.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class VectorScaling(Calibrator):
         strength = np.full(2 * self.n_classes_, self.penalty / weight.sum())
         prior = Prior(np.concatenate([ones, zeros]), strength)
         problem = SoftmaxRegression(_DiagonalMap, logits, target, weight, prior)
-        # Newton's method starts where the logits are no longer saturated.
+        # Start Newton's method at a scale where the logits are not saturated.
         factor = min(fit_inverse_temperature(logits, target, weight).value, 1.0)
         found = minimise(problem, np.concatenate([factor * ones, zeros]))
         self.scale_, self.shift_ = np.split(found.x, 2)
         self.converged_, self.n_iter_ = found.converged, found.n_iter
         if not found.converged:
-            self._warn("the fit did not settle; a larger penalty makes sure that it does.")
+            self._warn("the fit did not converge; use a larger penalty.")
 
     def _transform(self, inputs: FloatArray) -> FloatArray:
         return softmax(bounded(inputs) * self.scale_ + self.shift_)

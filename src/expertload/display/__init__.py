@@ -1,8 +1,8 @@
-"""Pictures of the numbers: the COC curve, reliability diagrams, and outlier scores.
+"""Plots: the COC curve, reliability diagrams, evidence, and outlier scores.
 
 Each display follows scikit-learn's convention: class methods compute and draw, the constructor
-takes what was computed elsewhere, and `plot` draws on any axes. Importing this package does not
-import matplotlib; the first drawing does.
+takes numbers computed elsewhere, and `plot` draws on any axes. Importing this package does not
+import matplotlib; the first plot does.
 """
 
 from expertload.display.coc import COCDisplay

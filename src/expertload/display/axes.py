@@ -1,4 +1,4 @@
-"""Axes to draw on: the caller's where given, else new ones that make room for their labels."""
+"""Axes to draw on: the caller's if given, else new ones with room for their labels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def one_axes(ax: Axes | None, caller: str, **layout: Any) -> Axes:
 
 
 def two_axes(ax: AxesOrPair, caller: str, **layout: Any) -> tuple[Axes, Axes | None]:
-    """Return the main axes and the second ones, None where there is but one."""
+    """Return the main axes and the second ones; None if there is only one."""
     axes = _axes(ax, caller, most=2, **layout)
     return axes[0], axes[1] if len(axes) == 2 else None
 

@@ -1,4 +1,4 @@
-"""The certified part of a curve, drawn: any of its thresholds may be taken."""
+"""Draws the certified part of a curve; any of its thresholds may be used."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WIDTH = 8
 
 
 def draw_certified(ax: Axes, point: OperatingPoint) -> Line2D | None:
-    """Draw where thresholds passed, under the curve; nothing where there are none.
+    """Mark the thresholds that passed, under the curve; draws nothing if there are none.
 
-    The legend names it once, however many points and curves there are.
+    The legend has one entry for it, for any number of points and curves.
     """
     if not isinstance(point, CertifiedPoint) or not len(point.passed):
         return None
@@ -40,20 +40,20 @@ def draw_certified(ax: Axes, point: OperatingPoint) -> Line2D | None:
     line.set(zorder=1.8, label="_" if is_named else text)
     line.set(linewidth=WIDTH if is_continuous else 0, solid_capstyle="butt")
     alone = _alone(load) if is_continuous else np.arange(len(load))
-    if len(alone):  # a line of one point would not be seen
+    if len(alone):  # a line of one point would be invisible
         line.set(marker="o", markersize=WIDTH, markeredgewidth=0, markevery=alone.tolist())
     return line
 
 
 def _alone(load: FloatArray) -> IntArray:
-    """Points with a break on either side."""
+    """Return the points with a gap on both sides."""
     breaks: IntArray = np.append(-1, np.flatnonzero(np.isnan(load)))
     found: IntArray = breaks[1:][np.diff(breaks) == 2] - 1
     return found
 
 
 def _with_gaps(point: CertifiedPoint) -> tuple[FloatArray, FloatArray]:
-    """Loads and accuracies of what passed, loose to strict, with a break after each stretch."""
+    """Return loads and accuracies of passed thresholds, with a gap after each stretch."""
     loads: list[FloatArray] = []
     accuracies: list[FloatArray] = []
     for stretch in reversed(point.passed.stretches):

@@ -1,4 +1,4 @@
-"""The COC curve, drawn: accuracy among the accepted cases against the share sent to experts."""
+"""Plots the COC curve: accuracy among accepted cases against the share sent to experts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SIZE = (6.4, 4.6)
 class COCDisplay:
     """The COC curve of one model, with its area, its interval band and its operating points.
 
-    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or
-    pass what was computed elsewhere and call `plot`. Plot several onto one ``ax`` to compare
-    them, or see `COCComparisonDisplay`.
+    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or pass
+    computed numbers and call `plot`. To compare several, plot them on the same ``ax``, or use
+    `COCComparisonDisplay`.
 
     Parameters
     ----------
@@ -62,17 +62,17 @@ class COCDisplay:
     floor_ : matplotlib Line2D
         The certified lower bound, once `floor` has drawn it.
     marks_ : list of PointMarks
-        What `mark` drew: ``dot``, ``guide`` and ``label`` of each operating point, and
-        ``certified``, the part of the curve that is certified, or None.
+        The marks drawn by `mark`: ``dot``, ``guide`` and ``label`` of each operating point, and
+        ``certified``, the certified part of the curve, or None.
 
     Notes
     -----
-    Between two thresholds the line shows what accepting a random part of the cases between them
-    gives, which is a hyperbola and not a straight line: the area under the line as drawn is AUCOC.
-    Lines of more than four thousand points are thinned to those that can be seen.
+    Between two thresholds the line shows the accuracy if a random part of the cases between them is
+    accepted. This is a hyperbola, not a straight line, so the area under the drawn line is AUCOC.
+    Lines of more than four thousand points are reduced to the visible points.
 
-    The vertical axis shows the range that matters; where a tenth of the cases or fewer remain
-    accepted, the curve may leave it. The band says how little is known there.
+    The vertical axis shows the range that matters. Where at most a tenth of the cases is accepted,
+    the curve may leave this range. The band shows how uncertain it is there.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class COCDisplay:
         y_true, y_proba, confidence, sample_weight, labels
             As in `expertload.coc_curve`.
         confidence_level : float, default=0.95
-            That of the band and of the interval of AUCOC.
+            The confidence level of the band and of the interval of AUCOC.
         name : str, optional
             The model's name, for the legend.
         ax : matplotlib Axes, optional
@@ -176,9 +176,9 @@ class COCDisplay:
         X : array-like
             What the estimator predicts from.
         y : array-like of shape (n_cases,)
-            True labels; those the estimator does not know count as its errors.
+            True labels; labels that the estimator does not know count as errors.
         confidence : array-like of shape (n_cases,), optional
-            What to rank cases by, the top probability by default.
+            The confidence that ranks cases; the top probability by default.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options
@@ -205,10 +205,10 @@ class COCDisplay:
         Parameters
         ----------
         cv_results : mapping
-            What scikit-learn's ``cross_validate`` returned, with ``return_estimator=True`` and
+            The result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
             ``return_indices=True``.
         X, y : array-like
-            What it was given.
+            The data passed to it.
         **options
             ``sample_weight``, ``name`` and ``ax``, see `COCFoldsDisplay.from_cv_results`.
 
@@ -217,7 +217,7 @@ class COCDisplay:
         COCFoldsDisplay
             The display, drawn.
         """
-        from expertload.display.folds import COCFoldsDisplay  # which is made of these displays
+        from expertload.display.folds import COCFoldsDisplay  # avoids a cycle
 
         return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
 
@@ -273,8 +273,8 @@ class COCDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default. Axes that hold curves already get the next
-            colour, and all bands there become lighter.
+            Where to draw; a new figure by default. On axes with other curves, this one gets the
+            next colour, and all bands become lighter.
         name : str, optional
             The name for the legend, instead of the display's own.
         band : bool, default=True
@@ -309,9 +309,9 @@ class COCDisplay:
         Parameters
         ----------
         point : OperatingPoint
-            As `expertload.operating_point.choose` returns it. Delegating everything has no
-            accuracy and is marked at the foot of the axis. Of a `CertifiedPoint`, all thresholds
-            that passed are marked along the curve.
+            As `expertload.operating_point.choose` returns it. A point that delegates everything has
+            no accuracy and is marked at the bottom of the axis. For a `CertifiedPoint`, all
+            thresholds that passed are marked along the curve.
         label : str, optional
             The label, such as "95 % accuracy at 29 % load" by default.
 

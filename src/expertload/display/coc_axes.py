@@ -1,7 +1,7 @@
-"""What all COC curves on one axes share: scale, colours, bands and legend.
+"""The shared parts of COC curves on the same axes: scale, colours, bands and legend.
 
-Curves and bands carry a mark of their own (matplotlib's ``gid``), so that the next one drawn on
-the same axes can be told apart from them.
+Curves and bands have a mark (matplotlib's ``gid``), so that they can be found when the next curve
+is drawn on the same axes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["draw_band", "draw_fold", "draw_line", "draw_mean", "finish", "next_s
 
 CURVE, BAND, FOLD = "expertload-coc-curve", "expertload-coc-band", "expertload-coc-fold"
 ALPHA_ALONE, ALPHA_AMONG_OTHERS = 0.20, 0.11
-# Beyond this load so few cases are left that their accuracy must not set the scale.
+# Beyond this load, too few cases are left for their accuracy to set the scale.
 LOAD_THAT_SETS_THE_SCALE = 0.9
 
 
@@ -40,7 +40,7 @@ def next_style(ax: Axes) -> dict[str, Any]:
 
 
 def zoom(ax: Axes, load: FloatArray, accuracy: FloatArray, band: COCBand | None) -> None:
-    """Show the range of accuracies that matters, up to 100 %; limits that a caller set stay."""
+    """Show the range of accuracies that matters, up to 100 %; keep limits set by a caller."""
     first = not _curves(ax)
     if first and not ax.get_autoscaley_on():
         return
@@ -52,12 +52,12 @@ def zoom(ax: Axes, load: FloatArray, accuracy: FloatArray, band: COCBand | None)
 
 
 def show_down_to(ax: Axes, accuracy: float) -> None:
-    """Extend the vertical axis downwards, if it must be, with some room to spare."""
+    """Extend the vertical axis downwards if necessary, with a margin."""
     _set_bottom(ax, min(ax.get_ylim()[0], accuracy - 0.06 * (1.02 - accuracy)))
 
 
 def make_room_below(ax: Axes) -> None:
-    """Lower the bottom by a quarter of the height, for a legend that finds no other place."""
+    """Lower the bottom by a quarter of the height, for a legend that does not fit elsewhere."""
     bottom = ax.get_ylim()[0]
     _set_bottom(ax, bottom - (1 - bottom) / 3)
 
@@ -70,13 +70,13 @@ def _set_bottom(ax: Axes, bottom: float) -> None:
 def draw_line(
     ax: Axes, load: FloatArray, accuracy: FloatArray, *, label: str, **style: Any
 ) -> Line2D:
-    """Draw a curve as it is between its points too."""
+    """Draw a curve, with its true shape between points."""
     (line,) = ax.plot(*along_curve(load, accuracy), gid=CURVE, **style)
     return name_line(line, label)
 
 
 def draw_fold(ax: Axes, load: FloatArray, accuracy: FloatArray, colour: Any) -> Line2D:
-    """Draw the curve of one fold of several, lightly."""
+    """Draw the curve of one of several folds, as a light line."""
     (line,) = ax.plot(*along_curve(load, accuracy), gid=FOLD, color=colour)
     line.set(linewidth=0.9, alpha=0.35)
     return line
@@ -91,7 +91,7 @@ def draw_mean(
     label: str,
     **style: Any,
 ) -> tuple[Line2D, PolyCollection | None]:
-    """Draw a mean curve whose points lie close enough for straight lines, and its spread."""
+    """Draw a mean curve with points close enough for straight lines, and its spread."""
     keep = visible(load, accuracy)
     x, y = load[keep], accuracy[keep]
     (line,) = ax.plot(x, y, gid=CURVE, **style)
@@ -106,7 +106,7 @@ def draw_mean(
 def draw_band(
     ax: Axes, accuracy: FloatArray, band: COCBand | None, line: Line2D
 ) -> PolyCollection | None:
-    """Draw the band of a curve in its colour; many bands are each drawn lighter."""
+    """Draw the band of a curve in its colour; with many bands, each is lighter."""
     if band is None:
         return None
     load, _, low, high = along_curve(band.expert_load, accuracy, band.low, band.high)
@@ -119,8 +119,8 @@ def draw_band(
 
 
 def finish(ax: Axes, legend_title: str | None) -> None:
-    """Write what the axes mean."""
-    ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among the accepted")
+    """Label the axes."""
+    ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among accepted cases")
     percent_axis(ax, "x", "y")
     quiet(ax)
     if any(is_named(line) for line in _curves(ax)):

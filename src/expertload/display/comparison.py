@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COCComparisonDisplay"]
 
-# More bands than this on top of each other tell nobody anything.
+# More overlapping bands than this are not readable.
 MOST_BANDS = 3
 
 

@@ -1,4 +1,4 @@
-"""Drawing a reliability diagram: dots, their gaps to the diagonal, and bars below."""
+"""Draws a reliability diagram: dots, their gaps to the diagonal, and bars below."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 def draw_diagram(
     ax: Axes, curve: ReliabilityCurve, label: str, title: str | None
 ) -> tuple[Line2D, LineCollection]:
-    """Draw the points, their distances from the diagonal, and the diagonal itself once."""
+    """Draw the points, their distances from the diagonal, and the diagonal, only once."""
     style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
     if not any(line.get_gid() == DIAGONAL for line in ax.lines):
         ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)

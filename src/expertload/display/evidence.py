@@ -1,4 +1,4 @@
-"""Evidence over time: how near a promise is to being refuted, and what is surely reached."""
+"""Plots the evidence against a promise over time, and the lower bound of the accuracy."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["EvidenceDisplay"]
 
 SIZE = (7.2, 5.4)
 WARNING = 5.0
-# Evidence below this says that nothing speaks against the promise; how little does not matter,
+# Evidence below this means that nothing is against the promise; its exact value does not matter,
 LEAST_SHOWN = 0.01
-# nor does how far beyond the alarm it goes: the line leaves the picture.
+# nor does evidence far beyond the alarm: the line leaves the plot.
 MOST_TIMES = 100
 BELOW_TARGET, BELOW_BOUND = 0.15, 0.05
 
 
 class EvidenceDisplay:
-    """Draw the evidence against a promise after each audit, and the bound of the accuracy.
+    """The evidence against a promise after each audit, and the bound of the accuracy.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class EvidenceDisplay:
     target_accuracy : float
         The promise.
     confidence_level : float, default=0.95
-        The promise is refuted where the evidence reaches one over one minus this.
+        The promise is refuted when the evidence reaches one over one minus this.
     decided_at : sequence of str, optional
-        When each case was decided; said of the audit that refuted the promise.
+        When each case was decided; shown for the audit that refuted the promise.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class EvidenceDisplay:
 
     @classmethod
     def from_monitor(cls, monitor: AccuracyMonitor, *, ax: AxesOrPair = None) -> Self:
-        """Draw what a monitor has seen.
+        """Draw the history of a monitor.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class EvidenceDisplay:
 
     @property
     def refuted_at(self) -> int | None:
-        """The number, from 1 on, of the audit that refuted the promise; None if none did."""
+        """The number of the audit that refuted the promise, counted from 1; None if none did."""
         crossed = np.flatnonzero(self.evidence >= self.alarm_evidence)
         return int(crossed[0]) + 1 if len(crossed) else None
 
@@ -156,7 +156,7 @@ class EvidenceDisplay:
     def _draw_evidence(self, ax: Axes) -> None:
         audits = np.arange(1, len(self.evidence) + 1)
         colour = BLUE if self.refuted_at is None else VERMILION
-        shown = np.maximum(self.evidence, np.finfo(float).tiny)  # of zero there is no logarithm
+        shown = np.maximum(self.evidence, np.finfo(float).tiny)  # zero has no logarithm
         (self.line_,) = ax.plot(audits, shown, color=colour, linewidth=1.4, label="evidence")
         _guide(ax, self.alarm_evidence, f"refuted at {self.alarm_evidence:.4g}", VERMILION)
         _guide(ax, WARNING, f"warning at {WARNING:g}", GUIDE)
@@ -210,7 +210,7 @@ class EvidenceDisplay:
 
 
 def _guide(ax: Axes, height: float, text: str, colour: str) -> None:
-    """Draw a dashed line across, and say on its left end what it is."""
+    """Draw a horizontal dashed line, with a label at its left end."""
     ax.axhline(height, color=colour, linewidth=1, linestyle=(0, (4, 3)), zorder=1.5)
     ax.annotate(
         text,
@@ -225,7 +225,7 @@ def _guide(ax: Axes, height: float, text: str, colour: str) -> None:
 
 
 def _plain_powers() -> Any:
-    """Return a formatter that writes 0.01, 1 and 1,000 as people do."""
+    """Return a formatter that writes powers of ten as 0.01, 1 and 1,000."""
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")

@@ -34,7 +34,7 @@ class COCFoldsDisplay:
 
     At each load the mean is that of the folds' accuracies, so the area under it is the mean of the
     folds' areas. The band around it is one standard deviation of the folds to either side: it
-    shows how much they differ, and is no confidence interval.
+    shows how much they differ, and is not a confidence interval.
 
     Parameters
     ----------
@@ -100,10 +100,10 @@ class COCFoldsDisplay:
         Parameters
         ----------
         cv_results : mapping
-            What scikit-learn's ``cross_validate`` returned, with ``return_estimator=True`` and
+            The result of scikit-learn's ``cross_validate`` with ``return_estimator=True`` and
             ``return_indices=True``.
         X, y : array-like
-            What it was given. Cases of a class that a fold's classifier never saw count as errors.
+            The data passed to it. A class that a fold's classifier never saw counts as an error.
         sample_weight : array-like of shape (n_cases,), optional
             How much each case counts.
         name : str, optional
@@ -134,7 +134,7 @@ class COCFoldsDisplay:
         return cls(folds, name=name).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the curves of the folds lightly, and their mean with its band.
+        """Draw the curves of the folds as light lines, and their mean with its band.
 
         Parameters
         ----------
@@ -202,6 +202,6 @@ def _check_cv_results(results: Any, n: int, caller: str) -> tuple[list[Any], lis
     )
     if largest >= n:
         raise ShapeError(
-            message("y", caller, "must be what cross_validate was given", f"{n} cases, too few")
+            message("y", caller, "must be the data passed to cross_validate", f"{n} cases, too few")
         )
     return list(results["estimator"]), tested

@@ -1,4 +1,4 @@
-"""Putting labels and the legend where they cover least."""
+"""Places labels and the legend where they cover least."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GUIDE_LINE", "label_point", "settle_legend"]
 
-# The mark of lines that may be covered: dashes that point from a dot to the axes.
+# The mark of lines that may be covered: dashed guides from a dot to the axes.
 GUIDE_LINE = "expertload-guide"
 
 
-# Where a label may stand, in points from its dot and in order of preference: below and to the
-# right is free on most curves, which rise; a line of text further away is the last resort.
+# Possible places of a label, in points from its dot, in order of preference: below and to the right
+# is free on most curves, because they rise; one line further away is the last resort.
 OFFSETS = tuple(
     (8 * right, far * up)
     for far in range(8, 160, 16)
@@ -38,15 +38,15 @@ LEGEND_PLACES: tuple[Any, ...] = (
     "center right",
     "center left",
 )
-# What is worse for a label: leaving the axes, covering another or a dot, crossing a curve, being a
-# line further away, or crossing a guide.
+# The penalties of a place: leaving the axes, covering a label or a dot, crossing a curve, being one
+# line further away, crossing a guide.
 OUTSIDE, ON_MARK, ON_CURVE, FURTHER, ON_GUIDE = 1000, 100, 30, 2, 1
 
 
 def label_point(
     ax: Axes, text: str, point: tuple[float, float], transform: Transform
 ) -> Annotation:
-    """Write `text` beside a point of the axes, clear of lines and other labels."""
+    """Write `text` next to a point, away from lines and other labels."""
     label = ax.annotate(
         text,
         point,
@@ -58,14 +58,14 @@ def label_point(
         bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 0},
         zorder=5,
     )
-    label.set_in_layout(False)  # a place it only tries must not push the axes about
+    label.set_in_layout(False)  # trying a place must not change the layout of the axes
     figure_of(ax).draw_without_rendering()  # the layout decides where the axes are
-    # min takes the first of equals, which is the most preferred.
+    # min returns the first of equals, which is the preferred one.
     return _move(label, min(OFFSETS, key=lambda offset: _cost(ax, _move(label, offset))))
 
 
 def settle_legend(ax: Axes) -> bool:
-    """Move the legend to where it covers least, and say whether it covers nothing at all.
+    """Move the legend to where it covers least; return whether it covers nothing.
 
     Matplotlib's own "best" place counts a label no more than one vertex of a line.
     """
@@ -94,7 +94,7 @@ def _move(label: Annotation, offset: tuple[float, float]) -> Annotation:
 def _cost(ax: Axes, label: Annotation) -> int:
     box = label.get_window_extent()
     outside = not (ax.bbox.contains(box.x0, box.y0) and ax.bbox.contains(box.x1, box.y1))
-    texts = _texts_covered(ax, box) - 1  # it covers itself
+    texts = _texts_covered(ax, box) - 1  # not the legend itself
     dots = _vertices_covered(ax, box.padded(4), single=True)
     return (
         OUTSIDE * outside

@@ -1,4 +1,4 @@
-"""A point marked on a curve: a dot, guides to both axes, and what it means in words."""
+"""Marks a point on a curve: a dot, guides to both axes, and a label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PointMarks", "draw_marks", "mark_operating_point"]
 
 
 class PointMarks(NamedTuple):
-    """What was drawn for one point; of a certified one, where others are certified too."""
+    """The artists of one point; for a certified one, also the certified part of the curve."""
 
     dot: Line2D
     guide: Line2D
@@ -30,7 +30,7 @@ class PointMarks(NamedTuple):
 def mark_operating_point(
     ax: Axes, point: OperatingPoint, colour: Any, label: str | None
 ) -> PointMarks:
-    """Mark a point; one that delegates everything has no accuracy and stands on the axis."""
+    """Mark a point; one that delegates everything has no accuracy and is drawn on the axis."""
     load, accuracy = point.expert_load, point.accuracy
     if accuracy is None:
         marks = draw_marks(ax, (load, 0), colour, label or "everything delegated", on_axis=True)
@@ -57,5 +57,5 @@ def draw_marks(
     guide.set(linewidth=0.9, linestyle=(0, (4, 3)), zorder=1.5)
     (dot,) = ax.plot(x, y, marker="o", color=colour, transform=transform)
     dot.set(markersize=7, markerfacecolor="white" if on_axis else colour, zorder=4)
-    dot.set_clip_on(False)  # half of a dot on the edge is not a dot
+    dot.set_clip_on(False)  # a dot on the edge must not be cut in half
     return PointMarks(dot, guide, label_point(ax, text, point, transform))

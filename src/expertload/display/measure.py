@@ -1,4 +1,4 @@
-"""All that a COC display shows of a model, from its cases."""
+"""Computes the numbers that a COC display shows, from cases."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def measure(cases: Cases, confidence_level: float) -> Measured:
 def _area(cases: Cases, confidence_level: float) -> Interval | float:
     correct, confidence, weight = cases
     n_present = len(correct) if weight is None else np.count_nonzero(weight)
-    if n_present < 2:  # one case has an area but no interval, and its plot should not fail
+    if n_present < 2:  # one case has an area but no interval; its plot must not fail
         return aucoc_score_from_correctness(correct, confidence, sample_weight=weight)
     return aucoc_interval_from_correctness(
         correct, confidence, confidence_level=confidence_level, sample_weight=weight

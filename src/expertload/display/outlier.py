@@ -1,4 +1,4 @@
-"""Outlier scores, drawn: how the two kinds of cases spread, and the ROC curve between them."""
+"""Plots outlier scores: their histograms for inliers and outliers, and the ROC curve."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ __all__ = ["OutlierDisplay"]
 
 SIZE, SIZE_OF_ROC_ALONE = (9.6, 4.4), (5.0, 4.6)
 BARS = 40
-# Scores such as the energy have long tails; a thousandth on either side may go undrawn, so that
-# a few of them do not squeeze all others into one bar.
+# Scores such as the energy have long tails. A thousandth on either side is not drawn, so that a few
+# cases do not squeeze all others into one bar.
 TAIL = 0.001
 
 
 class OutlierDisplay:
-    """How an outlier score spreads over inliers and outliers, and its ROC curve.
+    """The histograms of an outlier score for inliers and outliers, and its ROC curve.
 
-    Use `from_scores`, which computes and draws, or pass what was computed elsewhere and call
-    `plot`.
+    Use `from_scores`, which computes and draws, or pass computed numbers and call `plot`.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class OutlierDisplay:
     threshold : float, optional
         The score from which cases are flagged at `tpr`.
     positive : {"outlier", "inlier"}, default="outlier"
-        Which side is to be found.
+        The positive class.
     name : str, optional
         The score's or the model's name, for the legend.
 

@@ -38,8 +38,8 @@ HISTOGRAM_BINS = 20
 class ReliabilityDisplay:
     """A reliability diagram, and below it how often each confidence occurs.
 
-    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or
-    pass what was computed elsewhere and call `plot`.
+    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or pass
+    computed numbers and call `plot`.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class ReliabilityDisplay:
         X : array-like
             What the estimator predicts from.
         y : array-like of shape (n_cases,)
-            True labels; those the estimator does not know count as its errors.
+            True labels; labels that the estimator does not know count as errors.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options

@@ -1,4 +1,4 @@
-"""Drawing an outlier score: two histograms, and the ROC curve."""
+"""Draws an outlier score: two histograms, and the ROC curve."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def draw_densities(
 
 
 def draw_roc(ax: Axes, false: FloatArray, true: FloatArray, *, label: str, positive: str) -> Line2D:
-    """Draw an ROC curve, and the diagonal of a score that knows nothing once."""
+    """Draw an ROC curve, and once the diagonal of a random score."""
     style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
     if not any(line.get_gid() == DIAGONAL for line in ax.lines):
         ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)

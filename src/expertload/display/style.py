@@ -1,7 +1,7 @@
-"""How the pictures look: colours that colour-blind readers can tell apart, and quiet axes.
+"""The style of plots: colours that colour-blind readers can distinguish, and plain axes.
 
 The palette is Okabe and Ito's without yellow, which is too pale for lines on white. Everything is
-set on the given axes; matplotlib's global settings are never touched.
+set on the given axes; matplotlib's global settings are never changed.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ PALETTE = (BLUE, VERMILION, GREEN, "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 INK, GUIDE, GRID = "#333333", "#767676", "#E3E3E3"
 SMALL = 9.0
 LEGEND_WIDTH = 48
-# The attribute of a line that holds its label as it is to be written.
+# The attribute of a line that holds its literal label.
 LITERAL = "_expertload_label"
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the line number `index`: dashes tell apart what the colours repeat."""
+    """Return colour and dashes of line number `index`; dashes distinguish repeated colours."""
     dashes = ("-", "--", ":")[index // len(PALETTE) % 3]
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": dashes}
 
 
 def percent(share: float) -> str:
-    """Write a share in percent, with as many decimals as keep it from reading 0 or 100 falsely.
+    """Return a share in percent, with enough decimals not to read falsely as 0 or 100.
 
     Examples
     --------
@@ -67,19 +67,19 @@ def percent_axis(ax: Axes, *which: Literal["x", "y"]) -> None:
 
 
 def _tick(share: float, position: int | None = None) -> str:
-    """Write a tick with no more decimals than it has: 95 %, 97.5 %."""
+    """Return a tick label with only the decimals it needs: 95 %, 97.5 %."""
     return f"{round(100 * share, 6):g}\N{NO-BREAK SPACE}%"
 
 
 def quiet(ax: Axes) -> None:
-    """Leave the two spines that carry ticks, and a grid that stays behind the data."""
+    """Keep only the two spines with ticks, and put the grid behind the data."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
 
 
 def with_name(name: str | None, numbers: str) -> str:
-    """Put a model's name before its numbers, in lines that a legend can hold."""
+    """Return a model's name and its numbers, wrapped for a legend."""
     if name is None:
         return numbers
     joined = f"{name}: {numbers}" if numbers else name
@@ -91,10 +91,10 @@ def _wrapped(name: str) -> str:
 
 
 def name_line(line: Line2D, label: str) -> Line2D:
-    """Give a line the label that `add_legend` writes as it is; "" leaves it out of the legend.
+    """Set the literal label of a line for `add_legend`; "" leaves it out of the legend.
 
-    Matplotlib would hide a label that begins with an underscore, and read what stands between
-    dollar signs as mathematics.
+    Matplotlib would hide a label that begins with an underscore, and read text between dollar signs
+    as mathematics.
     """
     if label:
         line.set_label(label)
@@ -108,7 +108,7 @@ def is_named(line: Line2D) -> bool:
 
 
 def add_legend(ax: Axes, title: str | None = None) -> Legend:
-    """Draw the legend where it hides least; labels of lines named here are written as they are."""
+    """Draw the legend where it covers least, with the literal labels of `name_line`."""
     others = ax.get_legend_handles_labels()[0]
     hidden = [line for line in ax.lines if is_named(line) and line not in others]
     drawn = [each for each in ax.get_children() if each in others or each in hidden]

@@ -1,9 +1,9 @@
-"""Which points to draw so that a line shows what it stands for, and no more of them.
+"""Chooses the points of a line: enough to show its true shape, and no more.
 
 Between two thresholds a random part of the cases at the lower one is accepted. The correct mass
 accepted, accuracy times accepted share, then falls in a straight line with the load, so accuracy
-itself moves on a hyperbola; beyond the last threshold it stays what it is. Intervals follow the
-same rule: they are linear in the same quantities, and so always hold the curve.
+itself moves on a hyperbola; beyond the last threshold it is constant. Intervals follow the same
+rule: they are linear in the same quantities, and so always contain the curve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["along_curve", "mean_curve", "visible"]
 # Steps in the logarithm of the accepted share: a chord then misses the hyperbola by at most
 # STEP**2 / 4, a quarter of a thousandth of the axis.
 STEP = 1 / 32
-# No figure is much wider than this many pixels; four vertices each draw all that can be seen.
+# No figure is much wider than this many pixels; four vertices per pixel show everything visible.
 COLUMNS = 1024
 
 
@@ -45,7 +45,7 @@ def mean_curve(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return loads, the mean accuracy of several curves there, and their standard deviation.
 
-    Every threshold of every curve is among the loads, so that no corner is cut.
+    The loads include every threshold of every curve, so that no corner is cut.
     """
     last = max(load[-1] for load, _ in curves)
     accepted = np.exp(-np.arange(0, -math.log(1 - last), STEP))
@@ -59,7 +59,7 @@ def mean_curve(
 
 
 def _held(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:
-    """As `_randomised`; beyond the last threshold the value stays what it is."""
+    """Like `_randomised`; beyond the last threshold the value is constant."""
     inside = np.minimum(at, expert_load[-1])
     return _randomised(expert_load, value, inside)
 
@@ -72,8 +72,8 @@ def _randomised(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> F
 def visible(x: FloatArray, y: FloatArray, columns: int = COLUMNS) -> IntArray:
     """Return which points of a line to draw, `x` ascending in [0, 1].
 
-    In every column of pixels the first, the last, the lowest and the highest point decide what is
-    seen; all others fall on ink that is there already.
+    In every column of pixels, the first, last, lowest and highest points determine the picture; all
+    others would be drawn over them.
     """
     if len(x) <= 4 * columns:
         return np.arange(len(x))
@@ -98,6 +98,6 @@ def check_curve_points(expert_load: FloatArray, accuracy: FloatArray, caller: st
                 caller,
                 "must rise from 0 and stay below 1",
                 f"values from {expert_load[0]:g} to {expert_load[-1]:g}",
-                "pass what coc_curve returns",
+                "pass the result of coc_curve",
             )
         )
