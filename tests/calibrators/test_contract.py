@@ -137,7 +137,7 @@ class TestProtocol:
 
     def test_wrong_columns_at_transform(self, name, cases):
         fitted = build(name).fit(*cases)
-        with pytest.raises(exceptions.ShapeError, match="must have the 3 columns that fit saw"):
+        with pytest.raises(exceptions.ShapeError, match="must have 3 columns, as in fit"):
             fitted.transform(np.zeros((2, 4)))
 
     @pytest.mark.parametrize(

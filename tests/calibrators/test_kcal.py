@@ -123,7 +123,7 @@ def test_the_number_of_classes(cases):
     assert named.n_classes_ == 4
     assert named.transform(features)[:, 3].max() == 0
     assert KCal(bandwidth=1.0).fit(features, names[target]).n_classes_ == 3
-    with pytest.raises(exceptions.LabelError, match="class numbers from 0 on"):
+    with pytest.raises(exceptions.LabelError, match="class numbers that start at 0"):
         KCal().fit(features, target + 10**9)
 
 

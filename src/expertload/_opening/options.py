@@ -1,4 +1,4 @@
-"""What a user may say about a file that its name does not, in one small object."""
+"""Options for opening a file, in addition to its name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """How to open a file; the defaults leave everything to the file's name.
+    """How to open a file; by default, its name determines everything.
 
     Attributes
     ----------
     query : str, optional
-        One SQL query. The table it may select from is called ``file``; in a DuckDB database, the
-        tables there. It can read nothing else and write nothing.
+        One SQL query. The file is the table ``file``; a DuckDB database has its own tables. The
+        query can read nothing else and write nothing.
     format : {"csv", "tsv", "parquet", "jsonl", "json", "npz"}, optional
-        What the file holds, where its name does not say so.
+        The format, if the name of the file does not determine it.
     delimiter : str, optional
-        What stands between the values of a CSV. By default a tab in a .tsv; else the first of
+        The character between the values of a CSV. By default a tab in a .tsv; else the first of
         comma, semicolon and tab that the header has outside quotes.
     decimal : {".", ","}, default="."
         The decimal mark of numbers in a CSV.

@@ -168,7 +168,7 @@ def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> No
             message(
                 name,
                 caller,
-                f"must have the {n_columns} columns that fit saw",
+                f"must have {n_columns} columns, as in fit",
                 f"{array.shape[1]} columns",
             )
         )

@@ -253,7 +253,7 @@ class Calibrator(FittedOnLogits):
 
     @abstractmethod
     def _transform(self, inputs: FloatArray) -> FloatArray:
-        """Return probabilities for float64 logits with the columns that fit saw."""
+        """Return probabilities for float64 logits with the same columns as in `fit`."""
 
     def transform(self, inputs: ArrayLike) -> FloatArray:
         """Return calibrated probabilities, one column per class, rows that sum to one.

@@ -21,7 +21,7 @@ def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Folders of two or more finished runs.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the ensemble.", show_default="one beside the first run"),
+        typer.Option(help="Folder of the ensemble.", show_default="next to the first run"),
     ] = None,
     views: Views = None,
     data_dir: DataDir = None,

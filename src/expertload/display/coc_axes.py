@@ -120,7 +120,7 @@ def draw_band(
 
 def finish(ax: Axes, legend_title: str | None) -> None:
     """Label the axes."""
-    ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among accepted cases")
+    ax.set(xlabel="Expert load (share of cases delegated)", ylabel="Accuracy among the accepted")
     percent_axis(ax, "x", "y")
     quiet(ax)
     if any(is_named(line) for line in _curves(ax)):

@@ -48,7 +48,7 @@ __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
 
 
 class LogConfidences(NamedTuple):
-    """What a loss of confidence sees of the logits: arrays with one entry per position.
+    """The input of a loss of confidence: arrays with one entry per position.
 
     `correct` is whether the top class is the true one, or its probability where targets are soft.
 

@@ -73,17 +73,17 @@ def required_audits(
     drop_to : float
         The accuracy after the fall, below the target.
     confidence_level : float, default=0.95
-        That of the monitor.
+        The confidence level of the monitor.
     after : int, default=0
-        How many audits there were before the fall.
+        The number of audits before the fall.
     accuracy_before : float, optional
         The accuracy until then; halfway between the target and 1 by default.
     blocks : int, optional
-        How many blocks of 50 audits the monitor is made for. For ever by default.
+        The number of blocks of 50 audits that the monitor is made for. No limit by default.
     n_rounds : int, default=2000
-        How many streams are simulated; the mean is then exact to about two percent.
+        The number of simulated streams; by default, the mean is exact to about two percent.
     random_state : int, Generator or None, default=0
-        Fixed by default, so that the same question has the same answer.
+        Fixed by default, so that results are reproducible.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def required_audits(
 
 
 class _Streams(NamedTuple):
-    """Audits that are wrong at one rate at first, and at another after some of them."""
+    """Streams of audits whose error rate changes after some audits."""
 
     before: float
     rate: float
@@ -137,7 +137,7 @@ def _alarms(
     rounds: int,
     rng: np.random.Generator,
 ) -> IntArray:
-    """Return the audit that raised the alarm in each stream, 0 where none did."""
+    """Return the audit that raised the alarm in each stream; 0 if none did."""
     found = np.zeros(rounds, dtype=np.int64)
     alive = np.arange(rounds)
     capital = start(bets, shape=(rounds,))
@@ -165,7 +165,7 @@ def _summarised(found: IntArray, after: int) -> RequiredAudits:
 
 
 def _check_drop(value: Any, target: float, caller: str, *, growth: float = math.inf) -> float:
-    """Return what an accuracy falls to, if it is a fall that bets of this growth can find."""
+    """Return the accuracy after a fall; raise if the bets cannot detect the fall."""
     drop = check_fraction(value, "drop_to", caller)
     if drop >= target:
         wanted = f"must be below the target, {target:g}"
@@ -173,10 +173,10 @@ def _check_drop(value: Any, target: float, caller: str, *, growth: float = math.
     if growth <= 0:
         raise insufficient(
             caller,
-            "a fall that more audits find",
+            "a fall that can be detected",
             f"one from {target:g} to {drop:g}",
-            "name a lower drop_to: the monitor looks for error rates of 1.3 times the promised "
-            "one and more, and finds those from about 1.15 times on",
+            "use a lower drop_to: the monitor bets on error rates of at least 1.3 times the "
+            "promised one, and detects those of at least about 1.15 times",
         )
     return drop
 

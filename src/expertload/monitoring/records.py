@@ -1,10 +1,10 @@
-"""The audits a monitor has seen, in the order in which the cases were decided.
+"""The audits of a monitor, in the order in which the cases were decided.
 
-An audit is written down when the case is drawn, its review still open, or when its label is there.
-It keeps its place: a label that comes late is filled in where its case stands. So the order never
-depends on the answers, which is what the promise about false alarms rests on.
+An audit is recorded when the case is drawn and its review is open, or when its label is known. It
+keeps its position: a late label is filled in at the position of its case. So the order never
+depends on the answers, as the promise about false alarms requires.
 
-A batch of audits is checked whole before anything is changed.
+A batch of audits is checked completely before anything is changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from expertload.monitoring.inputs import Clock, Key, Moments, iso_time
 __all__ = ["AuditRecords", "Batch", "Order"]
 
 Order = Literal["decision", "arrival"]
-# What may be said of every case or of none, and what users call it.
+# Columns that must be given for every case or for none, and their names for users.
 NAMES = {
     "inclusion": "inclusion_probability",
     "least": "least_inclusion_probability",
@@ -34,18 +34,18 @@ COLUMNS = ("correct", "inclusion", "least", "moments", "keys")
 
 
 class Batch(NamedTuple):
-    """Some audits as they are given, each valid by itself.
+    """A batch of audits, each valid by itself.
 
     Attributes
     ----------
     correct : ndarray
-        Grades, NaN where a review is open.
+        Grades; NaN for open reviews.
     inclusion, least : ndarray or None
-        The probability with which each case was audited, and the least that any case then had.
+        The probability with which each case was audited, and the smallest one at that time.
     moments : Moments or None
         When each was decided.
     keys : list of str or int, or None
-        What each is called.
+        The key of each case.
     """
 
     correct: FloatArray
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a batch will do: rows that are new, in their order, and answers to open reviews."""
+    """The effect of a batch: new rows, in order, and answers to open reviews."""
 
     new: list[int]
     answers: dict[int, float]
@@ -71,13 +71,13 @@ class AuditRecords:
     correct : list of float
         Grades; NaN where a review is open.
     inclusion, least : list of float
-        As in `Batch`; NaN where not said.
+        As in `Batch`; NaN if not given.
     moments : list of int or float
-        When each was decided; empty where not said.
+        When each was decided; empty if not given.
     keys : list of str or int or None
-        What each is called.
+        The key of each case.
     clock : {"time", "number"} or None
-        What the moments are: microseconds of UTC, or numbers.
+        The kind of moments: microseconds in UTC, or numbers.
     """
 
     correct: list[float] = field(default_factory=list)
@@ -97,7 +97,7 @@ class AuditRecords:
         return self.weights_from(0)
 
     def weights_from(self, first: int) -> FloatArray:
-        """Return the weights from one place on."""
+        """Return the weights from one position on."""
         ratio = np.asarray(self.least[first:], float) / np.asarray(self.inclusion[first:], float)
         weights: FloatArray = np.where(np.isnan(ratio), 1.0, ratio)
         return weights
@@ -111,7 +111,7 @@ class AuditRecords:
     # ------------------------------------------------------------------ changing
 
     def plan(self, batch: Batch, order: Order, caller: str) -> Change:
-        """Return what a batch will do, or raise; nothing is changed yet."""
+        """Return the effect of a batch, or raise; nothing is changed yet."""
         places = self._places_of(batch, caller)
         late = [row for row, place in enumerate(places) if place is not None]
         new = [row for row, place in enumerate(places) if place is None]
@@ -128,7 +128,7 @@ class AuditRecords:
         return Change(self._ordered(batch, new, order, caller), answers)
 
     def apply(self, batch: Batch, change: Change) -> None:
-        """Do what was planned; nothing in here can fail halfway."""
+        """Apply a planned change; this cannot fail halfway."""
         n, start = len(change.new), len(self)
         unsaid = [math.nan] * n
         for place, grade in change.answers.items():
@@ -168,7 +168,7 @@ class AuditRecords:
             raise _moment_changed(batch.keys[row], self.moment(place), caller)
 
     def _check_columns(self, batch: Batch, caller: str) -> None:
-        """Raise unless what is said of these cases is what was said of those before."""
+        """Raise unless these cases have the same columns as earlier ones."""
         if not len(self):
             return
         for name, said in NAMES.items():
@@ -191,11 +191,11 @@ class AuditRecords:
             raise _unclear_inclusion("of at least the least one named", got, caller)
 
     def _ordered(self, batch: Batch, new: list[int], order: Order, caller: str) -> list[int]:
-        """Return new rows in the order of their decisions, none before one already counted."""
+        """Return new rows in the order of decisions; raise if one is before a counted row."""
         if batch.moments is None or order == "arrival":
             return new
         values = batch.moments.values
-        ordered = sorted(new, key=lambda row: values[row])  # stable: equal ones stay as given
+        ordered = sorted(new, key=lambda row: values[row])  # stable
         if ordered and self.moments and values[ordered[0]] < self.moments[-1]:
             early = Moments(batch.moments.clock, [values[ordered[0]]])
             raise _decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
@@ -239,7 +239,7 @@ class AuditRecords:
     # ------------------------------------------------------------------ saying
 
     def moment(self, place: int) -> str | None:
-        """Write when the case at a place was decided, None where it was not said."""
+        """Return when the case at a position was decided; None if not given."""
         if self.clock is None:
             return None
         return _said(Moments(self.clock, [self.moments[place]]))
@@ -259,66 +259,67 @@ def _said(moments: Moments) -> str:
 
 
 def _repeated_case(key: Key, why: str, caller: str) -> RepeatedCaseError:
-    """Word the error for a case that is given twice."""
+    """Return the error for a case that is given twice."""
     return RepeatedCaseError(
-        f"{caller} takes one label a case. Got the case {key!r} again: {why}. Nothing was counted. "
-        "Hint: leave out what was counted before; to correct a label, begin a new monitor."
+        f"{caller} needs one label per case. Got the case {key!r} again: {why}. Nothing was "
+        "counted. Hint: leave out cases that were counted before; to correct a label, start a new "
+        "monitor."
     )
 
 
 def _decisions_go_back(moment: str, last: str | None, caller: str) -> DecisionOrderError:
-    """Word the error for a case decided before one that is already counted."""
+    """Return the error for a case decided before one that is already counted."""
     return DecisionOrderError(
         f"{caller} counts cases in the order of their decisions. Got a new case decided at "
-        f"{moment}, before the last one counted, {last}. Nothing was counted. Hint: write down "
-        "every audited case when it is drawn (correct=None) and add its label later, or use "
-        "order='arrival' if how long a review takes cannot depend on whether the case is right."
+        f"{moment}, before the last one counted, {last}. Nothing was counted. Hint: record every "
+        "audited case when it is drawn (correct=None) and add its label later, or use "
+        "order='arrival' if the time a review takes cannot depend on whether the case is right."
     )
 
 
 def _moment_changed(key: Key, known: str | None, caller: str) -> DecisionOrderError:
-    """Word the error for a label that comes with another moment than its case."""
+    """Return the error for a label whose moment differs from that of its case."""
     return DecisionOrderError(
-        f"{caller} knows the case {key!r} as decided at {known}. Got another 'decided_at' with its "
-        "label. Nothing was counted. Hint: leave 'decided_at' out for cases that are known."
+        f"The case {key!r} of {caller} was decided at {known}. Got another 'decided_at' with its "
+        "label. Nothing was counted. Hint: leave out 'decided_at' for known cases."
     )
 
 
 def _clock_changed(known: Clock | None, got: Clock | None, caller: str) -> DecisionOrderError:
-    """Word the error for moments of another kind than before, or given for some cases only."""
+    """Return the error for moments of another kind, or given only for some cases."""
     words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
     return DecisionOrderError(
-        f"{caller} needs 'decided_at' for every case or for none, always of one kind. Got "
+        f"{caller} needs 'decided_at' for every case or for none, always of the same kind. Got "
         f"{words[got]} after {words[known]}. Nothing was counted."
     )
 
 
 def _column_changed(name: str, caller: str) -> ParameterError:
-    """Word the error for what is said of some cases only."""
+    """Return the error for a column that is given only for some cases."""
     return ParameterError(
-        f"{caller} needs '{name}' for every case or for none. Got some with and some without. "
-        "Nothing was counted."
+        f"{caller} needs '{name}' for every case or for none. Got it for some cases. Nothing was "
+        "counted."
     )
 
 
 def _check_one_inclusion(given: set[float], caller: str) -> None:
-    """Raise if probabilities differ and nothing says which is the least."""
+    """Raise if probabilities differ, but the smallest one is not given."""
     if len(given) > 1:
-        wanted = "to be the same for all cases where no least one is named"
+        wanted = "to be the same for all cases if least_inclusion_probability is not given"
         raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}", caller)
 
 
 def _unclear_inclusion(wanted: str, got: str, caller: str) -> ParameterError:
-    """Word the error for probabilities of being audited that give no weights."""
+    """Return the error for inclusion probabilities that do not give weights."""
     return ParameterError(
         f"{caller} needs 'inclusion_probability' {wanted}. Got {got}. Nothing was counted. Hint: "
-        "least_inclusion_probability=... names the least probability with which any decided case "
-        "is audited, fixed before the audits; it may change with time, never with the case."
+        "least_inclusion_probability=... is the smallest probability with which any decided case "
+        "is audited, fixed before the audits; it may change with time, but not with the case."
     )
 
 
 def _unclear_order(caller: str) -> DecisionOrderError:
-    """Word the error for audits that cannot be put in one order."""
+    """Return the error for audits that cannot be ordered."""
     return DecisionOrderError(
         f"{caller} puts the audits of several monitors in the order of decisions. Got audits "
         "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "

@@ -5,8 +5,8 @@ falls. So the money is not staked at once: block b of 50 audits gets the share r
 the shares sum to at most one. What is staked and what is still unspent together are a fair game,
 so the promise about false alarms is the same.
 
-``rho_b = 1 / ((b + 1) (b + 2))`` serves for ever. For a period that is known beforehand, half is
-staked at its beginning and the rest in equal parts, which finds a late fall sooner.
+``rho_b = 1 / ((b + 1) (b + 2))`` works without a limit. For a period that is known beforehand, half
+is staked at its start and the rest in equal parts, which finds a late fall sooner.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from expertload.monitoring.inputs import as_audit_errors, check_blocks
 __all__ = ["Capital", "advance", "evidence_path", "restart_share", "start"]
 
 BLOCK = 50
-# So large a capital has long said what it has to say. Kept finite, for arithmetic and for JSON.
+# A larger capital would change no verdict. Kept finite, for arithmetic and for JSON.
 MOST = 1e200
 
 
 class Capital(NamedTuple):
-    """What is staked after some audits; all that a database row needs to go on from there.
+    """The stakes after some audits: everything that is needed to continue from there.
 
     Attributes
     ----------
     n_audits : int
-        How many audits there were.
+        The number of audits so far.
     stakes : ndarray of shape (..., n_bets)
-        What each bet is worth. Their sum is the evidence.
+        The value of each bet. Their sum is the evidence.
     """
 
     n_audits: int
@@ -49,12 +49,12 @@ class Capital(NamedTuple):
 
 
 def restart_share(block: int, blocks: int | None) -> float:
-    """Return the part of the money that a block of audits is given.
+    """Return the part of the capital that a block of audits gets.
 
     Parameters
     ----------
     block : int
-        The block's number, from 0 on.
+        The number of the block, starting at 0.
     blocks : int or None
         How many blocks the monitor is made for; None for no limit.
 
@@ -97,18 +97,18 @@ def advance(
     Parameters
     ----------
     capital : Capital
-        Where to go on from.
+        The capital so far.
     errors, weights : ndarray of shape (..., n_audits)
         The error of each audit in [0, 1], and its weight in (0, 1].
     bets : Bets
-        What is bet on.
+        The bets.
     blocks : int or None
         How many blocks the monitor is made for; None for no limit.
 
     Returns
     -------
     Capital
-        After the last of them; going on from it gives what one long run gives.
+        The capital after the last audit; continuing from it is the same as one long run.
     ndarray of shape (..., n_audits)
         The evidence after each audit.
 
@@ -156,9 +156,9 @@ def evidence_path(
     target_accuracy : float
         The promise, in (0, 1).
     weight : array-like, optional
-        For cases audited with different probabilities: the least of them divided by the case's.
+        For cases audited with different probabilities: the smallest divided by that of the case.
     blocks : int, optional
-        How many blocks of 50 audits the monitor is made for. For ever by default.
+        The number of blocks of 50 audits that the monitor is made for. No limit by default.
 
     Returns
     -------

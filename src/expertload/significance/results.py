@@ -1,4 +1,4 @@
-"""What the functions of this package return."""
+"""The result types of this package."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LIST_STATES = ("confidence", "correct", "indices")
 
 
 class Table(NamedTuple):
-    """What the functions of `expertload.curve` take."""
+    """The arguments of the functions of `expertload.curve`."""
 
     correct: AnyArray
     confidence: FloatArray

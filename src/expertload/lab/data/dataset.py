@@ -61,7 +61,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How bytes become the numbers a network sees: ``(byte / 255 - mean) / std`` in each channel.
+    """The normalisation of bytes for a network: ``(byte / 255 - mean) / std`` in each channel.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class Normalisation:
 
     @classmethod
     def symmetric(cls, channels: int) -> Normalisation:
-        """Map the bytes onto [-1, 1], whatever the images hold."""
+        """Map the bytes to [-1, 1], independent of the images."""
         return cls((0.5,) * channels, (0.5,) * channels)
 
     @classmethod
@@ -94,7 +94,7 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes to training images that leave the class as it is.
+    """Random changes to training images that keep their class.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Augmentation:
         One of the eight symmetries of a square, all equally likely: quarter turns and mirror
         images. For images without a top, such as cells.
     crop : float
-        The smallest side of a piece that is scaled up to the whole image, as a share;
+        The smallest side of a crop that is scaled up to the whole image, as a share;
         1 for no crop.
     colour : float
         Brightness, contrast and saturation are multiplied by a factor from 1 - colour to

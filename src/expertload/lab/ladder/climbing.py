@@ -140,7 +140,7 @@ def _train_and_climb(plan: Plan, trainer: Trainer, questions: Questions, *, auco
         return ladder
     is_augmented = {step.name: step.is_taken for step in ladder.steps}.get("augmentation", False)
     base = plan.augmented if is_augmented and plan.augmented is not None else plan.plain
-    arms["aucoc"] = trainer.train(base, "aucoc", AUCOC, "with AUCOC beside cross-entropy")
+    arms["aucoc"] = trainer.train(base, "aucoc", AUCOC, "with AUCOC in addition to cross-entropy")
     return climb(_networks(arms), questions)
 
 

@@ -178,7 +178,7 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
     for split in SPLITS:
         for metric, value in results.get(split, {}).items():
             yield split, metric, float(value)
-    for kind in KINDS:  # both beside each other, where weights were averaged
+    for kind in KINDS:  # both kinds, if weights were averaged
         for split in SPLITS:
             for metric, value in results.get(kind, {}).get(split, {}).items():
                 yield f"{kind}:{split}", metric, float(value)

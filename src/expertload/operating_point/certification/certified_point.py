@@ -229,7 +229,7 @@ class CertifiedPoint(OperatingPoint):
 
     @property
     def conditions(self) -> str:
-        """What the guarantee rests on."""
+        """The conditions of the guarantee."""
         return CONDITIONS if self.clusters is None else CLUSTER_CONDITIONS[self.clusters]
 
     @property

@@ -93,7 +93,7 @@ ROUNDING = 1 + 1e-12
 
 
 class Look(NamedTuple):
-    """Where a run may begin.
+    """A point at which a run may begin.
 
     Attributes
     ----------
