@@ -165,7 +165,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         given = {name: values for name, values in given.items() if values is not None}
         # Not stratified: the promise is about cases as they come, including rare classes.
         parts = train_test_split(
-            X, *given.values(), test_size=self._aside(), random_state=self.random_state
+            X, *given.values(), test_size=self._calibration_size(), random_state=self.random_state
         )
         fitting, aside = (dict(zip(["X", *given], parts[i::2], strict=True)) for i in (0, 1))
         self._fit_model(fitting["X"], fitting["y"], fitting.get("sample_weight"))
@@ -185,7 +185,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
-            self._adopt(self.estimator)
+            self._set_model(self.estimator)
         return self._certify(X, y, groups)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
@@ -246,15 +246,15 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     # -------------------------------------------------------------- what the verbs share
 
-    def _aside(self) -> float | int | str | None:
+    def _calibration_size(self) -> float | int | str | None:
         auto = isinstance(self.calibration_size, str) and self.calibration_size == "auto"
         return AUTO_CALIBRATION_SIZE if auto else self.calibration_size
 
     def _fit_model(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self._adopt(clone(self.estimator).fit(X, y, **weights))
+        return self._set_model(clone(self.estimator).fit(X, y, **weights))
 
-    def _adopt(self, model: Any) -> Self:
+    def _set_model(self, model: Any) -> Self:
         needed = ("classes_",) if self.confidence is not None else ("predict_proba", "classes_")
         for attribute in needed:
             check_classifier(model, attribute, type(self).__name__)

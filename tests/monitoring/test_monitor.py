@@ -276,9 +276,9 @@ def test_the_least_probability_makes_the_weights():
     watched.update([1, 0], inclusion_probability=[0.1, 0.4])
     wanted = evidence_path([1, 0], target_accuracy=0.95, weight=[1, 0.25])
     assert watched.evidence == pytest.approx(wanted[-1])
-    with pytest.raises(exceptions.ParameterError, match=r"0.05 below the least, 0.1"):
+    with pytest.raises(exceptions.ParameterError, match=r"0.05 below the smallest, 0.1"):
         watched.update([1], inclusion_probability=[0.05])
-    with pytest.raises(exceptions.ParameterError, match="where a least one is named"):
+    with pytest.raises(exceptions.ParameterError, match="if least_inclusion_probability is given"):
         monitor(least_inclusion_probability=0.1).update([1])
 
 

@@ -125,11 +125,11 @@ def _say(file: Path, counts: DecisionCounts) -> None:
         f"{counts.n_delegated} to experts ({counts.n_delegated / counts.n_cases:.1%}).",
         soft_wrap=True,
     )
-    _say_reason(said, counts.n_invalid, "could not be decided")
-    _say_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
+    _print_reason(said, counts.n_invalid, "could not be decided")
+    _print_reason(said, counts.n_without_threshold, "belong to a group without a threshold")
 
 
-def _say_reason(said: Console, n_cases: int, what: str) -> None:
+def _print_reason(said: Console, n_cases: int, what: str) -> None:
     if n_cases:
         said.print(
             f"{n_cases} of those to experts {what}; the column 'why' gives the reason.",

@@ -90,7 +90,7 @@ def evaluate(
     else:
         console().print(_table(evaluation))
     if out is not None or save_policy is not None:
-        _hand_over(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
+        _write_outputs(models, targets, evaluation.data, out, save_policy, console(stderr=as_json))
 
 
 def _with_views(
@@ -105,7 +105,7 @@ def _with_views(
     return viewed
 
 
-def _hand_over(
+def _write_outputs(
     runs: Sequence[Path | FinishedRun],
     targets: list[float] | None,
     data: str,

@@ -28,7 +28,7 @@ View = Callable[[Tensor], Tensor]
 Score = Callable[[IntArray, FloatArray], float]
 
 
-def _turned(images: Tensor, *, turns: int, mirrored: bool) -> Tensor:
+def _rotated(images: Tensor, *, turns: int, mirrored: bool) -> Tensor:
     turned = torch.rot90(images, turns, dims=(-2, -1)) if turns else images
     return turned.flip(-1) if mirrored else turned
 
@@ -43,8 +43,8 @@ def _shifted(images: Tensor, *, down: int, across: int) -> Tensor:
     return framed[..., top : top + height, left : left + width]
 
 
-_SAME: View = partial(_turned, turns=0, mirrored=False)
-_MIRRORED: View = partial(_turned, turns=0, mirrored=True)
+_SAME: View = partial(_rotated, turns=0, mirrored=False)
+_MIRRORED: View = partial(_rotated, turns=0, mirrored=True)
 _STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 _SHIFTS: tuple[View, ...] = tuple(partial(_shifted, down=d, across=a) for d, a in _STEPS)
 _VIEWS: Mapping[str, tuple[View, ...]] = {
@@ -52,7 +52,7 @@ _VIEWS: Mapping[str, tuple[View, ...]] = {
     "flip": (_SAME, _MIRRORED),
     "shift": (_SAME, *_SHIFTS),
     "symmetries": tuple(
-        partial(_turned, turns=turns, mirrored=mirrored)
+        partial(_rotated, turns=turns, mirrored=mirrored)
         for turns in range(4)
         for mirrored in (False, True)
     ),

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 # Subpackages are imported on first use, because torch takes seconds to import.
-_ROOMS = {
+_SUBPACKAGES = {
     "data": ("load_dataset",),
     "ladder": ("lower_load",),
     "models": ("build_model",),
@@ -78,9 +78,9 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    for room, things in _ROOMS.items():
-        if name == room or name in things:
-            with needs_extra("lab", f"{__name__}.{room}"):
-                module = import_module(f"{__name__}.{room}")
-            return module if name == room else getattr(module, name)
+    for package, names in _SUBPACKAGES.items():
+        if name == package or name in names:
+            with needs_extra("lab", f"{__name__}.{package}"):
+                module = import_module(f"{__name__}.{package}")
+            return module if name == package else getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

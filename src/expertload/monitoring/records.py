@@ -172,7 +172,7 @@ class AuditRecords:
         if not len(self):
             return
         for name, said in NAMES.items():
-            if _is_unsaid(getattr(self, name)[-1]) != (getattr(batch, name) is None):
+            if _is_not_given(getattr(self, name)[-1]) != (getattr(batch, name) is None):
                 raise _column_changed(said, caller)
         clock = None if batch.moments is None else batch.moments.clock
         if clock != self.clock:
@@ -182,13 +182,13 @@ class AuditRecords:
         """Raise unless the weights follow from a design that was fixed before."""
         if batch.inclusion is None:
             if batch.least is not None:
-                raise _unclear_inclusion("where a least one is named", "none", caller)
+                raise _unclear_inclusion("if least_inclusion_probability is given", "none", caller)
         elif batch.least is None:
             _check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()}, caller)
         elif (batch.inclusion < batch.least).any():
             row = int((batch.inclusion < batch.least).argmax())
-            got = f"{batch.inclusion[row]:g} below the least, {batch.least[row]:g}"
-            raise _unclear_inclusion("of at least the least one named", got, caller)
+            got = f"{batch.inclusion[row]:g} below the smallest, {batch.least[row]:g}"
+            raise _unclear_inclusion("of at least least_inclusion_probability", got, caller)
 
     def _ordered(self, batch: Batch, new: list[int], order: Order, caller: str) -> list[int]:
         """Return new rows in the order of decisions; raise if one is before a counted row."""
@@ -219,10 +219,10 @@ class AuditRecords:
         if len(parts) > 1:
             both = both._sorted()
         for name in ("inclusion", "least", "keys"):
-            if len({_is_unsaid(value) for value in getattr(both, name)}) > 1:
+            if len({_is_not_given(value) for value in getattr(both, name)}) > 1:
                 raise _column_changed(NAMES[name], caller)
-        if both.least and _is_unsaid(both.least[0]):
-            _check_one_inclusion({v for v in both.inclusion if not _is_unsaid(v)}, caller)
+        if both.least and _is_not_given(both.least[0]):
+            _check_one_inclusion({v for v in both.inclusion if not _is_not_given(v)}, caller)
         for place, key in enumerate(both.keys):
             if key is not None and both.places.setdefault(key, place) != place:
                 raise _repeated_case(key, "more than one monitor has it", caller)
@@ -245,7 +245,7 @@ class AuditRecords:
         return _said(Moments(self.clock, [self.moments[place]]))
 
 
-def _is_unsaid(value: Any) -> bool:
+def _is_not_given(value: Any) -> bool:
     return value is None or value != value
 
 

@@ -9,11 +9,11 @@ import torch
 
 from expertload.lab.data import dataset_names
 from expertload.lab.models import build_model
-from expertload.lab.runs.recipe_files import ROOMS, load_recipe
+from expertload.lab.runs.recipe_files import SUBFOLDERS, load_recipe
 from expertload.losses.build import LOSS_NAMES, build_loss
 
 FOLDER = Path(__file__).resolve().parents[3] / "experiments"
-FOLDERS = (FOLDER, *(FOLDER / room for room in ROOMS))
+FOLDERS = (FOLDER, *(FOLDER / name for name in SUBFOLDERS))
 RECIPES = sorted(path.stem for folder in FOLDERS for path in folder.glob("*.toml"))
 PAPER = {
     "cifar100": ("wide-resnet-28-10", 200, 512, 0.1, (60, 120, 160)),

@@ -160,7 +160,7 @@ def make_plan(
     )
     augment = content["data"].pop("augment", None)
     if augment is None or augment is True:
-        augment = _customary(data, side)
+        augment = _usual_augmentation(data, side)
     plain = _recipe(merge(content, {"data": {"augment": False}}), settings)
     if augment is False:
         return Plan(plain=plain, augmented=None, augmentation="none")
@@ -168,7 +168,7 @@ def make_plan(
     return Plan(plain=plain, augmented=augmented, augmentation=_in_words(augmented))
 
 
-def _customary(data: Dataset, side: int) -> dict[str, Any]:
+def _usual_augmentation(data: Dataset, side: int) -> dict[str, Any]:
     """Return the usual augmentation of the data; for others, small shifts, which suit most data."""
     own = data.augmentation
     if own == Augmentation():

@@ -184,7 +184,7 @@ def _table(
     published: Published | None,
     losses: Sequence[str] | None,
 ) -> Table:
-    rows, together = _apart(rows)
+    rows, together = _split_ensembles(rows)
     measured = {row.metric for row in [*rows, *together]}
     columns = [column for column in columns if column.metric in measured]
     by_loss = grouped(rows, lambda r: r.loss)
@@ -202,7 +202,7 @@ def _table(
     return Table(caption, numbers, tuple(lines), published.source if published else None)
 
 
-def _apart(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
+def _split_ensembles(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
     """Return the rows of single runs, and the rows of ensembles."""
     every = list(rows)
     return [row for row in every if row.n_runs == 1], [row for row in every if row.n_runs > 1]

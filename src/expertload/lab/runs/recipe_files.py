@@ -16,7 +16,7 @@ from expertload.lab.runs.settings import change, key_of, merge
 
 __all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
 
-ROOMS = ("ablations", "ladder", "claim")  # folders of recipes in addition to the paper's
+SUBFOLDERS = ("ablations", "ladder", "claim")  # folders of recipes in addition to the paper's
 KINDS = ("bool", AugmentationConfig.__name__)
 
 
@@ -95,7 +95,7 @@ def _folders() -> list[Path]:
     """Return the folders of named recipes: in the working folder, and in the library."""
     here = Path(__file__).resolve()
     roots = [Path("experiments"), here.parents[1] / "recipes", here.parents[4] / "experiments"]
-    return [folder for root in roots for folder in (root, *(root / room for room in ROOMS))]
+    return [folder for root in roots for folder in (root, *(root / name for name in SUBFOLDERS))]
 
 
 def _find(recipe: str | Path) -> Path:

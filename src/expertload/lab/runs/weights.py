@@ -23,11 +23,11 @@ __all__ = ["load_weights", "save_weights"]
 def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Write named tensors, with facts about them that fit in JSON."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    content = save(_apart(tensors), metadata={"facts": json.dumps(facts)})
+    content = save(_with_own_memory(tensors), metadata={"facts": json.dumps(facts)})
     write_whole(path, content)
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _with_own_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Give each tensor its own memory, because the format does not support tied weights."""
     taken: set[int] = set()
     apart = {}

@@ -57,7 +57,7 @@ class _Process:
         """Whether it has ended."""
         if self.process.poll() is None:
             return False
-        self._let_go()
+        self._close_pipe()
         return True
 
     def stop(self) -> None:
@@ -68,9 +68,9 @@ class _Process:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self._let_go()
+        self._close_pipe()
 
-    def _let_go(self) -> None:
+    def _close_pipe(self) -> None:
         if self.process.stdin is not None:
             self.process.stdin.close()
 

@@ -75,14 +75,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a file of `save_checkpoint`."""
     tensors, facts = load_weights(path)
     try:
-        return _sorted_out(tensors, facts)
+        return _checkpoint_from(tensors, facts)
     except (KeyError, ValueError, TypeError) as error:
         raise FileFormatError(
             f"{path} is not the checkpoint of a run. Hint: remove it to start over."
         ) from error
 
 
-def _sorted_out(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
+def _checkpoint_from(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
     """Return tensors and facts as a checkpoint."""
     model: dict[str, Tensor] = {}
     averaged: dict[str, Tensor] = {}

@@ -104,12 +104,12 @@ def synchronise_batch_norm(model: nn.Module) -> nn.Module:
         if isinstance(module, nn.SyncBatchNorm | _GlobalStatistics):
             continue  # already synchronised
         if isinstance(module, _BatchNorm):
-            _refuse_own_ways(type(module))
+            _refuse_custom_forward(type(module))
             module.__class__ = _global(type(module))  # type: ignore[arg-type]
     return model
 
 
-def _refuse_own_ways(kind: type[_BatchNorm]) -> None:
+def _refuse_custom_forward(kind: type[_BatchNorm]) -> None:
     if kind.forward is not _BatchNorm.forward:
         raise ParameterError(
             f"Training in several processes cannot synchronise {kind.__name__}, which normalises "

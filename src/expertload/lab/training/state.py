@@ -108,7 +108,7 @@ class TrainingState:
         if self.fabric.global_rank in checkpoint.generators:
             restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
         if self.fabric.is_global_zero:
-            self._write_what_follows()
+            self._write_derived_files()
         self.fabric.barrier()
 
     def _resume_progress(self, checkpoint: Checkpoint) -> None:
@@ -148,9 +148,9 @@ class TrainingState:
                 "precision": self.fabric.strategy.precision.state_dict(),
             },
         )
-        self._write_what_follows()
+        self._write_derived_files()
 
-    def _write_what_follows(self) -> None:
+    def _write_derived_files(self) -> None:
         """Write the metrics, and the best weights if they are those of the checkpoint."""
         for kind in self.kinds:
             if self.best_epoch(kind) == self.epoch - 1:

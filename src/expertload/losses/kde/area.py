@@ -96,7 +96,12 @@ def smoothed_area(
         return _area(samples, make_sums(Points(r, r, ends, width)), width)
     images = (r, at_least(-r, low - reach), at_most(2 - r, high + reach))
     sources = namespace(r).concatenate(images)
-    tripled = Samples(sources, _thrice(value), None if weight is None else _thrice(weight), total)
+    tripled = Samples(
+        sources,
+        _repeat_three_times(value),
+        None if weight is None else _repeat_three_times(weight),
+        total,
+    )
     area = _area(tripled, make_sums(Points(sources, r, ends, width)), width)
     original, below, beyond = area.by_confidence.reshape(3, -1)
     return Area(area.area, area.by_value.reshape(3, -1).sum(0), original - below - beyond)
@@ -138,7 +143,7 @@ def _area(sources: Samples, sums: KernelSums, width: float | Array) -> Area:
     return Area(value @ above, above, near)
 
 
-def _thrice(array: Array) -> Array:
+def _repeat_three_times(array: Array) -> Array:
     return namespace(array).concatenate((array, array, array))
 
 

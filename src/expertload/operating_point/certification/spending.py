@@ -268,7 +268,7 @@ def descend(n_accepted: FloatArray, n_errors: FloatArray, planned: Plan) -> tupl
         if alive is None:
             runs.append(Run(begin, 1, 0))
             continue
-        n_passed = 1 + _goes_on(
+        n_passed = 1 + _count_passed(
             n_accepted[begin + 1 : end], n_errors[begin + 1 : end], planned, alive
         )
         runs.append(Run(begin, min(n_passed + 1, end - begin), n_passed))
@@ -304,7 +304,7 @@ def _passes(
     return None
 
 
-def _goes_on(accepted: FloatArray, errors: FloatArray, planned: Plan, begun: int) -> int:
+def _count_passed(accepted: FloatArray, errors: FloatArray, planned: Plan, begun: int) -> int:
     """Return how many rows a run passes, until its first failure."""
     if not len(accepted):
         return 0
