@@ -29,19 +29,19 @@ def percent(share: float) -> str:
 
 
 def change_of(row: LadderRow) -> str:
-    """How a step changed the load, in points, with its interval; or that it did not."""
+    """Return the change of the load by a step, in points, with its interval."""
     change = row.load_change
     if change is None:
         return ""
     if not row.numbers.is_taken:
         return "not taken"
-    if change.low == change.high:  # validation images preferred what there was
+    if change.low == change.high:  # validation images preferred the step before
         return "no change"
     return f"{100 * change.estimate:+.1f} ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
 
 
 def table_of(rows: tuple[LadderRow, ...]) -> Table:
-    """The ladder, a line for each step."""
+    """Return the table of the ladder, one row per step."""
     table = Table("step", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("AUCOC", "accuracy", f"load@{100 * TARGET:g}", "change of load"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -55,7 +55,7 @@ def table_of(rows: tuple[LadderRow, ...]) -> Table:
 
 
 def gained(found: LowerLoad) -> str:
-    """Say in a sentence what all steps together did to the load."""
+    """Return a sentence about the load before and after all steps."""
     first, last = (found.rows[place].numbers.loads[TARGET] for place in (0, -1))
     return (
         f"For {percent(TARGET)} accuracy on what the networks decide, experts read "
@@ -65,12 +65,12 @@ def gained(found: LowerLoad) -> str:
 
 
 def promised(found: LowerLoad) -> str:
-    """Say what the certified policy promises, and what it does to images it has not seen."""
+    """Return the promise of the certified policy, and its effect on other images."""
     if found.policy is None:
         return found.promise
     return (
-        f"{found.promise} One half of the test images certified this. On the other half the "
-        f"policy delegates {percent(found.certified.load)} and is right in "
+        f"{found.promise} The policy is certified on one half of the test images. On the other "
+        f"half the policy delegates {percent(found.certified.load)} and is right in "
         f"{percent(found.certified.accuracy)} of the rest."
     )
 
@@ -90,11 +90,11 @@ def main() -> None:
     console.print("\n[bold]What each step gained[/bold]\n")
     console.print(table_of(found.rows))
     console.print(
-        "\nIn per cent. AUCOC is the area under the curve of accuracy against expert load; more is "
-        f"better. load@{100 * TARGET:g} is the share of test images that experts must "
-        f"read for {percent(TARGET)} accuracy on the rest. Changes are against the step before, "
-        "with 95 % intervals over test images. Steps before the mean of the networks are means "
-        "over single networks. Validation images decide whether a step is taken.\n"
+        "\nIn per cent. AUCOC is the area under the curve of accuracy against expert load; higher "
+        f"is better. load@{100 * TARGET:g} is the share of test images that experts must read for "
+        f"{percent(TARGET)} accuracy on the rest. Changes are relative to the step before, with 95 "
+        "% intervals over test images. Steps before the mean of the networks are means over single "
+        "networks. Validation images decide whether a step is taken.\n"
     )
     console.print(gained(found))
     console.print("\n[bold]What can be promised[/bold]\n")

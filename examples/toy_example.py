@@ -1,8 +1,8 @@
-"""The paper's toy example: equal accuracy, ECE and KS, and yet one model is the better colleague.
+"""The paper's toy example: equal accuracy, ECE and KS, but one model is the better colleague.
 
 Two models answer five cases with the same five confidences and are right three times each. No
-calibration error tells them apart. The COC curve does: the first model's errors lie among its less
-confident answers, so handing those over pays; the second is wrong where it is most confident.
+calibration error distinguishes them. The COC curve does: the first model's errors are among its
+less confident answers, so delegating those helps; the second is wrong where it is most confident.
 
     python examples/toy_example.py [picture.png]
 """
@@ -27,7 +27,7 @@ RIGHT, WRONG = "#009E73", "#D55E00"
 
 
 def numbers(correct):
-    """Return the four numbers that one would compare the models by."""
+    """Return the four numbers that compare the models."""
     return {
         "accuracy": float(correct.mean()),
         "ECE": expected_calibration_error_from_correctness(
@@ -74,7 +74,7 @@ def draw(path):
 
 def main():
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "toy_example.png")
-    mpl.use("Agg")  # a picture in a file needs no screen
+    mpl.use("Agg")  # draws without a display
     for name, correct in CORRECT.items():
         print(name, " ".join(f"{key} {value:.3f}" for key, value in numbers(correct).items()))
     draw(path)

@@ -1,4 +1,4 @@
-"""A promise that is kept for 1,000 audits and then broken: the picture of docs/monitoring.md.
+"""A promise that is kept for 1,000 audits and then broken: the plot of docs/monitoring.md.
 
 Run it from the root of the repository: ``python examples/watched_promise.py``.
 """
@@ -26,7 +26,7 @@ def watch() -> AccuracyMonitor:
 
 
 def main(out: Path) -> None:
-    """Draw the evidence, and print what the monitor says."""
+    """Draw the evidence, and print the summary of the monitor."""
     import matplotlib as mpl
 
     mpl.use("Agg")
