@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import duckdb
 import pytest
 
 from expertload._opening import connection
-from expertload._opening.connection import connect
+from expertload._opening.connection import connect, connect_to_shared
 
 
 class InANotebook:
@@ -44,3 +46,29 @@ def test_a_new_connection_has_nothing_unfinished():
 def test_a_notebook_without_widgets_can_open_files():
     opened = InANotebook()
     assert connection._quiet(opened) is opened
+
+
+def test_a_connection_to_the_shared_database_has_nothing_unfinished_and_no_bar():
+    first, second = connect_to_shared(), connect_to_shared()
+    half_read = first.execute("SELECT * FROM range(5000)")
+    assert second.execute("SELECT 1").fetchall() == [(1,)]
+    assert len(half_read.fetchall()) == 5000
+    assert not is_shown(first)
+
+
+def test_after_a_fault_there_is_another_shared_database(monkeypatch):
+    ended = connect()
+    ended.close()
+    monkeypatch.setattr(connection, "_shared", {os.getpid(): ended})
+    assert connect_to_shared().execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_forked_process_has_a_shared_database_of_its_own(monkeypatch):
+    of_the_parent = connect_to_shared()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(connection, "_shared", dict(connection._shared))
+    of_the_child = connect_to_shared()
+    of_the_parent.execute("CREATE TABLE seen AS SELECT 1")
+    with pytest.raises(duckdb.CatalogException):
+        of_the_child.execute("FROM seen")
+    of_the_parent.execute("DROP TABLE seen")

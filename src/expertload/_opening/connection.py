@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,18 @@ from typing import Any
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
-__all__ = ["check_query", "connect", "first_sentence", "lock", "quoted", "saying_errors", "text_of"]
+__all__ = [
+    "check_query",
+    "connect",
+    "connect_to",
+    "connect_to_shared",
+    "first_sentence",
+    "literal_paths",
+    "lock",
+    "quoted",
+    "saying_errors",
+    "text_of",
+]
 
 # Extensions that are not built in are neither downloaded nor loaded.
 SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
@@ -20,6 +32,30 @@ SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions"
 def connect(options: Mapping[str, str] | None = None) -> Any:
     """Return a connection to a database in memory."""
     return _quiet(_duckdb().connect(config={**SETTINGS, **(options or {})}))
+
+
+_shared: dict[int, Any] = {}  # by process: a forked one has no threads of its parent's database
+
+
+def connect_to_shared() -> Any:
+    """Return a connection to the database in memory that this process keeps, which stays empty.
+
+    To make a database takes longer than to read a small file. One that is to be locked, to hold a
+    view or to have other settings must be made by `connect`.
+    """
+    process = os.getpid()
+    if process not in _shared or _is_broken(_shared[process]):
+        _shared[process] = connect()
+    return _shared[process].cursor()
+
+
+def _is_broken(connection: Any) -> bool:
+    """Whether a fault of DuckDB's has ended the database."""
+    try:
+        connection.cursor().execute("SELECT 1")
+    except _duckdb().Error:
+        return True
+    return False
 
 
 def connect_to(database: Path) -> Any:

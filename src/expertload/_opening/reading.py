@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from expertload._opening.connection import (
-    connect,
+    connect_to_shared,
     literal_paths,
     quoted,
     saying_errors,
@@ -124,7 +124,7 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
     """Refuse files with different columns; DuckDB would use only the columns of the first."""
     paths = [path for file in files for path in file.paths]
-    unlimited = connect()  # a separate connection: the user's limits apply to reading rows
+    unlimited = connect_to_shared()  # a separate connection: the user's limits apply to reading rows
     first = None
     for path in paths:
         where = files[0].where if len(paths) == 1 else _below(path, paths)

@@ -13,6 +13,7 @@ from expertload._opening.connection import (
     check_query,
     connect,
     connect_to,
+    connect_to_shared,
     lock,
     quoted,
     saying_errors,
@@ -55,7 +56,7 @@ class DuckDBSource:
         self.where, self._file, self._decimal = file.where, file, options.decimal
         require_extra("pyarrow", "frames", "Reading files of predictions")
         with self._saying_errors():
-            self._connection = connect_to(file.paths[0]) if self._is_database else connect()
+            self._connection = self._connect(options)
         if self._is_database:
             self._reader = Reader.of("")
         else:
@@ -72,6 +73,11 @@ class DuckDBSource:
     @property
     def _is_database(self) -> bool:
         return self._file.kind == "database"
+
+    def _connect(self, options: FileOptions) -> Any:
+        if self._is_database:
+            return connect_to(self._file.paths[0])
+        return connect_to_shared() if options.query is None else connect()
 
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
