@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
+
+import httpx
 
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
@@ -122,6 +127,29 @@ def place(request):
     names = ", ".join(table.name for table in metadata.sorted_tables)
     cluster.sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE", database="desk")
     yield cluster.address("desk")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_list_of_authorities():
+    """Every client reads the authorities that sign certificates, though the tests ask none."""
+    with pytest.MonkeyPatch.context() as patch:
+        read_once = functools.cache(httpx.create_ssl_context)
+        patch.setattr("httpx._transports.default.create_ssl_context", read_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_pauses():
+    """A server looks ten times a second whether it is to end, and then waits as long again."""
+
+    def sleep(seconds):
+        return asyncio.sleep(min(seconds, 0.005))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "uvicorn.server.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
+        )
+        yield
 
 
 @pytest.fixture

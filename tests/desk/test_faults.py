@@ -96,9 +96,10 @@ def test_killed_at_any_moment(place):
         with DeskClient(f"http://127.0.0.1:{server.port}", tokens["model"], attempts=1) as client:
             while not stop.is_set():
                 batch = [sent(f"case-{number + i}", 0.99 if i % 2 else 0.6) for i in range(20)]
-                for outcome in client.send_many(batch):
-                    if outcome.is_acknowledged:
-                        acknowledged[outcome.key] = outcome.label
+                outcomes = [each for each in client.send_many(batch) if each.is_acknowledged]
+                acknowledged.update((each.key, each.label) for each in outcomes)
+                if not outcomes:
+                    time.sleep(0.02)  # the server needs the time to come back
                 number += 10  # half of every batch is sent twice
 
     def reader(name):

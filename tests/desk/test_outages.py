@@ -80,6 +80,8 @@ class Workers:
                 outcomes = list(client.send_many(batch))
                 self.acknowledged += [each.key for each in outcomes if each.is_acknowledged]
                 assert all(each.label is None for each in outcomes if not each.is_acknowledged)
+                if not any(each.is_acknowledged for each in outcomes):
+                    time.sleep(0.02)
                 number += 20
 
     def read(self, name: str) -> None:
