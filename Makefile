@@ -6,8 +6,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One thread a worker: two workers that both start threads on two cores wait for each other.
 # Neighbouring tests share a worker and what they set up; a worker that is done takes from another.
+# Tests of servers, browsers and killed processes wait most of the time: one worker more than cores.
 # Compiled modules are kept, as the processes that tests start would compile them each time.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SLOW := slow or simulation or processes or training or browser or spark or postgres
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -53,11 +55,11 @@ fast: .venv/.dev  ## run the tests for every commit: nothing that simulates or s
 	@HYPOTHESIS_PROFILE=fast $(PYTEST) --numprocesses auto -m 'not ($(SLOW))'
 
 test: .venv/.dev  ## run all tests
-	@$(PYTEST) --numprocesses auto
+	@$(PYTEST) --numprocesses $(WORKERS)
 
 coverage: .venv/.dev  ## run all tests, and say which lines and branches none of them reaches
 	@rm -rf .coverage && mkdir .coverage
-	@COVERAGE_FILE='$(CURDIR)/.coverage/data' $(PYTEST) --numprocesses auto --cov --cov-report=term
+	@COVERAGE_FILE='$(CURDIR)/.coverage/data' $(PYTEST) --numprocesses $(WORKERS) --cov --cov-report=term
 
 check: .venv/.dev  ## formatting, lint, spelling and strict types
 	@$(BIN)/ruff format --check .

@@ -7,7 +7,6 @@ import os
 import sys
 
 import pytest
-from lightning.fabric.plugins.environments import SLURMEnvironment
 
 from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.runs.folder import RunFolder
@@ -195,6 +194,8 @@ def test_a_job_has_the_tasks_that_lightning_expects(accelerator, tmp_path, monke
     monkeypatch.setenv("SLURM_NNODES", str(found["nodes"]))
     monkeypatch.setenv("SLURM_NTASKS", str(found["nodes"] * found["ntasks_per_node"]))
     monkeypatch.setenv("SLURM_NTASKS_PER_NODE", str(found["ntasks_per_node"]))
+    from lightning.fabric.plugins.environments import SLURMEnvironment  # takes seconds to import
+
     assert SLURMEnvironment.detect()
     SLURMEnvironment().validate_settings(num_devices=4, num_nodes=2)
 

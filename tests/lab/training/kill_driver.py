@@ -17,7 +17,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import lightning.fabric  # noqa: F401 - imported before forking, for speed
 import torch
 from tests import forked
 
