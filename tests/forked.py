@@ -42,7 +42,8 @@ def run_command(arguments, said: Path):
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     torch.set_num_threads(1)  # OMP_NUM_THREADS is read when torch is imported
-    sys.argv = ["expertload", *map(str, arguments)]
+    script = Path(sys.executable).parent / "expertload"  # what other ranks are started with
+    sys.argv = [str(script), *map(str, arguments)]
     main()
 
 

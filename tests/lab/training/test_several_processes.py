@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from tests import forked
 from tests.lab.conftest import run_command, tiny
 
 from expertload.lab.runs.folder import RunFolder
@@ -76,8 +77,9 @@ def test_two_processes_train_as_one(in_one_process, run_path):
 def test_two_processes_remember_cases_as_one(tmp_path):
     train(FOLLOWING, tmp_path / "one")
     RunFolder(tmp_path / "two").create(FOLLOWING)
-    done = run_command("lab", "train", tmp_path / "two", "--devices", 2, "--accelerator", "cpu")
-    assert done.returncode == 0, done.stderr
+    arguments = ("lab", "train", tmp_path / "two", "--devices", 2, "--accelerator", "cpu")
+    done = forked.start(forked.run_command, arguments, tmp_path / "said")
+    assert forked.finish([done]) == [0], (tmp_path / "said").read_text()
     assert RunFolder(tmp_path / "two").read_json("environment.json")["processes"] == 2
     assert_equal_runs(tmp_path / "two", tmp_path / "one", kinds=("raw",))
 
