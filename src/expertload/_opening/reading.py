@@ -124,7 +124,7 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
     """Refuse files with different columns; DuckDB would use only the columns of the first."""
     paths = [path for file in files for path in file.paths]
-    unlimited = connect_to_shared()  # a separate connection: the user's limits apply to reading rows
+    unlimited = connect_to_shared()  # the user's limits apply to reading rows only
     first = None
     for path in paths:
         where = files[0].where if len(paths) == 1 else _below(path, paths)
