@@ -84,7 +84,7 @@ def test_one_error_among_many_is_enough():
 
 def test_no_better_than_chance_is_nearly_uniform():
     logits = np.array([[3.0, 0.0], [0.0, 2.0]])
-    with pytest.warns(CalibrationWarning, match="no more than chance"):
+    with pytest.warns(CalibrationWarning, match="no better than chance"):
         fitted = TemperatureScaling().fit(logits, [1, 0])
     assert not fitted.converged_
     assert fitted.temperature_ == 3000.0
