@@ -14,7 +14,6 @@ from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Qu
 from expertload.cli.models import check_models, read_models
 from expertload.cli.outputs import AsJson, Report, check_output
 from expertload.cli.predictions_options import (
-    COLUMNS,
     Classes,
     Confidence,
     Correct,
@@ -27,6 +26,7 @@ from expertload.cli.predictions_options import (
     Normalize,
     Prediction,
     Weight,
+    column_option,
 )
 from expertload.cli.screen import console, true_text
 
@@ -100,12 +100,10 @@ def evaluate(
     label: Label = None,
     probabilities: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Columns with the probabilities: 'p_*', or names separated by commas. "
+        column_option(
+            "Columns with the probabilities: 'p_*', or names separated by commas. "
             "Repeat it to compare several models.",
-            rich_help_panel=COLUMNS,
-            show_default="by name",
+            metavar="PATTERN",
         ),
     ] = None,
     logits: Logits = None,
@@ -120,12 +118,10 @@ def evaluate(
     model_column: ModelColumn = None,
     cluster: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The patient, document, ... that several cases belong to; 'none' turns off the "
+        column_option(
+            "The patient, document, ... that several cases belong to; 'none' turns off the "
             "warning about such columns.",
-            rich_help_panel=COLUMNS,
-            show_default=False,
+            default=False,
         ),
     ] = None,
     cluster_promise: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,48 +10,50 @@ __all__ = ["Decimal", "Delimiter", "Encoding", "Format", "Query"]
 
 OPENING = "Opening files"
 
+
+def _opening_option(
+    metavar: str,
+    help: str,  # noqa: A002 - typer's name
+    *names: str,
+    default: str | bool = False,
+) -> Any:
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel=OPENING, show_default=default
+    )
+
+
 Query = Annotated[
     str | None,
-    typer.Option(
-        metavar="SQL",
-        help="Rows to read: 'SELECT ... FROM file', or from the tables of a DuckDB database.",
-        rich_help_panel=OPENING,
-        show_default=False,
+    _opening_option(
+        "SQL", "Rows to read: 'SELECT ... FROM file', or from the tables of a DuckDB database."
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    _opening_option(
+        "FORMAT",
+        "csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.",
         "--format",
-        metavar="FORMAT",
-        help="csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.",
-        rich_help_panel=OPENING,
-        show_default="by name",
+        default="by name",
     ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        metavar="CHARACTER",
-        help="The character between the values of a CSV.",
-        rich_help_panel=OPENING,
-        show_default="the first of , ; and tab in the header",
+    _opening_option(
+        "CHARACTER",
+        "The character between the values of a CSV.",
+        default="the first of , ; and tab in the header",
     ),
 ]
 Decimal = Annotated[
     str,
-    typer.Option(
-        metavar="CHARACTER",
-        help="The decimal mark of numbers in a CSV: . or ,",
-        rich_help_panel=OPENING,
-    ),
+    _opening_option("CHARACTER", "The decimal mark of numbers in a CSV: . or ,", default=True),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
-        rich_help_panel=OPENING,
-        show_default="utf-8",
+    _opening_option(
+        "NAME",
+        "The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
+        default="utf-8",
     ),
 ]

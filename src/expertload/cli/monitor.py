@@ -13,6 +13,7 @@ from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Qu
 from expertload.cli.outputs import AsJson, check_output
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.policies import Policy, load_policy
+from expertload.cli.predictions_options import column_option
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["monitor"]
 
 REFUTED = 3
-COLUMNS = "Columns"
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
-
-
-def _column(help: str) -> Any:  # noqa: A002 - the name typer gave it
-    return typer.Option(
-        metavar="COLUMN", help=help, rich_help_panel=COLUMNS, show_default="by name"
-    )
 
 
 def monitor(
@@ -83,17 +77,20 @@ def monitor(
     ] = "decision",
     as_json: AsJson = False,
     correct: Annotated[
-        str | None, _column("Whether the decision was right; empty while a review is open.")
+        str | None, column_option("Whether the decision was right; empty while a review is open.")
     ] = None,
-    decided: Annotated[str | None, _column("The decided label, instead of --correct.")] = None,
+    decided: Annotated[
+        str | None, column_option("The decided label, instead of --correct.")
+    ] = None,
     label: Annotated[
-        str | None, _column("The expert's label, with --decided; empty while a review is open.")
+        str | None,
+        column_option("The expert's label, with --decided; empty while a review is open."),
     ] = None,
     inclusion_probability: Annotated[
-        str | None, _column("The probability with which the case was audited.")
+        str | None, column_option("The probability with which the case was audited.")
     ] = None,
-    decided_at: Annotated[str | None, _column("When the case was decided.")] = None,
-    key: Annotated[str | None, _column("The identifier of the case.")] = None,
+    decided_at: Annotated[str | None, column_option("When the case was decided.")] = None,
+    key: Annotated[str | None, column_option("The identifier of the case.")] = None,
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,30 @@ __all__ = [
     "Prediction",
     "Probabilities",
     "Weight",
+    "column_option",
 ]
 
 COLUMNS = "Columns"
+
+
+def column_option(
+    help: str,  # noqa: A002 - typer's name
+    *names: str,
+    metavar: str | None = "COLUMN",
+    default: str | bool = "by name",
+) -> Any:
+    """Return an option that names columns; `default` is how help texts show its default.
+
+    Examples
+    --------
+    >>> from expertload.cli.predictions_options import column_option
+    >>> column_option("The true class.").metavar
+    'COLUMN'
+    """
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel=COLUMNS, show_default=default
+    )
+
 
 Names = Annotated[
     list[str] | None,
@@ -31,110 +52,74 @@ Names = Annotated[
     ),
 ]
 
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN", help="The true class.", rich_help_panel=COLUMNS, show_default="by name"
-    ),
-]
+Label = Annotated[str | None, column_option("The true class.")]
 Probabilities = Annotated[
     str | None,
-    typer.Option(
-        metavar="PATTERN",
-        help="Columns with the probabilities: 'p_*', or names separated by commas.",
-        rich_help_panel=COLUMNS,
-        show_default="by name",
+    column_option(
+        "Columns with the probabilities: 'p_*', or names separated by commas.", metavar="PATTERN"
     ),
 ]
 Logits = Annotated[
     str | None,
-    typer.Option(
+    column_option(
+        "Columns with logits, instead of probabilities; a softmax is applied.",
         metavar="PATTERN",
-        help="Columns with logits, instead of probabilities; a softmax is applied.",
-        rich_help_panel=COLUMNS,
-        show_default="logit_*",
+        default="logit_*",
     ),
 ]
 Classes = Annotated[
     str | None,
-    typer.Option(
+    column_option(
+        "The class of each of these columns, in order, separated by commas.",
         metavar="NAMES",
-        help="The class of each of these columns, in order, separated by commas.",
-        rich_help_panel=COLUMNS,
-        show_default="the columns' names",
+        default="the columns' names",
     ),
 ]
 Normalize = Annotated[
     bool,
-    typer.Option(
+    column_option(
+        "Divide rounded probabilities by their sum in each row.",
         "--normalize",
-        help="Divide rounded probabilities by their sum in each row.",
-        rich_help_panel=COLUMNS,
-        show_default=False,
+        metavar=None,
+        default=False,
     ),
 ]
 Prediction = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The predicted class, with a label and a confidence: right if it equals the label.",
-        rich_help_panel=COLUMNS,
-        show_default="by name",
+    column_option(
+        "The predicted class, with a label and a confidence: right if it equals the label."
     ),
 ]
 Confidence = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The confidence that ranks cases; higher means more certain.",
-        rich_help_panel=COLUMNS,
-        show_default="the top probability",
+    column_option(
+        "The confidence that ranks cases; higher means more certain.",
+        default="the top probability",
     ),
 ]
-Correct = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Whether a case is right, or its grade from 0 to 1.",
-        rich_help_panel=COLUMNS,
-        show_default="by name",
-    ),
-]
+Correct = Annotated[str | None, column_option("Whether a case is right, or its grade from 0 to 1.")]
 Group = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The site, age band, ... of a case; 'none' ignores the column 'group'.",
-        rich_help_panel=COLUMNS,
-        show_default="by name",
-    ),
+    column_option("The site, age band, ... of a case; 'none' ignores the column 'group'."),
 ]
 Weight = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The weight of a case; 'none' ignores the column 'sample_weight'.",
-        rich_help_panel=COLUMNS,
-        show_default="sample_weight",
+    column_option(
+        "The weight of a case; 'none' ignores the column 'sample_weight'.",
+        default="sample_weight",
     ),
 ]
 Identifier = Annotated[
     str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="The identifier of a case, to compare models on the same cases; 'none' ignores the "
+    column_option(
+        "The identifier of a case, to compare models on the same cases; 'none' ignores the "
         "column 'id'.",
-        rich_help_panel=COLUMNS,
-        show_default="by name",
+        "--id",
     ),
 ]
 ModelColumn = Annotated[
     str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The model of each row, if a file holds the rows of several models.",
-        rich_help_panel=COLUMNS,
-        show_default=False,
+    column_option(
+        "The model of each row, if a file holds the rows of several models.", default=False
     ),
 ]
