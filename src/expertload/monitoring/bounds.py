@@ -100,9 +100,12 @@ def accuracy_lower_bound(
 
 
 def _log_evidence(errors: FloatArray, audits: FloatArray, error_rate: FloatArray) -> FloatArray:
-    per_case = np.log1p(error_rate[..., None] * np.expm1(TILTS))
-    exponents = TILTS * errors[..., None] - audits[..., None] * per_case
-    largest = exponents.max(axis=-1)
-    rest = np.log((PARTS * np.exp(exponents - largest[..., None])).sum(axis=-1))
-    total: FloatArray = np.minimum(largest + rest, MOST_LOG)
+    each = (-1, *(1,) * max(errors.ndim, error_rate.ndim))  # first axis: the last would be slower
+    tilts = TILTS.reshape(each)
+    exponents = tilts * errors - audits * np.log1p(error_rate * np.expm1(tilts))
+    largest = exponents.max(axis=0)
+    exponents -= largest
+    np.exp(exponents, out=exponents)
+    exponents *= PARTS.reshape(each)
+    total: FloatArray = np.minimum(largest + np.log(exponents.sum(axis=0)), MOST_LOG)
     return total

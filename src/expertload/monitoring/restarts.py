@@ -17,7 +17,7 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction
-from expertload.monitoring.capital import Bets, accuracy_bets, factors
+from expertload.monitoring.capital import Bets, accuracy_bets
 from expertload.monitoring.inputs import as_audit_errors, check_blocks
 
 __all__ = ["Capital", "advance", "evidence_path", "restart_share", "start"]
@@ -124,19 +124,32 @@ def advance(
     >>> capital.n_audits, path.round(3).tolist()
     (2, [0.457, 1.135])
     """
-    count, stakes = capital
-    done, total = 0, errors.shape[-1]
+    done, count, total = 0, capital.n_audits, errors.shape[-1]
     path = np.empty(errors.shape)
+    gain = weights * (errors - bets.error_rate)
+    bet, parts, stakes = (
+        _bets_first(each, errors.ndim) for each in (bets.stakes, bets.parts, capital.stakes)
+    )
     while done < total:
         if count % BLOCK == 0:
-            stakes = stakes + restart_share(count // BLOCK, blocks) * bets.parts
+            stakes = stakes + restart_share(count // BLOCK, blocks) * parts
         end = min(total, done + BLOCK - count % BLOCK)
-        grown = np.cumprod(factors(bets, errors[..., done:end], weights[..., done:end]), axis=-2)
-        grown *= stakes[..., None, :]
-        path[..., done:end] = grown.sum(axis=-1)
-        stakes = np.minimum(grown[..., -1, :], MOST)
+        grown = 1 + gain[..., done:end] * bet
+        np.cumprod(grown, axis=-1, out=grown)
+        grown *= stakes
+        grown.sum(axis=0, out=path[..., done:end])
+        stakes = np.minimum(grown[..., -1:], MOST)
         count, done = count + end - done, end
-    return Capital(count, stakes), path
+    return Capital(count, np.moveaxis(stakes[..., 0], 0, -1)), path
+
+
+def _bets_first(values: FloatArray, n_axes: int) -> FloatArray:
+    """Put the axis of the bets before all others, and one for the cases last.
+
+    An axis as short as that of the bets is slow to go through if it is the last.
+    """
+    first = np.moveaxis(values, -1, 0)
+    return first.reshape(len(first), *(1,) * (n_axes - first.ndim), *first.shape[1:], 1)
 
 
 def evidence_path(
