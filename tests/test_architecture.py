@@ -16,7 +16,17 @@ PACKAGE = Path(expertload.__file__).parent
 
 # Lower layers first; a module may import from its own layer and from those below it.
 LAYERS = [
-    {"exceptions", "_typing", "_files", "_html", "_documents", "_names", "_validation", "_opening"},
+    {
+        "exceptions",
+        "_typing",
+        "_files",
+        "_html",
+        "_documents",
+        "_names",
+        "_blocks",
+        "_validation",
+        "_opening",
+    },
     {"columns"},
     {"_cases", "_answers"},
     {"tally", "_area", "curve", "metrics", "scores", "calibrators", "significance"},

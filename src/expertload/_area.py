@@ -23,13 +23,15 @@ Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma, xlogy
 
+from expertload._blocks import blocks
 from expertload._typing import AnyArray, FloatArray
 
-__all__ = ["binary_area", "delegated_mass"]
+__all__ = ["area_of_counts", "binary_area", "delegated_mass"]
 
 # Rows per block in `binary_area`, so that temporary arrays take only a few megabytes.
 CHUNK = 1 << 18
@@ -44,7 +46,8 @@ def delegated_mass(remaining: FloatArray, total: float, convention: str) -> Floa
         mass: FloatArray = xlogy(remaining, remaining)
     else:
         mass = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
-    mass += 1 - remaining
+    for rows in blocks(len(mass)):
+        mass[rows] += 1 - remaining[rows]
     return mass
 
 
@@ -58,8 +61,36 @@ def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> f
     rarer_is_right = 2 * n_right < n
     rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
     other = np.sort(confidence[~correct if rarer_is_right else correct])
-    area = sum(_rarer_mass(rarer, other, piece, convention) for piece in _pieces(rarer))
+    pieces = (_rows_with_rarer(rarer, other, piece) for piece in _pieces(rarer))
+    area = sum(_rarer_mass(rows, n, convention) for rows in pieces)
     return float(area if rarer_is_right else 1 - area)
+
+
+def area_of_counts(n_cases: FloatArray, n_right: FloatArray, convention: str) -> float:
+    """Return the same, to the bit, from the numbers of cases and of right ones in each row."""
+    upto = np.cumsum(n_cases)
+    n = float(upto[-1])
+    rarer_is_right = bool(2 * n_right.sum() < n)
+    rows = np.flatnonzero(n_right if rarer_is_right else n_cases != n_right)
+    count = n_right[rows] if rarer_is_right else n_cases[rows] - n_right[rows]
+    upto = upto[rows]
+    below = upto - n_cases[rows]
+    ends = np.cumsum(count)
+    cuts = [0]
+    while cuts[-1] < len(rows):  # into the pieces that `_pieces` makes
+        stop = CHUNK + (ends[cuts[-1] - 1] if cuts[-1] else 0)
+        cuts.append(min(int(np.searchsorted(ends, stop)) + 1, len(rows)))
+    pieces = (_Rows(count[a:b], below[a:b], upto[a:b]) for a, b in pairwise(cuts))
+    area = sum(_rarer_mass(rows, n, convention) for rows in pieces)
+    return float(area if rarer_is_right else 1 - area)
+
+
+class _Rows(NamedTuple):
+    """The cases of the rarer kind in some rows, and all cases below each row and up to it."""
+
+    n_rarer: AnyArray
+    below: AnyArray
+    upto: AnyArray
 
 
 def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
@@ -71,18 +102,19 @@ def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _rarer_mass(
-    rarer: FloatArray, other: FloatArray, piece: tuple[int, int], convention: str
-) -> float:
-    """Return the contribution to the area of the rarer cases in one piece."""
+def _rows_with_rarer(rarer: FloatArray, other: FloatArray, piece: tuple[int, int]) -> _Rows:
     start, stop = piece
-    n = len(rarer) + len(other)
     values = rarer[start:stop]
     first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     distinct = values[first]
     count = np.diff(first, append=len(values))
     below = start + first + np.searchsorted(other, distinct, side="left")
     upto = start + first + count + np.searchsorted(other, distinct, side="right")
-    mass = delegated_mass((n - upto) / n, n, convention)
-    mass -= delegated_mass((n - below) / n, n, convention)
-    return float((count / (upto - below)) @ mass)
+    return _Rows(count, below, upto)
+
+
+def _rarer_mass(rows: _Rows, n: float, convention: str) -> float:
+    """What the cases of the rarer kind in some rows add to the area."""
+    mass = delegated_mass((n - rows.upto) / n, n, convention)
+    mass -= delegated_mass((n - rows.below) / n, n, convention)
+    return float((rows.n_rarer / (rows.upto - rows.below)) @ mass)

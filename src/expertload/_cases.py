@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     as_array,
@@ -199,10 +200,46 @@ def with_confidence(
 
 
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
-    """Return whether the top label is right, and its probability; of equals, the first wins."""
-    predicted = predictions.proba.argmax(axis=1)
-    top = np.take_along_axis(predictions.proba, predicted[:, None], axis=1)[:, 0]
-    return predicted == predictions.target, top
+    """Whether the top label is right, and its probability; among equals the first column wins."""
+    target, proba, _ = predictions
+    if not proba.flags.f_contiguous:
+        predicted = proba.argmax(axis=1)
+        return predicted == target, pick(proba, predicted)
+    correct, top = np.empty(len(proba), np.bool_), np.empty(len(proba), proba.dtype)
+    for rows in blocks(len(proba)):
+        correct[rows], top[rows] = _top_of_columns(proba[rows], target[rows])
+    return correct, top
+
+
+def _top_of_columns(proba: FloatArray, target: IntArray) -> tuple[BoolArray, FloatArray]:
+    """Return the same where columns lie in memory one after another: column by column.
+
+    The top label is the number of columns before the first that is as large as the largest.
+    """
+    columns = list(proba.T)
+    top = columns[0].copy()
+    for column in columns[1:]:
+        np.maximum(top, column, out=top)
+    predicted = np.zeros(len(proba), np.min_scalar_type(len(columns)))
+    is_before = np.ones(len(proba), np.bool_)
+    for column in columns[:-1]:
+        is_before &= column < top
+        predicted += is_before
+    return predicted == target, top
+
+
+def pick(proba: FloatArray, column: IntArray) -> FloatArray:
+    """Return from each row the value in the column given for it."""
+    by_column = proba.flags.f_contiguous
+    values = proba.T.ravel() if by_column else proba.ravel()
+    row_step, column_step = (1, len(proba)) if by_column else (proba.shape[1], 1)
+    picked = np.empty(len(proba), proba.dtype)
+    for rows in blocks(len(proba)):
+        place = column[rows].astype(np.int64)
+        place *= column_step
+        place += np.arange(rows.start * row_step, rows.stop * row_step, row_step)
+        values.take(place, out=picked[rows], mode="clip")  # any other mode makes a copy first
+    return picked
 
 
 def check_predictions(

@@ -14,12 +14,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from expertload._area import delegated_mass
+from expertload._blocks import blocks, differences
 from expertload._cases import Cases
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_option
 from expertload.exceptions import MissingExtraError
 
-__all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_top"]
+__all__ = [
+    "COCCurve",
+    "Convention",
+    "Tally",
+    "cumulative_from_bottom",
+    "cumulative_from_top",
+    "keys_of",
+]
 
 Convention = Literal["exact", "thresholds", "authors"]
 CONVENTIONS = ("exact", "thresholds", "authors")
@@ -139,6 +147,13 @@ class Tally(NamedTuple):
             return _count(cases.correct, cases.confidence)
         return _add_up(cases)
 
+    @classmethod
+    def from_keys(cls, keys: AnyArray, dtype: np.dtype[Any]) -> Tally:
+        """Count the cases of some `keys_of` confidences of a type; the keys are used up."""
+        keys.sort()
+        distinct, weight, right = _count_runs(keys)
+        return cls(distinct.view(dtype), weight, right)
+
     # ------------------------------------------------------------------ of each row
 
     @property
@@ -198,7 +213,7 @@ class Tally(NamedTuple):
         if convention == "authors":
             curve = self.curve()
             return float(np.trapezoid(curve.accuracy, curve.expert_load))
-        mass = np.diff(delegated_mass(self.remaining, self.total, convention))
+        mass = differences(delegated_mass(self.remaining, self.total, convention))
         return float(self.grade @ mass)
 
     def load_at_accuracy(self, target: float) -> float:
@@ -235,6 +250,31 @@ def cumulative_from_top(values: FloatArray) -> FloatArray:
     return sums
 
 
+def cumulative_from_bottom(values: FloatArray) -> FloatArray:
+    """Return the sum of all rows before each row, and at the end that of all.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        One value per row, confidences ascending.
+
+    Returns
+    -------
+    ndarray of shape (n_rows + 1,)
+        The sums; the first is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.tally import cumulative_from_bottom
+    >>> cumulative_from_bottom(np.array([1.0, 2.0, 3.0])).tolist()
+    [0.0, 1.0, 3.0, 6.0]
+    """
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
 # ------------------------------------------------------------------ adding up
 
 # The whole numbers that have as many bits as a float.
@@ -242,30 +282,54 @@ BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
 
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
-    """Tally unweighted right-or-wrong cases, with a sort, which is faster than an argsort."""
-    if confidence.min() < 0 or confidence.dtype not in BITS:
+    """Unweighted right-or-wrong cases: a plain sort beats an argsort several times over."""
+    keys = keys_of(correct, confidence)
+    if keys is None:
         distinct, end = _run_ends(np.sort(confidence))
         right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
         return Tally(distinct, _steps(end), _steps(right))
-    keys, is_right = _sorted_together(correct, confidence)
-    distinct, end = _run_ends(keys)
-    right = np.cumsum(is_right, dtype=np.min_scalar_type(-len(keys)))[end - 1]
-    return Tally(distinct.view(confidence.dtype), _steps(end), _steps(right))
+    return Tally.from_keys(keys, confidence.dtype)
 
 
-def _sorted_together(correct: AnyArray, confidence: FloatArray) -> tuple[AnyArray, AnyArray]:
-    """Sort non-negative confidences together with the correctness of each.
+def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
+    """Return whole numbers that sort as confidences do, and tell whether each case is right.
 
-    Read as integers, the bits of such numbers have the same order, and the sign bit is always zero.
-    Shifting left leaves room for one bit of correctness.
+    The bits of a number from zero on, read as a whole number, are in the same order, and the first
+    of them, the sign, is always zero. That leaves room for one bit at the other end. There are no
+    such keys of negative numbers, and of other precisions than single and double.
     """
-    keys = (confidence + 0).view(BITS[confidence.dtype])  # + 0 turns minus zero into zero
-    keys <<= 1
-    keys |= correct
-    keys.sort()
-    is_right = (keys & 1).astype(np.bool_)
-    keys >>= 1
-    return keys, is_right
+    if confidence.dtype not in BITS or confidence.min() < 0:
+        return None
+    keys: AnyArray = (confidence + 0).view(BITS[confidence.dtype])  # + 0 makes zero of minus zero
+    for rows in blocks(len(keys)):
+        keys[rows] <<= 1
+        keys[rows] |= correct[rows]
+    return keys
+
+
+def _count_runs(keys: AnyArray) -> tuple[AnyArray, FloatArray, FloatArray]:
+    """Return the distinct confidences of sorted keys, the cases of each, and the right ones."""
+    is_last = np.ones(len(keys), dtype=np.bool_)
+    for rows in blocks(len(keys) - 1):  # the last of its confidence: the next key differs in more
+        following = keys[rows.start + 1 : rows.stop + 1]  # than whether it is right
+        np.greater(keys[rows] ^ following, 1, out=is_last[rows])
+    n_rows = int(np.count_nonzero(is_last))
+    distinct, weight, right = np.empty(n_rows, keys.dtype), np.empty(n_rows), np.empty(n_rows)
+    n_done, n_cases, n_right, n_right_seen = 0, 0, 0, 0  # the first three as of the last full row
+    for rows in blocks(len(keys)):
+        last = np.flatnonzero(is_last[rows])
+        right_upto = np.cumsum(keys[rows] & 1, dtype=np.int64)
+        right_upto += n_right_seen
+        n_right_seen = int(right_upto[-1])
+        if not len(last):
+            continue
+        own = slice(n_done, n_done + len(last))
+        distinct[own] = keys[rows][last] >> 1
+        ends, right_ends = last + (rows.start + 1), right_upto[last]
+        weight[own] = np.diff(ends, prepend=n_cases)
+        right[own] = np.diff(right_ends, prepend=n_right)
+        n_done, n_cases, n_right = own.stop, int(ends[-1]), int(right_ends[-1])
+    return distinct, weight, right
 
 
 def _add_up(cases: Cases) -> Tally:

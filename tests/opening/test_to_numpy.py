@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from expertload._opening.source import NUMBERS, CodedParts, Gathered, to_numpy
+from expertload._opening.coding import CodedParts
+from expertload._opening.source import NUMBERS, Gathered, to_numpy
 
 TYPES = [pa.type_for_alias(name) for name in NUMBERS]
 

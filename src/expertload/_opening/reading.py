@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,23 +53,32 @@ class Reader:
         """Return a reader for one table; DuckDB supplies its columns."""
         return cls(sql=lambda names, numbers: f"SELECT * FROM {table}")
 
-    def relation(self, connection: Any, query: str) -> Any:
-        """Return the relation of a query built from `sql`, without running it."""
-        return connection.sql(query, params=self.parameters)
+    def relation(
+        self, connection: Any, query: str, parameters: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return what a query that holds that of `sql` asks for, not read yet."""
+        return connection.sql(query, params={**self.parameters, **(parameters or {})})
 
     def all_of(self, connection: Any) -> Any:
         """Return a relation of all columns, without running it."""
         return self.relation(connection, self.sql(None, ()))
 
 
-def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
-    """Return a reader for files that all have the same format."""
+def reader_of(
+    connection: Any,
+    files: Sequence[OpenedFile],
+    options: FileOptions,
+    *,
+    is_limited: bool = False,
+) -> Reader:
+    """Return how to read some files of one kind; a connection may be limited in its memory."""
     kind = files[0].kind
     if kind in ("csv", "tsv"):
         return _csv(files, options)
     paths = literal_paths([path for file in files for path in file.paths])
     if kind == "parquet":
-        _check_one_schema(connection, files)
+        # The user's limits are for reading rows.
+        _check_one_schema(connection, connect() if is_limited else connection, files)
         return Reader.of(f"read_parquet({paths}, hive_partitioning = false)")
     rows = survey_json(connection, files, paths)
     return Reader(sql=rows.sql)
@@ -121,10 +130,9 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 # --------------------------------------------------------------------------------- Parquet
 
 
-def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
-    """Refuse files with different columns; DuckDB would use only the columns of the first."""
+def _check_one_schema(connection: Any, unlimited: Any, files: Sequence[OpenedFile]) -> None:
+    """Refuse files of different columns, of which DuckDB would take those of the first."""
     paths = [path for file in files for path in file.paths]
-    unlimited = connect_to_shared()  # the user's limits apply to reading rows only
     first = None
     for path in paths:
         where = files[0].where if len(paths) == 1 else _below(path, paths)

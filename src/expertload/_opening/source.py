@@ -17,7 +17,6 @@ from expertload.exceptions import FileFormatError
 __all__ = [
     "Batch",
     "Coded",
-    "CodedParts",
     "Gathered",
     "Progress",
     "Source",
@@ -146,12 +145,13 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
 class Gathered:
     """Collects values that arrive in parts into one array of a known length.
 
-    Keeping the parts and joining them at the end would take twice the memory.
+    To keep the parts and to join them at the end takes twice the memory, and the time to get it.
+    They go into the room that is given, if they fit there.
     """
 
-    def __init__(self, n_promised: int | None) -> None:
+    def __init__(self, n_promised: int | None, room: AnyArray | None = None) -> None:
         self._n_promised, self._n = n_promised or 0, 0
-        self._array: AnyArray = np.empty(0)
+        self._array: AnyArray = np.empty(0) if room is None else room
 
     def append(self, part: AnyArray) -> None:
         """Add the next part; if a value is missing, the array becomes one of objects."""
@@ -167,35 +167,6 @@ class Gathered:
     def whole(self) -> AnyArray:
         """Return the collected values."""
         return self._array[: self._n]
-
-
-class CodedParts:
-    """Collects a column with few distinct values that arrives in parts; keeps small codes only."""
-
-    def __init__(self, n_promised: int | None) -> None:
-        self._n_promised = n_promised
-        self._values: list[Any] = []  # the distinct values of each part, as Arrow arrays
-        self._codes: list[IntArray] = []
-
-    def append(self, part: Any) -> None:
-        """Add Arrow values; a missing value counts as one more distinct value."""
-        encoded = part.dictionary_encode(null_encoding="encode")
-        codes = to_numpy(encoded.indices)
-        self._values.append(encoded.dictionary)
-        self._codes.append(codes.astype(np.min_scalar_type(len(encoded.dictionary))))
-
-    def whole(self) -> Coded:
-        """Return the column, with the same code for a value in every part."""
-        pa = require_extra("pyarrow", "frames", "Reading files of predictions")
-        values = pa.chunked_array(self._values or [pa.array([], pa.string())]).combine_chunks()
-        encoded = values.dictionary_encode(null_encoding="encode")
-        numbers = to_numpy(encoded.indices)
-        numbers = numbers.astype(np.min_scalar_type(len(encoded.dictionary)))
-        codes, begin = Gathered(self._n_promised), 0
-        for part, own in zip(self._codes, self._values, strict=True):
-            codes.append(numbers[begin : begin + len(own)][part])
-            begin += len(own)
-        return Coded(to_numpy(encoded.dictionary), codes.whole())
 
 
 def to_numpy(values: Any) -> AnyArray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expertload._opening.coding import CodedParts, FewTexts
 from expertload._opening.connection import (
     check_query,
     connect,
@@ -25,7 +26,6 @@ from expertload._opening.reading import Reader, reader_of
 from expertload._opening.source import (
     Batch,
     Coded,
-    CodedParts,
     Gathered,
     Progress,
     Table,
@@ -88,11 +88,13 @@ class DuckDBSource:
     ) -> tuple[Table, dict[str, Coded]]:
         """Return some columns whole, and those of few distinct values coded."""
         asked = tuple(dict.fromkeys((*names, *coded)))
+        few = self._few_texts([name for name in coded if name not in (*names, *numbers)])
         plain = [name for name in asked if name not in numbers]
         chunks: dict[str, list[Any]] = {name: [] for name in names if name not in numbers}
-        codes = {name: CodedParts(self.n_rows) for name in coded}
-        gathered = {name: Gathered(self.n_rows) for name in names if name in numbers}
-        for some, others in self.batches(plain, numbers, size=BATCH):
+        codes = {name: few.get(name) or CodedParts(self.n_rows) for name in coded}
+        rooms = self._rooms([name for name in names if name in numbers])
+        gathered = {name: Gathered(self.n_rows, room) for name, room in rooms.items()}
+        for some, others in self._batches(plain, numbers, BATCH, (), few):
             for name, column in gathered.items():
                 # a damaged file may claim more rows than fit into memory
                 with self._saying_errors():
@@ -121,14 +123,29 @@ class DuckDBSource:
         size: int,
         typed: Sequence[str] = (),
     ) -> Iterator[tuple[Batch, Batch]]:
-        """Yield Arrow arrays; after the last one, check that no row was lost."""
+        """Return Arrow's arrays; that no row was lost is known at the end."""
+        return self._batches(names, numbers, size, typed, {})
+
+    def _batches(
+        self,
+        names: Sequence[str],
+        numbers: Sequence[str],
+        size: int,
+        typed: Sequence[str],
+        few: Mapping[str, FewTexts],
+    ) -> Iterator[tuple[Batch, Batch]]:
         self._check_whole(numbers)
         only_numbers = [name for name in numbers if name not in names]
-        typed = [name for name in typed if name in self._portable]
-        plain = [quoted(n) if n in typed else self._expression(n, False) for n in names]
+        asked = {name: quoted(name) for name in typed if name in self._portable}
+        asked |= {name: few[name].sql(f"few{i}") for i, name in enumerate(few)}
+        lists = {f"few{i}": texts.texts for i, texts in enumerate(few.values())}
+        plain = [asked.get(name) or self._expression(name, False) for name in names]
         wanted = [*plain, *(self._expression(name, True) for name in numbers)]
         n_rows = 0
-        for batch in self._select(wanted, [*names, *numbers], size, numbers=only_numbers):
+        selected = self._select(
+            wanted, [*names, *numbers], size, numbers=only_numbers, parameters=lists
+        )
+        for batch in selected:
             n_rows += len(batch)
             if self._progress is not None:
                 self._progress(n_rows, self.n_rows)
@@ -208,6 +225,7 @@ class DuckDBSource:
         size: int,
         limit: str = "",
         numbers: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
     ) -> Iterator[Any]:
         # The results are numbered, because a repeated expression would be merged into one column.
         listed = ", ".join(f"{what} AS c{i}" for i, what in enumerate(wanted))
@@ -215,7 +233,8 @@ class DuckDBSource:
             # a new cursor, because another query may still be in progress
             cursor = self._connection.cursor()
             query = f"SELECT {listed} FROM ({self._reader.sql(names, numbers)}){limit}"
-            reader = self._reader.relation(cursor, query).to_arrow_reader(size)
+            asked = self._reader.relation(cursor, query, parameters or {})
+            reader = asked.to_arrow_reader(size)
         while True:
             with self._saying_errors():
                 batch = next(reader, None)
@@ -264,6 +283,32 @@ class DuckDBSource:
         types |= {name: part.type for name, part in self._parts.items()}
         return [*columns, *self._parts], types
 
+    def _rooms(self, numbers: Sequence[str]) -> dict[str, AnyArray | None]:
+        """Return room for columns of numbers, side by side: they are wanted as one array."""
+        single = {self.types[name] == "FLOAT" for name in numbers}
+        if self.n_rows is None or len(single) != 1:
+            return dict.fromkeys(numbers)
+        kind = np.dtype(np.float32 if True in single else np.float64)
+        with self._saying_errors():  # a damaged file may promise more rows than memory has
+            return dict(zip(numbers, np.empty((len(numbers), self.n_rows), kind), strict=True))
+
+    def _few_texts(self, names: Sequence[str]) -> dict[str, FewTexts]:
+        """Return the columns of text that DuckDB can number as it reads them.
+
+        Reading them twice is quick in Parquet files alone; and a query may return something else
+        each time it is put.
+        """
+        if self._file.kind != "parquet" or self.n_rows is None:
+            return {}
+        found, table = {}, self._reader.sql(None, ())
+        for name in names:
+            if self.types[name] == "VARCHAR" and name not in self._parts:
+                with self._saying_errors():
+                    found[name] = FewTexts.find(
+                        self._connection, table, name, self.where, self.n_rows
+                    )
+        return {name: few for name, few in found.items() if few is not None}
+
     def _length(self, column: str) -> int | None:
         """Return the length of the first list in a column; None if the column has no list."""
         list_ = quoted(column)
@@ -307,7 +352,7 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
             "the numeric columns in a query, for example with replace(p_cat, ',', '.')."
         )
     connection = connect(settings)
-    reader = reader_of(connection, files, options)
+    reader = reader_of(connection, files, options, is_limited=bool(settings))
     paths_of_all = [path for file in files for path in file.paths]
     with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
         if options.query is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation import (
     ROW_SUM_TOLERANCE,
@@ -39,7 +40,6 @@ __all__ = [
 NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
 # The largest rounding error per class, for probabilities rounded to two digits.
 ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
-BLOCK = 1 << 16  # rows per block, so that intermediate results stay in the processor's cache
 
 
 # ------------------------------------------------------------------ one column
@@ -157,12 +157,30 @@ def probabilities_from(
         if len(given) == 1:  # log-odds: the logit of the other class is zero
             given = both_logits(given[0], lone)
         return softmax(np.column_stack(given))
-    # Stored column by column, so that operations on rows run over whole columns.
-    proba: FloatArray = np.stack(given).T
+    # Column by column in memory: what is asked of rows is then asked of columns as wholes.
+    proba: FloatArray = _side_by_side(given).T
     _check_range(columns, proba, where, first_row)
     if len(given) == 1:
         return np.stack(both_classes(given[0], lone)).T
     return _with_sums(columns, proba, where, first_row)
+
+
+def _side_by_side(columns: list[FloatArray]) -> FloatArray:
+    """Return columns as the rows of one array; of that in which they lie already, if they do."""
+    whole, n = columns[0].base, len(columns[0])
+    if isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.shape[1] == n:
+        places = [_address(row) for row in whole]
+        first = places.index(_address(columns[0])) if _address(columns[0]) in places else 0
+        given = [(_address(column), column.shape, column.dtype) for column in columns]
+        rows = whole[first : first + len(columns)]
+        if given == [(_address(row), row.shape, row.dtype) for row in rows]:
+            return rows
+    return np.stack(columns)
+
+
+def _address(array: AnyArray) -> tuple[int, tuple[int, ...]]:
+    """Return where an array begins in memory, and how it goes on."""
+    return array.__array_interface__["data"][0], array.strides
 
 
 def both_classes(own: AnyArray, lone: int | None) -> list[FloatArray]:
@@ -207,8 +225,7 @@ def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
     tolerance, rounded = _tolerances(proba)
     forgiven = rounded if columns.is_normalized else tolerance
     missed = np.empty(len(proba), dtype=np.bool_)
-    for start in range(0, len(proba), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for rows in blocks(len(proba)):
         missed[rows] = ~(np.abs(proba[rows].sum(axis=1, dtype=np.float64) - 1) <= forgiven)
     return missed
 

@@ -14,13 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._area import area_of_counts
+from expertload._blocks import blocks
 from expertload._cases import Cases, reaches
-from expertload._typing import AnyArray, ArrayLike, IntArray
+from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload.columns import name_groups
 from expertload.curve import area_of_cases
 from expertload.evaluation.parts import rate_interval
 from expertload.significance import Interval
 from expertload.significance.influence import effective_size
+from expertload.tally import Tally, keys_of
 
 __all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
 
@@ -91,25 +94,31 @@ def evaluate_members(
     """Evaluate each part that has cases at the same threshold, worst first."""
     if members is None:
         return ()
-    parts = split_cases(cases, members.of_case, len(members.names))
-    found = [
-        _group(name, part, threshold, level)
-        for name, part in zip(members.names, parts, strict=True)
-        if len(part.correct)
-    ]
+    rows = rows_of_groups(cases.weight, members.of_case, len(members.names))
+    own = {name: each for name, each in zip(members.names, rows, strict=True) if len(each)}
+    keys = keys_of(cases.correct, cases.confidence) if cases.is_counted else None
+    if keys is None:
+        found = [_group(name, take(cases, own[name]), threshold, level) for name in own]
+    else:
+        dtype = cases.confidence.dtype
+        tables = ((name, Tally.from_keys(keys[own[name]], dtype)) for name in own)
+        found = [_counted_group(name, table, threshold, level) for name, table in tables]
     return tuple(sorted(found, key=_how_bad))
 
 
-def split_cases(cases: Cases, member: IntArray, n_groups: int) -> Iterator[Cases]:
-    """Yield the cases of each group, without cases of weight zero."""
-    # Small integers are sorted by counting, which is as fast as reading them.
-    small = member.astype(np.min_scalar_type(n_groups))
-    if cases.weight is not None:
-        small[cases.weight == 0] = n_groups
+def rows_of_groups(
+    weight: FloatArray | None, member: IntArray, n_groups: int
+) -> Iterator[IntArray]:
+    """Yield the rows of each group in order; those of weight zero are in none."""
+    # Sorting small numbers is counting them, which takes no longer than to read them.
+    small = member.astype(np.min_scalar_type(n_groups), copy=weight is not None)
+    if weight is not None:
+        small[weight == 0] = n_groups
     order = np.argsort(small, kind="stable")
-    ends = np.cumsum(np.bincount(small, minlength=n_groups))[:n_groups]
+    counts = sum(np.bincount(small[rows], minlength=n_groups + 1) for rows in blocks(len(small)))
+    ends = np.cumsum(counts)[:n_groups]
     for start, end in pairwise([0, *ends.tolist()]):
-        yield take(cases, order[start:end])
+        yield order[start:end]
 
 
 def take(cases: Cases, rows: AnyArray) -> Cases:
@@ -128,6 +137,27 @@ def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEval
         expert_load=float(np.average(~accepted, weights=cases.weight)),
         accepted_accuracy=_accuracy(take(cases, accepted), level) if accepted.any() else None,
         n_accepted=int(np.count_nonzero(accepted)),
+    )
+
+
+def _counted_group(name: str, table: Tally, threshold: float, level: float) -> GroupEvaluation:
+    """Return the same, to the bit, of cases that are right or wrong and count alike."""
+    accepted = slice(int(np.count_nonzero(~reaches(table.confidence, threshold))), None)
+    n, n_accepted = int(table.weight.sum()), int(table.weight[accepted].sum())
+    n_wrong = n - int(table.correct.sum())
+    n_accepted_wrong = n_accepted - int(table.correct[accepted].sum())
+    return GroupEvaluation(
+        name=name,
+        n_cases=n,
+        accuracy=rate_interval(1 - n_wrong / n, n, level),
+        aucoc=area_of_counts(table.weight, table.correct, "exact"),
+        expert_load=(n - n_accepted) / n,
+        accepted_accuracy=(
+            rate_interval(1 - n_accepted_wrong / n_accepted, n_accepted, level)
+            if n_accepted
+            else None
+        ),
+        n_accepted=n_accepted,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload.significance import Interval
 from expertload.significance.band import wilson
-from expertload.tally import Tally
+from expertload.tally import Tally, cumulative_from_bottom
 
 __all__ = ["Calibration", "ConfidenceHistogram", "histogram", "rate_interval"]
 
@@ -63,10 +63,9 @@ def histogram(table: Tally) -> ConfidenceHistogram:
     edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
     # The rows of a tally are sorted, so each bin is a contiguous range of rows.
     ends = np.searchsorted(table.confidence, edges[1:-1])
-    start = np.concatenate(([0], ends))
+    marks = np.concatenate(([0], ends, [len(table.confidence)]))
     right, wrong = (
-        np.diff(np.concatenate(([0.0], np.cumsum(values)))[np.append(start, len(values))])
-        for values in (table.correct, table.errors)
+        np.diff(cumulative_from_bottom(values)[marks]) for values in (table.correct, table.errors)
     )
     return ConfidenceHistogram(edges, right, wrong)
 

@@ -20,7 +20,7 @@ import numpy as np
 from expertload._cases import Cases, check_cases, check_correctness_cases, check_predictions
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_count, check_option, check_unit_interval
-from expertload.tally import Tally
+from expertload.tally import Tally, cumulative_from_bottom
 
 __all__ = [
     "ReliabilityCurve",
@@ -351,8 +351,10 @@ def expected_error(bins: ReliabilityCurve) -> float:
 
 def largest_drift(table: Tally) -> float:
     """Return the Kolmogorov-Smirnov error of a tally."""
-    drift = np.cumsum(table.correct - table.confidence * table.weight)
-    return float(np.abs(drift).max() / table.total)
+    drift = np.multiply(table.confidence, table.weight, dtype=np.float64)
+    np.subtract(table.correct, drift, out=drift)
+    np.cumsum(drift, out=drift)
+    return float(max(drift.max(), -drift.min()) / table.total)
 
 
 def bins_of_tally(
@@ -361,7 +363,7 @@ def bins_of_tally(
     """Return the mean confidence and correctness of a tally, bin by bin."""
     check_count(n_bins, "n_bins", caller)
     check_option(strategy, ("mass", "width"), "strategy", caller)
-    confidence_sum = table.confidence.astype(np.float64) * table.weight
+    confidence_sum = np.multiply(table.confidence, table.weight, dtype=np.float64)
     if strategy == "mass":
         sums = _equal_mass_sums(table, confidence_sum, n_bins)
     else:
@@ -373,12 +375,12 @@ def bins_of_tally(
 def _equal_mass_sums(
     table: Tally, confidence_sum: FloatArray, n_bins: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    upto = np.concatenate(([0.0], np.cumsum(table.weight)))
+    upto = cumulative_from_bottom(table.weight)
     marks = np.linspace(0, upto[-1], n_bins + 1)
 
     def between_marks(values: FloatArray) -> FloatArray:
         # Linear between the rows' ends: a row that straddles a mark is shared in proportion.
-        return np.diff(np.interp(marks, upto, np.concatenate(([0.0], np.cumsum(values)))))
+        return np.diff(np.interp(marks, upto, cumulative_from_bottom(values)))
 
     return np.diff(marks), between_marks(table.correct), between_marks(confidence_sum)
 

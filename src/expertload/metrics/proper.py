@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Predictions, check_predictions
+from expertload._blocks import blocks
+from expertload._cases import Predictions, check_predictions, pick
 from expertload._typing import ArrayLike, FloatArray, IntArray
 
 __all__ = ["brier_loss", "log_loss"]
@@ -103,19 +104,20 @@ class ProperScores(NamedTuple):
 def _brier(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
     # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
     distance = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
-    distance -= 2.0 * likelihood
-    distance += 1.0
+    for rows in blocks(len(distance)):
+        distance[rows] -= 2.0 * likelihood[rows]
+        distance[rows] += 1.0
     return _mean(distance, weight)
 
 
 def _log_loss(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
-    logarithm = np.log(np.maximum(likelihood, np.finfo(proba.dtype).tiny))
+    logarithm = np.maximum(likelihood, np.finfo(proba.dtype).tiny)
+    np.log(logarithm, out=logarithm)
     return -_mean(logarithm, weight)
 
 
 def _true_class(proba: FloatArray, target: IntArray) -> FloatArray:
-    picked: FloatArray = np.take_along_axis(proba, target[:, None], axis=1)[:, 0]
-    return picked.astype(np.float64)
+    return pick(proba, target).astype(np.float64)
 
 
 def _mean(values: FloatArray, weight: FloatArray | None) -> float:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
 from expertload.tally import COMPARISON_SLACK, Tally
@@ -110,8 +111,9 @@ def plain_labels(values: AnyArray) -> tuple[Label, ...]:
 
 
 def _quantiles(table: Tally) -> tuple[float, ...]:
-    """Return the smallest confidences that 0, 1, ..., 100 % of the weight do not exceed."""
-    share = np.cumsum(table.weight) / table.total
+    """Smallest confidences that at least 0, 1, ..., 100 % of the weight does not exceed."""
+    share = np.cumsum(table.weight)
+    share /= table.total
     wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK
     row = np.minimum(np.searchsorted(share, wanted), len(share) - 1)
     return tuple(table.confidence[row].astype(np.float64).tolist())
@@ -122,7 +124,8 @@ def _digest(cases: Cases) -> str:
     digest = hashlib.sha256()
     for values in (cases.correct, cases.confidence, cases.weight):
         if values is not None:
-            digest.update(np.ascontiguousarray(values, dtype="<f8").data)
+            for rows in blocks(len(values)):
+                digest.update(np.ascontiguousarray(values[rows], dtype="<f8").data)
     return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._opening import Coded, Table
 from expertload._typing import FloatArray, IntArray
 from expertload.columns import (
@@ -70,8 +71,13 @@ class _Labels(NamedTuple):
     def first_rows(self) -> dict[str, int]:
         """Return the first row of each label, counted from 1."""
         first = np.zeros(len(self.names), dtype=np.int64)
-        # An assignment keeps the last value for each index, so rows are assigned in reverse order.
-        first[self.codes[::-1]] = np.arange(len(self.codes), 0, -1)
+        for rows in blocks(len(self.codes)):
+            found = np.zeros_like(first)
+            # Of several values for one place the last is kept, so the rows go backwards.
+            found[self.codes[rows][::-1]] = np.arange(rows.stop, rows.start, -1)
+            first = np.where(first == 0, found, first)
+            if first.all():
+                break
         return dict(zip(self.names, first.tolist(), strict=True))
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
 from expertload._area import delegated_mass
+from expertload._blocks import blocks, differences
 from expertload._cases import Cases
 from expertload._typing import FloatArray
 from expertload.tally import Tally
@@ -79,14 +80,18 @@ class RowInfluence(NamedTuple):
     def from_tally(cls, table: Tally) -> RowInfluence:
         """Return the influence of each row by the formula at the top of this module."""
         grade, remaining = table.grade, table.remaining
-        gain = np.diff(delegated_mass(remaining, table.total, "exact"))  # the mass of each row
+        mass = delegated_mass(remaining, table.total, "exact")
+        gain = differences(mass)  # first the mass of each row
         area = float(grade @ gain)
         inside = remaining[1:-1]
-        steps = np.log(inside)
-        steps *= grade[1:] - grade[:-1]
         wrong = np.zeros(len(grade))
-        np.cumsum(steps[::-1], out=wrong[-2::-1])  # cumulated from the highest confidence
-        wrong -= float(steps.sum() - inside @ steps)
+        steps = wrong[:-1]
+        np.log(inside, out=steps)
+        for rows in blocks(len(steps)):
+            steps[rows] *= grade[rows.start + 1 : rows.stop + 1] - grade[rows]
+        mean = float(steps.sum() - inside @ steps)
+        np.cumsum(steps[::-1], out=steps[::-1])  # from the top, as tallies are read
+        wrong -= mean
         gain *= table.total
         gain /= table.weight
         grade *= gain

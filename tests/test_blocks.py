@@ -1,0 +1,113 @@
+"""What is computed some rows at a time is what whole arrays give, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from expertload import _area, _blocks, tally
+from expertload._area import area_of_counts, binary_area
+from expertload._blocks import blocks, differences
+from expertload._cases import Cases, Predictions, pick, top_label
+from expertload.columns.values import _side_by_side
+from expertload.evaluation import Members
+from expertload.evaluation.groups import _group, evaluate_members, take
+from expertload.tally import Tally, cumulative_from_bottom, keys_of
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_blocks, "BLOCK", 7)
+
+
+def some_cases(seed, n=200, *, dtype=np.float64, digits=None):
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(n)
+    if digits is not None:
+        confidence = np.round(confidence, digits)
+    return Cases(rng.random(n) < confidence, confidence.astype(dtype), None)
+
+
+@pytest.mark.parametrize("n", [0, 1, 6, 7, 8, 21])
+def test_blocks_and_differences(n):
+    rows = np.arange(n)
+    np.testing.assert_array_equal(np.concatenate([rows[:0], *(rows[b] for b in blocks(n))]), rows)
+    values = np.random.default_rng(n).random(n + 1)
+    np.testing.assert_array_equal(differences(values.copy()), np.diff(values))
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    np.testing.assert_array_equal(cumulative_from_bottom(values), sums)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 300])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_top_label(order, n_classes, dtype):
+    rng = np.random.default_rng(n_classes)
+    proba = np.asarray(rng.integers(0, 4, (50, n_classes)), dtype, order=order)  # many ties
+    target = rng.integers(0, n_classes, 50)
+    correct, top = top_label(Predictions(target, proba, None))
+    np.testing.assert_array_equal(correct, proba.argmax(axis=1) == target)
+    np.testing.assert_array_equal(top, proba.max(axis=1))
+    np.testing.assert_array_equal(pick(proba, target), proba[np.arange(50), target])
+    np.testing.assert_array_equal(pick(proba[::2], target[::2]), pick(proba, target)[::2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("digits", [None, 1, 2])
+@pytest.mark.parametrize("convention", ["exact", "thresholds"])
+def test_the_area_from_counts(dtype, digits, convention, monkeypatch):
+    monkeypatch.setattr(_area, "CHUNK", 5)
+    for seed in range(20):
+        cases = some_cases(seed, 1 + 10 * seed, dtype=dtype, digits=digits)
+        table = Tally.from_cases(cases)
+        for correct, counted in (
+            (cases.correct, table.correct),
+            (~cases.correct, table.errors),
+            (np.ones_like(cases.correct), table.weight),
+        ):
+            expected = binary_area(correct, cases.confidence, convention)
+            assert area_of_counts(table.weight, counted, convention) == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("digits", [None, 1])
+def test_cases_are_counted(dtype, digits):
+    cases = some_cases(1, dtype=dtype, digits=digits)
+    table = Tally.from_cases(cases)
+    distinct, n_cases = np.unique(cases.confidence, return_counts=True)
+    n_right = [np.count_nonzero(cases.correct[cases.confidence == c]) for c in distinct]
+    np.testing.assert_array_equal(table.confidence, distinct)
+    np.testing.assert_array_equal(table.weight, n_cases)
+    np.testing.assert_array_equal(table.correct, n_right)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.7, 1.0, np.inf])
+def test_groups_from_keys_are_those_from_cases(dtype, threshold):
+    cases = some_cases(2, dtype=dtype, digits=2)
+    member = np.random.default_rng(3).integers(0, 4, 200)
+    member[member == 2] = 1  # a group without cases
+    names = ("a", "b", "c", "d")
+    found = evaluate_members(cases, Members(names, member), threshold, 0.95)
+    assert {group.name for group in found} == {"a", "b", "d"}
+    for group in found:
+        own = take(cases, np.flatnonzero(member == names.index(group.name)))
+        assert group == _group(group.name, own, threshold, 0.95)
+
+
+def test_there_are_no_keys_of_negative_numbers():
+    assert keys_of(np.array([True]), np.array([-1e-300])) is None
+    zeros = np.array([0.0, -0.0])
+    assert len(Tally.from_cases(Cases(np.array([True, False]), zeros, None)).confidence) == 1
+    assert tally.BITS.keys() == {np.dtype(np.float32), np.dtype(np.float64)}
+
+
+def test_columns_that_lie_side_by_side_are_not_copied():
+    whole = np.random.default_rng(0).random((4, 10))
+    for first, last in ((0, 4), (1, 3), (2, 3)):
+        found = _side_by_side(list(whole[first:last]))
+        np.testing.assert_array_equal(found, whole[first:last])
+        assert np.shares_memory(found, whole)
+    others = [whole[[1, 0]], whole[::2], whole[:, :5], whole[:, ::-1], whole[1:].T]
+    for columns in (*map(list, others), [whole[1], whole[0]], [whole[3], np.ones(10)]):
+        np.testing.assert_array_equal(_side_by_side(columns), np.stack(columns))
