@@ -14,6 +14,7 @@ from expertload._validation import (
     as_floats,
     check_probabilities,
     check_same_length,
+    check_same_order,
     message,
     percent_hint,
 )
@@ -114,6 +115,7 @@ def check_correctness_cases(
     caller: str,
 ) -> Cases:
     """Validate the `_from_correctness` family's arguments."""
+    check_same_order(caller, correct=correct, confidence=confidence, sample_weight=sample_weight)
     grades = check_grades(correct, caller)
     scores = as_floats(confidence, "confidence", caller)
     check_same_length(caller, correct=grades, confidence=scores)
@@ -143,7 +145,10 @@ def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
 def check_outlier_cases(
     is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, caller: str
 ) -> Cases:
-    """Validate the arguments of outlier metrics: both inliers and outliers must occur."""
+    """Validate the outlier metrics' arguments: two sides, both present."""
+    check_same_order(
+        caller, is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
+    )
     flags = as_floats(is_outlier, "is_outlier", caller)
     if not np.isin(flags, (0, 1)).all():
         raise LabelError(
@@ -181,7 +186,8 @@ def check_named_cases(
     labels: ArrayLike | None,
     caller: str,
 ) -> tuple[Cases, tuple[ClassName, ...]]:
-    """Reduce predictions to cases; also return the name or number of each column."""
+    """Reduce predictions to cases; return with them the name or number of each column."""
+    check_same_order(caller, y_true=y_true, confidence=confidence)
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return with_confidence(predictions, confidence, caller)[1], names
 
@@ -260,7 +266,8 @@ def check_named_predictions(
     labels: ArrayLike | None,
     caller: str,
 ) -> tuple[Predictions, tuple[ClassName, ...]]:
-    """Validate labels and probabilities; also return the name or number of each column."""
+    """Validate labels and probabilities; return with them the name or number of each column."""
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
     proba = _one_class(check_probabilities(y_proba, "y_proba", caller), y_proba, labels, caller)
     target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels, caller)
     check_same_length(caller, y_true=target, y_proba=proba)

@@ -11,6 +11,7 @@ is guessed: values are never used to distinguish probabilities from logits.
 """
 
 from expertload._validation.arrays import (
+    EXACT,
     as_array,
     as_floats,
     check_columns,
@@ -18,6 +19,7 @@ from expertload._validation.arrays import (
     check_fitted,
     check_metric_value,
     check_same_length,
+    check_same_order,
     check_same_shape,
     check_unit_interval,
 )
@@ -58,6 +60,7 @@ from expertload._validation.wording import (
 )
 
 __all__ = [
+    "EXACT",
     "ROW_SUM_TOLERANCE",
     "ROW_SUM_TOLERANCE_HALF_PRECISION",
     "SUM_TO_ONE",
@@ -79,6 +82,7 @@ __all__ = [
     "check_positive",
     "check_probabilities",
     "check_same_length",
+    "check_same_order",
     "check_same_shape",
     "check_scalar_loss",
     "check_targets",

@@ -20,9 +20,14 @@ from expertload.exceptions import (
     ShapeError,
 )
 
+# Whole numbers beyond are no longer told apart by a double.
+EXACT = 2**53
+
 
 def as_array(value: Any, name: str, caller: str) -> AnyArray:
     """Return `value` as a numpy array; lists, frames and tensors on any device are accepted."""
+    if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in value):
+        value = np.ma.stack(value)  # numpy's own stack would drop the masks
     if isinstance(value, np.ma.MaskedArray):
         _check_unmasked(np.ma.getmaskarray(value), name, caller)
     if hasattr(value, "detach"):  # a torch tensor, which may need gradients or be on another device
@@ -30,11 +35,15 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
         if "bfloat16" in str(value.dtype):  # numpy has no such type
             value = value.float()
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise ShapeError(
-            message(name, caller, "must be a rectangular array", "rows of unequal length")
-        ) from error
+        is_nested = isinstance(value, list | tuple)
+        got = "rows of unequal length" if is_nested else f"a {type(value).__name__}"
+        raise ShapeError(message(name, caller, "must be a rectangular array", got)) from error
+    if array.ndim == 0 and array.dtype.kind == "O":
+        got, hint = f"a {type(value).__name__}", "pass an array or a frame that is in memory"
+        raise DataTypeError(message(name, caller, "must be an array", got, hint))
+    return array
 
 
 def _check_unmasked(mask: BoolArray, name: str, caller: str) -> None:
@@ -77,8 +86,11 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         # Half precision is not meant for arithmetic; extended precision gains nothing here.
         return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
     if array.dtype.kind in "biu":
+        _check_exact(int(array.min()), int(array.max()), name, caller)
         return array.astype(np.float64)
     if array.dtype.kind == "O":
+        whole = [value for value in array.ravel().tolist() if isinstance(value, int)]
+        _check_exact(min(whole, default=0), max(whole, default=0), name, caller)
         try:
             return array.astype(np.float64)
         except (TypeError, ValueError):
@@ -95,6 +107,15 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
     )
 
 
+def _check_exact(low: int, high: int, name: str, caller: str) -> None:
+    """Raise for whole numbers beyond those that a float tells apart: they would become ties."""
+    if max(-low, high) > EXACT:
+        got = f"{high if high > EXACT else low}"
+        hint = "rank or rescale such numbers first"
+        wanted = "must hold numbers that floats tell apart, whole ones up to 2**53"
+        raise DataTypeError(message(name, caller, wanted, got, hint))
+
+
 def _native_float(array: AnyArray) -> FloatArray:
     wanted = np.float32 if array.dtype.itemsize == 4 else np.float64
     return array.astype(wanted, copy=False)
@@ -109,6 +130,33 @@ def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
             f"The arguments of {caller} must all have one row per case. Got rows {got}. "
             "Hint: check that they come from the same split, in the same order."
         )
+
+
+def check_same_order(caller: str, **given: Any) -> None:
+    """Raise where two frames or series hold the same index in another order.
+
+    Rows belong together by position. An index that says otherwise is not passed over: after a sort
+    or a shuffle of one of the two, each case would be judged by another case's label.
+    """
+    indices = {name: _index(value) for name, value in given.items()}
+    known = [(name, index) for name, index in indices.items() if index is not None]
+    for name, index in known[1:]:
+        first, own = known[0]
+        same_length = len(index) == len(own)
+        if not same_length or index.equals(own) or not (index.is_unique and own.is_unique):
+            continue
+        if index.isin(own).all():
+            raise ShapeError(
+                f"'{first}' and '{name}' of {caller} must have the same index, in the same order. "
+                f"Got the same index in another order. Hint: pass {name}.loc[{first}.index], or "
+                "to_numpy() of both if their rows belong together as they are."
+            )
+
+
+def _index(value: Any) -> Any:
+    """Return the index of pandas' frames and series, which are known by it; None of all others."""
+    index = getattr(value, "index", None)
+    return index if hasattr(index, "is_unique") and hasattr(index, "isin") else None
 
 
 def check_same_shape(caller: str, **arrays: AnyArray) -> None:

@@ -28,6 +28,7 @@ from expertload._validation import (
     check_option,
     check_probabilities,
     check_same_length,
+    check_same_order,
 )
 from expertload.calibrators.logits import log_probabilities
 from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned
@@ -97,6 +98,7 @@ class FittedOnLogits(ABC):
         """
         self._check_options()
         caller = f"{type(self).__name__}.fit"
+        check_same_order(caller, inputs=inputs, y_true=y_true, sample_weight=sample_weight)
         array = self._check_inputs(inputs, caller)
         n_classes = self._count_classes(array, y_true, labels, caller)
         target = check_labels(y_true, n_classes, labels, caller)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit
 
 from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import check_count, check_same_length
+from expertload._validation import check_count, check_same_length, check_same_order
 from expertload.calibrators.base import FittedOnLogits
 from expertload.calibrators.logits import log_odds
 from expertload.calibrators.newton import Minimum, minimise
@@ -134,6 +134,7 @@ class CorrectnessModel(FittedOnLogits):
         """
         caller = "CorrectnessModel.cross_fit"
         self._check_options()
+        check_same_order(caller, inputs=inputs, y_true=y_true)
         logits = self._check_inputs(inputs, caller)
         target = check_labels(y_true, logits.shape[1], labels, caller)
         check_same_length(caller, inputs=logits, y_true=target)

@@ -6,6 +6,7 @@ names, which only number the columns, do not count as names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, IntArray
-from expertload._validation import as_array, message
+from expertload._validation import EXACT, as_array, message
 from expertload.columns.matching import (
     Matched,
     Wording,
@@ -59,9 +60,7 @@ Named = tuple[IntArray, tuple[ClassName, ...]]
 MAX_CLASSES = 2**20
 # With more groups than this, the column is assumed to be an identifier.
 MAX_GROUPS = 1000
-# Beyond this, doubles cannot represent every whole number.
-EXACT = 2**53
-# Labels in a range no wider than this are counted, which is faster than sorting.
+# Labels that span no more than this are counted, which is faster than to sort them.
 COUNTED = 2**16
 
 
@@ -250,12 +249,30 @@ def frame_columns(y_proba: Any) -> list[str] | None:
 
 
 def frame_names(y_proba: Any) -> list[Any] | None:
-    """Return the column names of a frame; None for default names, or if it is not a frame."""
-    found = getattr(y_proba, "column_names", None)  # in Arrow tables, `columns` holds the values
+    """Return what a frame calls its columns, or a series itself; None of what is neither.
+
+    Names of other kinds (two levels, dates, bytes) are names too, as text: they name no class, and
+    to take such columns by their position would be a guess.
+    """
+    found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
     found = getattr(y_proba, "columns", None) if found is None else found
-    names = [] if found is None or callable(found) else list(found)
-    plain = all(isinstance(name, str | int | np.integer | np.bool_) for name in names)
-    return names if names and plain else None
+    if found is None or callable(found):
+        return _series_name(y_proba)
+    plain = (str, int, np.integer, np.bool_)
+    names = [name if isinstance(name, plain) else str(name) for name in found]
+    return names or None
+
+
+def _series_name(values: Any) -> list[Any] | None:
+    """Return the name of a series in a list, if it has one; a column that was numbered, as text.
+
+    Of a frame, such numbers are no names but places. Taken out of it, a column has no other place.
+    """
+    name = getattr(values, "name", None)
+    is_named = isinstance(name, str | int | np.integer) and name != ""
+    if not is_named or len(getattr(values, "shape", ())) != 1:
+        return None
+    return [re.sub(r"^column_(\d+)$", r"\1", str(name))]
 
 
 def is_numbering(names: Sequence[Any]) -> bool:
@@ -269,9 +286,11 @@ def sort_probabilities(y_true: ArrayLike, y_proba: Any, caller: str) -> AnyArray
     array = as_array(y_proba, "y_proba", caller)
     if frame_columns(y_proba) is None:
         return array
-    _, names = check_named_labels(y_true, y_proba, max(array.shape[1], 2), None, caller)
+    is_lone = array.ndim == 1 or array.shape[1] == 1
+    n_classes = 2 if is_lone else array.shape[1]
+    _, names = check_named_labels(y_true, y_proba, n_classes, None, caller)
     order = np.argsort(np.array(names))
-    if array.shape[1] == 1:
+    if is_lone:
         return array if order[1] == 1 else 1 - array.astype(np.float64)
     return array[:, order]
 

@@ -78,6 +78,12 @@ def match_columns(
 
 def match_by_name(labels: Collection[str], names: Sequence[str], said: Wording) -> Matched:
     """Match distinct labels to columns of two classes or more."""
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise LabelError(
+            f"There is more than one column of {listed([twice])} among those {said.columns}. "
+            "Hint: give every class one column."
+        )
     found, classes = places_by_name(labels, names)
     stranger = next((label for label in sorted(labels) if label not in found), None)
     if stranger is None:

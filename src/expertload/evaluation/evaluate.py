@@ -19,6 +19,7 @@ from expertload._typing import ArrayLike, IntArray
 from expertload._validation import (
     check_enough_cases,
     check_fraction,
+    check_same_order,
     check_targets,
     parameter_error,
 )
@@ -112,6 +113,8 @@ def evaluate_predictions(
         cluster_promise,
         caller,
     )
+    given = {"y_true": y_true, "groups": groups, "clusters": clusters, "confidence": confidence}
+    check_same_order(caller, **given)
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return _evaluate_predictions(predictions, names, confidence, options)
 
@@ -210,6 +213,7 @@ def evaluate_from_correctness(
         cluster_promise,
         caller,
     )
+    check_same_order(caller, correct=correct, groups=groups, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     check_enough_cases(cases.weight, len(cases.correct), 2, caller)
     table = Tally.from_cases(cases)

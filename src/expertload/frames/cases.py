@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 
+from expertload._cases import LARGEST, SMALLEST
 from expertload._typing import AnyArray
-from expertload._validation import ROW_SUM_TOLERANCE, SUM_TO_ONE, message
+from expertload._validation import EXACT, ROW_SUM_TOLERANCE, SUM_TO_ONE, message
 from expertload.columns import is_missing
 from expertload.exceptions import (
     CorrectnessError,
+    DataTypeError,
     InvalidInputError,
     LabelError,
     NonFiniteError,
@@ -60,6 +62,16 @@ ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
         "for percentages, divide by 100",
     ),
     "negative": (WeightError, "must not be negative", "filter those rows out"),
+    "out of range": (
+        WeightError,
+        "must be zero or between 2**-400 and 2**400 (2.6e120), so that sums of it are numbers",
+        "divide all weights by one number: only their ratios matter",
+    ),
+    "not exact": (
+        DataTypeError,
+        "must hold numbers that floats tell apart, whole ones up to 2**53",
+        "rank or rescale such numbers first",
+    ),
     "not a probability": (
         ProbabilityError,
         "must hold probabilities in [0, 1]",
@@ -139,10 +151,15 @@ def _number(schema: Schema, column: str) -> nw.Expr:
 
 
 def _confidence(request: Request, schema: Schema) -> tuple[nw.Expr, list[Check]]:
-    value = _number(schema, request.number(schema, request.confidence, "confidence"))
+    column = request.number(schema, request.confidence, "confidence")
+    value = _number(schema, column)
     if request.bits is None:
-        return value, [Check("not finite", "confidence", value.is_finite())]
-    # Below this size, a double has fractional digits left to round.
+        checks = [Check("not finite", "confidence", value.is_finite())]
+        if schema[column].is_integer():
+            exact = (nw.col(column) <= EXACT) & (nw.col(column) >= -EXACT)
+            checks.append(Check("not exact", "confidence", exact, value, value))
+        return value, checks
+    # Below this size a double has digits after the point left to round.
     limit = 2.0 ** (53 - request.bits)
     return value, [Check("not roundable", "confidence", value.abs() < limit)]
 
@@ -163,9 +180,11 @@ def _weight(request: Request, schema: Schema) -> tuple[nw.Expr | None, list[Chec
     if request.weight is None:
         return None, []
     weight = nw.col(request.number(schema, request.weight, "weight")).cast(nw.Float64)
+    usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
     return weight, [
         Check("not finite", "weight", weight.is_finite()),
         Check("negative", "weight", weight >= 0, weight, weight),
+        Check("out of range", "weight", usual, weight, weight),
     ]
 
 

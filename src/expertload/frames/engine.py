@@ -44,6 +44,10 @@ def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
             message("frame", caller, "must have distinct column names", got, hint)
         ) from error
     _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
+    strange = next((name for name in opened.columns if not isinstance(name, str)), None)
+    if strange is not None:
+        got, hint = f"{strange!r}", "name the columns in text: frame.columns = [...]"
+        raise DataTypeError(message("frame", caller, "must name its columns in text", got, hint))
     lazy: nw.LazyFrame[Any] = opened.lazy()
     return lazy
 
@@ -64,7 +68,9 @@ def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dic
 
 def _query(cases: FrameCases, request: Request) -> nw.LazyFrame[Any]:
     sound = reduce(and_, [check.met for check in cases.checks])
-    weight, right = cases.weight, cases.correct
+    right = cases.correct
+    # Of rows that are not sound nothing is added up: their weights may be too large for that.
+    weight = None if cases.weight is None else nw.when(sound).then(cases.weight)
     columns = {RIGHT: right if weight is None else right * weight}
     sums = {WEIGHT: nw.len(), RIGHT: nw.col(RIGHT).sum()}
     if weight is not None:

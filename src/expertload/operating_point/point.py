@@ -17,6 +17,7 @@ from expertload._validation import (
     check_positive,
     check_probabilities,
     check_same_length,
+    check_same_order,
     message,
 )
 from expertload.columns import arrange_probabilities
@@ -216,6 +217,7 @@ def read_cases(
     _check_confidence_matches(
         origin.ranked_by == "given_confidence", confidence is not None, caller
     )
+    check_same_order(caller, y_proba=y_proba, confidence=confidence)
     if origin.labels is not None or confidence is None:
         y_proba = arrange_probabilities(y_proba, origin.labels, caller)
     proba = check_probabilities(y_proba, "y_proba", caller)

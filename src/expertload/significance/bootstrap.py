@@ -27,6 +27,7 @@ from expertload._validation import (
     check_fraction,
     check_metric_value,
     check_same_length,
+    check_same_order,
     random_generator,
 )
 from expertload.columns import sort_probabilities
@@ -89,6 +90,7 @@ def bootstrap_interval(
         cases = check_cases(y_true, y_proba, None, None, None, caller)
         return _aucoc_interval(cases, n_resamples, level, rng)
     y = as_array(y_true, "y_true", caller)
+    check_same_order(caller, y_true=y_true, y_proba=y_proba)
     proba = sort_probabilities(y_true, y_proba, caller)
     check_same_length(caller, y_true=y, y_proba=proba)
     metric = _with_classes(metric, y, proba, caller)

@@ -16,6 +16,7 @@ from expertload._validation import (
     check_metric_value,
     check_option,
     check_same_length,
+    check_same_order,
     check_same_shape,
     incompatible_options_error,
     random_generator,
@@ -120,6 +121,7 @@ def permutation_test(
             "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
         )
     y = as_array(y_true, "y_true", caller)
+    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
     proba_a = sort_probabilities(y_true, y_proba_a, caller)
     proba_b = sort_probabilities(y_true, y_proba_b, caller)
     check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)

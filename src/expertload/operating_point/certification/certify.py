@@ -17,6 +17,7 @@ import numpy as np
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
+from expertload._validation import check_same_order
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.certified_point import CertifiedPoint, ClusterPromise
 from expertload.operating_point.certification.clusters import (
@@ -159,6 +160,7 @@ def certify(
     """
     caller = "certify"
     check_unweighted(sample_weight, caller)
+    check_same_order(caller, y_true=y_true, clusters=clusters)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
     promises = [read_promise(target, *options) for target in each_target(target_accuracy)]
@@ -236,6 +238,7 @@ def certify_from_correctness(
     """
     caller = "certify_from_correctness"
     check_unweighted(sample_weight, caller)
+    check_same_order(caller, correct=correct, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, None, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
     promises = [read_promise(target, *options) for target in each_target(target_accuracy)]

@@ -20,7 +20,7 @@ from expertload._cases import (
     reaches,
 )
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_floats, check_same_length
+from expertload._validation import as_floats, check_same_length, check_same_order
 from expertload.columns import check_groups
 from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certification.methods import Calibration
@@ -120,11 +120,13 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         [True, False]
         """
         caller = "decide"
+        check_same_order(caller, y_proba=y_proba, groups=groups)
         answers, scores = read_cases(self.origin, y_proba, confidence, caller)
         return Decisions(self._accepts(scores, groups, caller), answers)
 
     def accepts(self, confidence: ArrayLike, *, groups: ArrayLike) -> BoolArray:
         """Return which confidences are accepted in their groups, where labels do not matter."""
+        check_same_order("accepts", confidence=confidence, groups=groups)
         return self._accepts(as_floats(confidence, "confidence", "accepts"), groups, "accepts")
 
     def _accepts(self, scores: FloatArray, groups: ArrayLike, caller: str) -> BoolArray:
@@ -197,6 +199,7 @@ def certify_groups(
     """
     caller = "certify_groups"
     check_unweighted(sample_weight, caller)
+    check_same_order(caller, y_true=y_true, groups=groups)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
     origin = origin_of(
@@ -246,6 +249,7 @@ def certify_groups_from_correctness(
     """
     caller = "certify_groups_from_correctness"
     check_unweighted(sample_weight, caller)
+    check_same_order(caller, correct=correct, groups=groups)
     cases = check_correctness_cases(correct, confidence, None, caller)
     promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
     origin = origin_of(
