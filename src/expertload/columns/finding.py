@@ -193,6 +193,10 @@ def find_columns(
     )
     label = find_role(available, "label", names.label, where)
     picked = find_probabilities(available, names, where)
+    if label and picked.columns and names.label is None:
+        _check_one_label(available, label, where)
+    if not (names.probabilities or names.logits):
+        check_one_prefix(available, where)
     if label and picked.columns and not (names.correct or names.prediction):
         own = names.confidence and find_role(available, "confidence", names.confidence, where)
         return replace(
@@ -208,9 +212,11 @@ def find_columns(
     confidence = find_role(available, "confidence", names.confidence, where)
     correct = None if names.prediction else find_role(available, "correct", names.correct, where)
     if confidence and correct:
+        _check_apart("confidence", confidence, "correct", correct, where)
         return replace(found, confidence=confidence, correct=correct)
     prediction = find_role(available, "prediction", names.prediction, where)
     if confidence and label and prediction:
+        _check_apart("label", label, "prediction", prediction, where)
         return replace(found, label=label, confidence=confidence, prediction=prediction)
     raise FileFormatError(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
@@ -218,6 +224,41 @@ def find_columns(
         f"with correct or with a label and a prediction (y_pred). It has the "
         f"columns {listed(available, most=20)}. {HINT}{said_of_blanks(available)}"
     )
+
+
+def _check_one_label(available: Sequence[str], label: str, where: str) -> None:
+    """Refuse two columns that may each hold the true class; y_true says that it does."""
+    found = [each for name in CONVENTIONS["label"] if (each := find_same(available, name))]
+    others = [each for each in found if each != label]
+    if others and label.lower() != "y_true":
+        raise FileFormatError(
+            f"The true class may be in the column '{label}' of {where}, or in '{others[0]}'. Hint: "
+            f"say in which (--label {label})."
+        )
+
+
+def check_one_prefix(available: Sequence[str], where: str) -> None:
+    """Refuse probabilities under two prefixes: of two models, or a p_value beside prob_cat."""
+    found = {
+        prefix: [n for n in available if n.lower().startswith(prefix) and len(n) > len(prefix)]
+        for prefix in PREFIXES
+    }
+    (_, first), *others = [each for each in found.items() if each[1]] or [("", [])]
+    if others:
+        raise FileFormatError(
+            f"The probabilities of {where} may be in '{first[0]}' and its like, or in "
+            f"'{others[0][1][0]}'. Hint: say which are they (--probabilities "
+            f"'{others[0][0]}*')."
+        )
+
+
+def _check_apart(role: str, column: str, other_role: str, other: str, where: str) -> None:
+    """Refuse one column for two things that are compared with each other."""
+    if column == other:
+        raise FileFormatError(
+            f"The column '{column}' of {where} would be both the {role} and the {other_role}. "
+            f"Hint: name another column (--{role}, --{other_role})."
+        )
 
 
 def find_probabilities(available: Sequence[str], names: ColumnNames, where: str) -> Picked:

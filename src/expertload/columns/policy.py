@@ -20,6 +20,7 @@ from expertload.columns.finding import (
     ColumnNames,
     Columns,
     Picked,
+    check_one_prefix,
     find_probabilities,
     find_role,
     find_same,
@@ -123,6 +124,8 @@ def _probabilities(
         if column is not None
     }
     picked = find_probabilities(available, names, where)
+    if not (saved or names.probabilities or names.logits):
+        check_one_prefix(available, where)
     if names.probabilities or names.logits or names.classes or not saved:
         same = set(picked.columns) == set(saved.values())
         if same and known.read_as is not None:

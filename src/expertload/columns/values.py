@@ -11,6 +11,7 @@ import numpy as np
 from expertload._blocks import blocks
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation import (
+    EXACT,
     ROW_SUM_TOLERANCE,
     ROW_SUM_TOLERANCE_HALF_PRECISION,
     SUM_TO_ONE,
@@ -48,6 +49,8 @@ ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
 def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
     """Return a column as finite numbers; raise an error that names the first bad row."""
     if values.dtype.kind in "fiub":
+        if values.dtype.kind in "iu" and len(values):
+            _check_exact(int(values.min()), int(values.max()), column, where)
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
         _check_finite(numbers, column, where, first_row)
         return numbers
@@ -62,6 +65,16 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
         f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row "
         f"{first_row + row}."
     )
+
+
+def _check_exact(low: int, high: int, column: str, where: str) -> None:
+    """Refuse whole numbers beyond those that a float tells apart: they would become ties."""
+    if max(-low, high) > EXACT:
+        raise FileFormatError(
+            f"The column '{column}' of {where} must hold numbers that floats tell apart, whole "
+            f"ones up to 2**53. Got {high if high > EXACT else low}. Hint: rank or rescale them "
+            "first."
+        )
 
 
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:

@@ -26,6 +26,7 @@ from expertload._validation import (
     check_option,
     check_same_length,
     insufficient,
+    random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
 from expertload.curve import load_at_accuracy_from_correctness
@@ -151,7 +152,7 @@ def choose_confidence(
     names = [check_option(name, CONFIDENCE_SCORES, "scores", caller) for name in scores]
     names = list(dict.fromkeys([PLAIN, *names]))
     cases = _read(y_true, y_proba, labels, clusters, folds, caller)
-    rng = np.random.default_rng(random_state)
+    rng = random_generator(random_state, caller)
     with warnings.catch_warnings():
         # A temperature at the limit of its range gives a poor score; the folds will show it.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -199,7 +200,7 @@ def split_cases(
     """
     fraction = check_fraction(share, "share", "split_cases", inclusive=False)
     unit = _units(n_cases, clusters, "split_cases")
-    order = np.random.default_rng(random_state).permutation(unit.max() + 1)
+    order = random_generator(random_state, "split_cases").permutation(unit.max() + 1)
     share_of_units = min(fraction, MOST_CHOOSING / n_cases)
     is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
     return np.flatnonzero(is_choosing), np.flatnonzero(~is_choosing)

@@ -168,6 +168,11 @@ class PredictionsTable:
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
             ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
         """
+        if options.get("certify_groups") and self.columns.group in self._answers():
+            raise FileFormatError(
+                f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
+                f"of {self.where} is what they are asked for. Hint: name another column (--group)."
+            )
         options["groups"] = self._groups() if options.get("certify_groups") else self._members()
         options["clusters"] = self.clusters if self.is_clustered else None
         if self.place is None or self.y_proba is None or self.labels is None:
@@ -182,6 +187,10 @@ class PredictionsTable:
         ranked_by = self.confidence if score is None else score.confidence(self.y_proba)
         found = evaluate_matched(predictions, names, confidence=ranked_by, **options)
         return self._named(replace(found, target=self.target), score)
+
+    def _answers(self) -> set[str]:
+        """Return the columns that only the answers to new cases will fill."""
+        return {name for name in (self.columns.label, self.columns.correct) if name is not None}
 
     def _groups(self) -> AnyArray | None:
         groups, column = self.groups, self.columns.group
