@@ -67,7 +67,7 @@ def binary_area(correct: AnyArray, confidence: FloatArray, convention: str) -> f
 
 
 def area_of_counts(n_cases: FloatArray, n_right: FloatArray, convention: str) -> float:
-    """Return the same, to the bit, from the numbers of cases and of right ones in each row."""
+    """Return the same area, to the bit, from the number of cases and of right cases in each row."""
     upto = np.cumsum(n_cases)
     n = float(upto[-1])
     rarer_is_right = bool(2 * n_right.sum() < n)
@@ -86,7 +86,7 @@ def area_of_counts(n_cases: FloatArray, n_right: FloatArray, convention: str) ->
 
 
 class _Rows(NamedTuple):
-    """The cases of the rarer kind in some rows, and all cases below each row and up to it."""
+    """Of some rows: the cases of the rarer kind, and all cases below each row and up to it."""
 
     n_rarer: AnyArray
     below: AnyArray

@@ -1,7 +1,7 @@
-"""Long arrays, some rows at a time: what is computed of them stays in the processor's cache.
+"""Long arrays in blocks of rows, so that temporary results stay in the processor's cache.
 
 A temporary array of millions of rows costs more than the arithmetic that fills it, because the
-system has to find and to clear its memory.
+system must allocate and clear its memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BLOCK = 1 << 16
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """Return the rows of an array in order, as slices.
+    """Yield slices that cover the rows of an array in order.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def blocks(n: int) -> Iterator[slice]:
 
 
 def differences(values: FloatArray) -> FloatArray:
-    """Return what `numpy.diff` does, in the memory of the values, which are used up.
+    """Return the same as `numpy.diff`, but overwrite the values instead of using new memory.
 
     Examples
     --------

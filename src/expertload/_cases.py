@@ -206,7 +206,7 @@ def with_confidence(
 
 
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
-    """Whether the top label is right, and its probability; among equals the first column wins."""
+    """Return whether the top label is right, and its probability; of equals, the first wins."""
     target, proba, _ = predictions
     if not proba.flags.f_contiguous:
         predicted = proba.argmax(axis=1)
@@ -218,9 +218,9 @@ def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
 
 
 def _top_of_columns(proba: FloatArray, target: IntArray) -> tuple[BoolArray, FloatArray]:
-    """Return the same where columns lie in memory one after another: column by column.
+    """Return the same for an array stored column by column.
 
-    The top label is the number of columns before the first that is as large as the largest.
+    The top label is the number of columns before the first one that equals the largest.
     """
     columns = list(proba.T)
     top = columns[0].copy()
@@ -235,7 +235,7 @@ def _top_of_columns(proba: FloatArray, target: IntArray) -> tuple[BoolArray, Flo
 
 
 def pick(proba: FloatArray, column: IntArray) -> FloatArray:
-    """Return from each row the value in the column given for it."""
+    """Return one value per row, from the given column of that row."""
     by_column = proba.flags.f_contiguous
     values = proba.T.ravel() if by_column else proba.ravel()
     row_step, column_step = (1, len(proba)) if by_column else (proba.shape[1], 1)

@@ -282,7 +282,7 @@ BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
 
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
-    """Unweighted right-or-wrong cases: a plain sort beats an argsort several times over."""
+    """Tally unweighted right-or-wrong cases, with a sort, which is faster than an argsort."""
     keys = keys_of(correct, confidence)
     if keys is None:
         distinct, end = _run_ends(np.sort(confidence))
@@ -292,15 +292,15 @@ def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
 
 
 def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
-    """Return whole numbers that sort as confidences do, and tell whether each case is right.
+    """Return integers that sort like the confidences and contain whether each case is right.
 
-    The bits of a number from zero on, read as a whole number, are in the same order, and the first
-    of them, the sign, is always zero. That leaves room for one bit at the other end. There are no
-    such keys of negative numbers, and of other precisions than single and double.
+    Read as integers, the bits of non-negative numbers have the same order, and the sign bit is
+    always zero. Shifting left leaves room for one bit of correctness. Returns None for negative
+    numbers, and for types other than float32 and float64.
     """
     if confidence.dtype not in BITS or confidence.min() < 0:
         return None
-    keys: AnyArray = (confidence + 0).view(BITS[confidence.dtype])  # + 0 makes zero of minus zero
+    keys: AnyArray = (confidence + 0).view(BITS[confidence.dtype])  # + 0 turns minus zero into zero
     for rows in blocks(len(keys)):
         keys[rows] <<= 1
         keys[rows] |= correct[rows]
@@ -308,14 +308,20 @@ def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
 
 
 def _count_runs(keys: AnyArray) -> tuple[AnyArray, FloatArray, FloatArray]:
-    """Return the distinct confidences of sorted keys, the cases of each, and the right ones."""
+    """Return the distinct confidences of sorted keys, and the cases and right cases of each."""
     is_last = np.ones(len(keys), dtype=np.bool_)
-    for rows in blocks(len(keys) - 1):  # the last of its confidence: the next key differs in more
-        following = keys[rows.start + 1 : rows.stop + 1]  # than whether it is right
+    for rows in blocks(len(keys) - 1):
+        # the last of its confidence, if the next key differs in more than the bit of correctness
+        following = keys[rows.start + 1 : rows.stop + 1]
         np.greater(keys[rows] ^ following, 1, out=is_last[rows])
     n_rows = int(np.count_nonzero(is_last))
     distinct, weight, right = np.empty(n_rows, keys.dtype), np.empty(n_rows), np.empty(n_rows)
-    n_done, n_cases, n_right, n_right_seen = 0, 0, 0, 0  # the first three as of the last full row
+    n_done, n_cases, n_right, n_right_seen = (
+        0,
+        0,
+        0,
+        0,
+    )  # the first three: up to the last complete row
     for rows in blocks(len(keys)):
         last = np.flatnonzero(is_last[rows])
         right_upto = np.cumsum(keys[rows] & 1, dtype=np.int64)

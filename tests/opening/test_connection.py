@@ -7,7 +7,7 @@ import os
 import duckdb
 import pytest
 
-from expertload._opening import connection
+from expertload._opening import connection, open_source
 from expertload._opening.connection import connect, connect_to_shared
 
 
@@ -72,3 +72,14 @@ def test_a_forked_process_has_a_shared_database_of_its_own(monkeypatch):
     with pytest.raises(duckdb.CatalogException):
         of_the_child.execute("FROM seen")
     of_the_parent.execute("DROP TABLE seen")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    for value in (1, 2):
+        duckdb.sql(f"SELECT {value} AS x FROM range(1000)").write_parquet(str(path))
+        if kind == "csv":
+            path.write_text("x\n" + f"{value}\n" * 1000)
+        os.utime(path, (10**9, 10**9))
+        assert open_source(path).read(["x"], ["x"])["x"].sum() == 1000 * value

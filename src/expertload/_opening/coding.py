@@ -1,4 +1,4 @@
-"""Columns of few distinct values: each value once, and a small number for each row."""
+"""Columns with few distinct values: a list of the values, and a small code for each row."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["CodedParts", "FewTexts"]
 
-FEW = 255  # as many as one byte tells apart, with a number for each from 1 on
-SAMPLE = 20_000  # rows that are looked at first: of a column of many texts, no more are read
+FEW = 255  # codes from 1 on that fit into one byte
+SAMPLE = 20_000  # rows to try first, so that a column with many texts is not read whole
 
 
 class CodedParts:
-    """A column of few distinct values that comes in parts; of each, only small codes are kept."""
+    """Collects a column with few distinct values that arrives in parts; keeps small codes only."""
 
     def __init__(self, n_promised: int | None) -> None:
         self._n_promised = n_promised
-        self._values: list[Any] = []  # the distinct values of each part, as Arrow's arrays
+        self._values: list[Any] = []  # the distinct values of each part, as Arrow arrays
         self._codes: list[IntArray] = []
 
     def append(self, part: Any) -> None:
-        """Take in Arrow's values; a missing one is a value of its own."""
+        """Add Arrow values; a missing value counts as one more distinct value."""
         encoded = part.dictionary_encode(null_encoding="encode")
         codes = to_numpy(encoded.indices)
         self._values.append(encoded.dictionary)
         self._codes.append(codes.astype(np.min_scalar_type(len(encoded.dictionary))))
 
     def whole(self) -> Coded:
-        """Return the column, with one number for each value wherever it stands."""
+        """Return the column, with the same code for a value in every part."""
         pa = require_extra("pyarrow", "frames", "Reading files of predictions")
         values = pa.chunked_array(self._values or [pa.array([], pa.string())]).combine_chunks()
         encoded = values.dictionary_encode(null_encoding="encode")
@@ -48,10 +48,10 @@ class CodedParts:
 
 
 class FewTexts:
-    """A column of few distinct texts that DuckDB numbers, and of which it hands out no text.
+    """A column with few distinct texts, for which DuckDB returns codes instead of texts.
 
-    In Parquet files such texts are numbered already. DuckDB asks for the place of each of these
-    texts in a list, and not for that of each row.
+    Parquet files store such columns as a dictionary. DuckDB then looks up each text of the
+    dictionary once, instead of the text of every row.
     """
 
     def __init__(self, texts: list[str | None], column: str, where: str, n: int | None) -> None:
@@ -60,7 +60,7 @@ class FewTexts:
 
     @classmethod
     def find(cls, connection: Any, table: str, column: str, where: str, n: int) -> FewTexts | None:
-        """Look what stands in a column of a table; None if there is too much of it."""
+        """Find the distinct texts of a column; return None if there are too many."""
         name, found = quoted(column), []
         for rows in (f"(SELECT {name} FROM ({table}) LIMIT {SAMPLE})", f"({table})"):
             query = f"SELECT DISTINCT {name} FROM {rows} LIMIT {FEW + 1}"
@@ -69,19 +69,19 @@ class FewTexts:
                 return None
         texts = sorted(text for text in found if text is not None)
         if not texts:
-            return None  # DuckDB could not tell what an empty list is a list of
+            return None  # an empty list would have no type in DuckDB
         return cls([*texts, None] if None in found else texts, column, where, n)
 
     def sql(self, parameter: str) -> str:
-        """Return what to ask for, with the texts as a parameter of the query."""
+        """Return an SQL expression for the codes; the texts are a parameter of the query."""
         return f"CAST(list_position(${parameter}, {quoted(self._column)}) AS UTINYINT)"
 
     def append(self, part: Any) -> None:
-        """Take in the places, counted from 1; one is missing where a text is new."""
+        """Add codes, which start at 1; a missing code means that the text is new."""
         if part.null_count:
             raise FileFormatError(
-                f"{self._where} has changed while it was read: new text in the column "
-                f"'{self._column}'. Hint: try again when nothing writes to it."
+                f"{self._where} changed while it was read: the column '{self._column}' has new "
+                "text. Hint: try again when no program writes to the file."
             )
         self._codes.append(to_numpy(part))
 

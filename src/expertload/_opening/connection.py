@@ -25,8 +25,13 @@ __all__ = [
     "text_of",
 ]
 
-# Extensions that are not built in are neither downloaded nor loaded.
-SETTINGS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+# Extensions that are not built in are neither downloaded nor loaded. Content of files is not kept:
+# a file that was replaced is read again, whatever its size and time.
+SETTINGS = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_file_cache": "false",
+}
 
 
 def connect(options: Mapping[str, str] | None = None) -> Any:
@@ -34,14 +39,14 @@ def connect(options: Mapping[str, str] | None = None) -> Any:
     return _quiet(_duckdb().connect(config={**SETTINGS, **(options or {})}))
 
 
-_shared: dict[int, Any] = {}  # by process: a forked one has no threads of its parent's database
+_shared: dict[int, Any] = {}  # by process, because a fork does not copy the database's threads
 
 
 def connect_to_shared() -> Any:
-    """Return a connection to the database in memory that this process keeps, which stays empty.
+    """Return a connection to an empty database that this process keeps in memory.
 
-    To make a database takes longer than to read a small file. One that is to be locked, to hold a
-    view or to have other settings must be made by `connect`.
+    Creating a database takes longer than reading a small file. Use `connect` for a database that
+    will be locked, hold a view or have other settings.
     """
     process = os.getpid()
     if process not in _shared or _is_broken(_shared[process]):
@@ -50,7 +55,7 @@ def connect_to_shared() -> Any:
 
 
 def _is_broken(connection: Any) -> bool:
-    """Whether a fault of DuckDB's has ended the database."""
+    """Whether an internal error of DuckDB has closed the database."""
     try:
         connection.cursor().execute("SELECT 1")
     except _duckdb().Error:

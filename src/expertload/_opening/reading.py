@@ -56,7 +56,7 @@ class Reader:
     def relation(
         self, connection: Any, query: str, parameters: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return what a query that holds that of `sql` asks for, not read yet."""
+        """Return the relation of a query built from `sql`, without running it."""
         return connection.sql(query, params={**self.parameters, **(parameters or {})})
 
     def all_of(self, connection: Any) -> Any:
@@ -64,21 +64,14 @@ class Reader:
         return self.relation(connection, self.sql(None, ()))
 
 
-def reader_of(
-    connection: Any,
-    files: Sequence[OpenedFile],
-    options: FileOptions,
-    *,
-    is_limited: bool = False,
-) -> Reader:
-    """Return how to read some files of one kind; a connection may be limited in its memory."""
+def reader_of(connection: Any, files: Sequence[OpenedFile], options: FileOptions) -> Reader:
+    """Return a reader for files that all have the same format."""
     kind = files[0].kind
     if kind in ("csv", "tsv"):
         return _csv(files, options)
     paths = literal_paths([path for file in files for path in file.paths])
     if kind == "parquet":
-        # The user's limits are for reading rows.
-        _check_one_schema(connection, connect() if is_limited else connection, files)
+        _check_one_schema(connection, files)
         return Reader.of(f"read_parquet({paths}, hive_partitioning = false)")
     rows = survey_json(connection, files, paths)
     return Reader(sql=rows.sql)
@@ -130,9 +123,10 @@ def _csv_part(file: OpenedFile, survey: Survey, wanted: Sequence[str]) -> str:
 # --------------------------------------------------------------------------------- Parquet
 
 
-def _check_one_schema(connection: Any, unlimited: Any, files: Sequence[OpenedFile]) -> None:
-    """Refuse files of different columns, of which DuckDB would take those of the first."""
+def _check_one_schema(connection: Any, files: Sequence[OpenedFile]) -> None:
+    """Refuse files with different columns; DuckDB would use only the columns of the first."""
     paths = [path for file in files for path in file.paths]
+    unlimited = connect_to_shared()  # the user's limits apply to reading rows only
     first = None
     for path in paths:
         where = files[0].where if len(paths) == 1 else _below(path, paths)

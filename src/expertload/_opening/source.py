@@ -145,8 +145,8 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
 class Gathered:
     """Collects values that arrive in parts into one array of a known length.
 
-    To keep the parts and to join them at the end takes twice the memory, and the time to get it.
-    They go into the room that is given, if they fit there.
+    Keeping the parts and joining them at the end would take twice the memory, and more time. The
+    values are written into `room` if it is given and they fit.
     """
 
     def __init__(self, n_promised: int | None, room: AnyArray | None = None) -> None:

@@ -284,19 +284,19 @@ class DuckDBSource:
         return [*columns, *self._parts], types
 
     def _rooms(self, numbers: Sequence[str]) -> dict[str, AnyArray | None]:
-        """Return room for columns of numbers, side by side: they are wanted as one array."""
+        """Return memory for columns of numbers, as rows of one array, which saves a copy later."""
         single = {self.types[name] == "FLOAT" for name in numbers}
         if self.n_rows is None or len(single) != 1:
             return dict.fromkeys(numbers)
         kind = np.dtype(np.float32 if True in single else np.float64)
-        with self._saying_errors():  # a damaged file may promise more rows than memory has
+        with self._saying_errors():  # a damaged file may claim more rows than fit into memory
             return dict(zip(numbers, np.empty((len(numbers), self.n_rows), kind), strict=True))
 
     def _few_texts(self, names: Sequence[str]) -> dict[str, FewTexts]:
-        """Return the columns of text that DuckDB can number as it reads them.
+        """Return the text columns for which DuckDB can return codes.
 
-        Reading them twice is quick in Parquet files alone; and a query may return something else
-        each time it is put.
+        They are read twice, which is fast only in Parquet files. A query could return something
+        different the second time.
         """
         if self._file.kind != "parquet" or self.n_rows is None:
             return {}
@@ -352,7 +352,7 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
             "the numeric columns in a query, for example with replace(p_cat, ',', '.')."
         )
     connection = connect(settings)
-    reader = reader_of(connection, files, options, is_limited=bool(settings))
+    reader = reader_of(connection, files, options)
     paths_of_all = [path for file in files for path in file.paths]
     with saying_errors(files[0].where, f"read as {files[0].kind}", paths_of_all):
         if options.query is None:

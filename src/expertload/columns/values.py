@@ -170,7 +170,7 @@ def probabilities_from(
         if len(given) == 1:  # log-odds: the logit of the other class is zero
             given = both_logits(given[0], lone)
         return softmax(np.column_stack(given))
-    # Column by column in memory: what is asked of rows is then asked of columns as wholes.
+    # Stored column by column, so that operations on rows run over whole columns.
     proba: FloatArray = _side_by_side(given).T
     _check_range(columns, proba, where, first_row)
     if len(given) == 1:
@@ -179,7 +179,7 @@ def probabilities_from(
 
 
 def _side_by_side(columns: list[FloatArray]) -> FloatArray:
-    """Return columns as the rows of one array; of that in which they lie already, if they do."""
+    """Stack columns as rows of one array, without a copy if they already are rows of one."""
     whole, n = columns[0].base, len(columns[0])
     if isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.shape[1] == n:
         places = [_address(row) for row in whole]
@@ -192,7 +192,7 @@ def _side_by_side(columns: list[FloatArray]) -> FloatArray:
 
 
 def _address(array: AnyArray) -> tuple[int, tuple[int, ...]]:
-    """Return where an array begins in memory, and how it goes on."""
+    """Return the start of an array in memory, and its strides."""
     return array.__array_interface__["data"][0], array.strides
 
 

@@ -109,8 +109,8 @@ def evaluate_members(
 def rows_of_groups(
     weight: FloatArray | None, member: IntArray, n_groups: int
 ) -> Iterator[IntArray]:
-    """Yield the rows of each group in order; those of weight zero are in none."""
-    # Sorting small numbers is counting them, which takes no longer than to read them.
+    """Yield the row numbers of each group in order, without rows of weight zero."""
+    # Small integers are sorted by counting, which is as fast as reading them.
     small = member.astype(np.min_scalar_type(n_groups), copy=weight is not None)
     if weight is not None:
         small[weight == 0] = n_groups

@@ -111,7 +111,7 @@ def plain_labels(values: AnyArray) -> tuple[Label, ...]:
 
 
 def _quantiles(table: Tally) -> tuple[float, ...]:
-    """Smallest confidences that at least 0, 1, ..., 100 % of the weight does not exceed."""
+    """Return the smallest confidences that 0, 1, ..., 100 % of the weight do not exceed."""
     share = np.cumsum(table.weight)
     share /= table.total
     wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK

@@ -73,7 +73,7 @@ class _Labels(NamedTuple):
         first = np.zeros(len(self.names), dtype=np.int64)
         for rows in blocks(len(self.codes)):
             found = np.zeros_like(first)
-            # Of several values for one place the last is kept, so the rows go backwards.
+            # An assignment keeps the last value for each index, so rows are assigned in reverse.
             found[self.codes[rows][::-1]] = np.arange(rows.stop, rows.start, -1)
             first = np.where(first == 0, found, first)
             if first.all():

@@ -90,7 +90,7 @@ class RowInfluence(NamedTuple):
         for rows in blocks(len(steps)):
             steps[rows] *= grade[rows.start + 1 : rows.stop + 1] - grade[rows]
         mean = float(steps.sum() - inside @ steps)
-        np.cumsum(steps[::-1], out=steps[::-1])  # from the top, as tallies are read
+        np.cumsum(steps[::-1], out=steps[::-1])  # cumulated from the highest confidence
         wrong -= mean
         gain *= table.total
         gain /= table.weight
