@@ -297,6 +297,14 @@ def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
     Read as integers, the bits of non-negative numbers have the same order, and the sign bit is
     always zero. Shifting left leaves room for one bit of correctness. Returns None for negative
     numbers, and for types other than float32 and float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.tally import keys_of
+    >>> keys = keys_of(np.array([True, False, True]), np.array([0.5, 0.5, 0.25]))
+    >>> np.argsort(keys).tolist()
+    [2, 1, 0]
     """
     if confidence.dtype not in BITS or confidence.min() < 0:
         return None

@@ -225,7 +225,7 @@ def test_what_a_policy_decides_by_must_be_there_or_be_named(tmp_path, table):
     policy = policy_of(path, confidence="margin").operating_point
     new = tmp_path / "new.csv"
     new.write_text("confidence,p_neg,p_pos\n0.99,0.1,0.9\n")
-    with pytest.raises(FileFormatError, match="threshold of the column 'margin', and new.csv"):
+    with pytest.raises(FileFormatError, match="threshold for the column 'margin', but new.csv"):
         decide(policy, new)
     names = ColumnNames(confidence="confidence")
     assert decide(policy, new, names=names)[0]["confidence"] == "0.99"

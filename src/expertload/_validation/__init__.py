@@ -12,6 +12,8 @@ is guessed: values are never used to distinguish probabilities from logits.
 
 from expertload._validation.arrays import (
     EXACT,
+    EXACT_HINT,
+    EXACT_ONLY,
     as_array,
     as_floats,
     check_columns,
@@ -61,6 +63,8 @@ from expertload._validation.wording import (
 
 __all__ = [
     "EXACT",
+    "EXACT_HINT",
+    "EXACT_ONLY",
     "ROW_SUM_TOLERANCE",
     "ROW_SUM_TOLERANCE_HALF_PRECISION",
     "SUM_TO_ONE",

@@ -20,8 +20,10 @@ from expertload.exceptions import (
     ShapeError,
 )
 
-# Whole numbers beyond are no longer told apart by a double.
+# Up to here a float can hold every whole number.
 EXACT = 2**53
+EXACT_ONLY = "must hold whole numbers up to 2**53, because larger ones may be equal as floats"
+EXACT_HINT = "replace them by their ranks, or rescale them"
 
 
 def as_array(value: Any, name: str, caller: str) -> AnyArray:
@@ -108,12 +110,11 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
 
 
 def _check_exact(low: int, high: int, name: str, caller: str) -> None:
-    """Raise for whole numbers beyond those that a float tells apart: they would become ties."""
+    """Raise for whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
-        got = f"{high if high > EXACT else low}"
-        hint = "rank or rescale such numbers first"
-        wanted = "must hold numbers that floats tell apart, whole ones up to 2**53"
-        raise DataTypeError(message(name, caller, wanted, got, hint))
+        beyond = high if high > EXACT else low
+        got = str(beyond) if abs(beyond) < 2**63 else "a whole number that no float can hold"
+        raise DataTypeError(message(name, caller, EXACT_ONLY, got, EXACT_HINT))
 
 
 def _native_float(array: AnyArray) -> FloatArray:

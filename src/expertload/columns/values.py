@@ -12,6 +12,8 @@ from expertload._blocks import blocks
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation import (
     EXACT,
+    EXACT_HINT,
+    EXACT_ONLY,
     ROW_SUM_TOLERANCE,
     ROW_SUM_TOLERANCE_HALF_PRECISION,
     SUM_TO_ONE,
@@ -68,12 +70,11 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
 
 
 def _check_exact(low: int, high: int, column: str, where: str) -> None:
-    """Refuse whole numbers beyond those that a float tells apart: they would become ties."""
+    """Refuse whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
         raise FileFormatError(
-            f"The column '{column}' of {where} must hold numbers that floats tell apart, whole "
-            f"ones up to 2**53. Got {high if high > EXACT else low}. Hint: rank or rescale them "
-            "first."
+            f"The column '{column}' of {where} {EXACT_ONLY}. Got {high if high > EXACT else low}. "
+            f"Hint: {EXACT_HINT}."
         )
 
 

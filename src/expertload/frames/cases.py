@@ -18,7 +18,14 @@ import narwhals as nw
 
 from expertload._cases import LARGEST, SMALLEST
 from expertload._typing import AnyArray
-from expertload._validation import EXACT, ROW_SUM_TOLERANCE, SUM_TO_ONE, message
+from expertload._validation import (
+    EXACT,
+    EXACT_HINT,
+    EXACT_ONLY,
+    ROW_SUM_TOLERANCE,
+    SUM_TO_ONE,
+    message,
+)
 from expertload.columns import is_missing
 from expertload.exceptions import (
     CorrectnessError,
@@ -69,8 +76,8 @@ ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
     ),
     "not exact": (
         DataTypeError,
-        "must hold numbers that floats tell apart, whole ones up to 2**53",
-        "rank or rescale such numbers first",
+        EXACT_ONLY,
+        EXACT_HINT,
     ),
     "not a probability": (
         ProbabilityError,
