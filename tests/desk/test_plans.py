@@ -43,9 +43,10 @@ def world(tmp_path):
 
 
 @pytest.fixture
-def plans(world):
-    """Explain every statement that is run from now on."""
+def plans(world, monkeypatch):
+    """Explain every statement that is run from now on, by whichever way it is."""
     found: dict[str, list[str]] = {}
+    database = world.desk.database
 
     def explain(connection, cursor, statement, parameters, context, executemany):
         if statement in found or not re.match(r"\s*(SELECT|UPDATE|DELETE|WITH)", statement):
@@ -53,9 +54,17 @@ def plans(world):
         rows = cursor.connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
         found[statement] = [row[-1] for row in rows]
 
-    event.listen(world.desk.database.engine, "before_cursor_execute", explain)
+    def by_the_driver(connection, query, values):
+        if query not in found and not query.startswith("EXPLAIN"):
+            rows = ask(connection, f"EXPLAIN QUERY PLAN {query}", values)
+            found[query] = [row[-1] for row in rows]
+        return ask(connection, query, values)
+
+    ask = database.rows
+    monkeypatch.setattr(database, "rows", by_the_driver)
+    event.listen(database.engine, "before_cursor_execute", explain)
     yield found
-    event.remove(world.desk.database.engine, "before_cursor_execute", explain)
+    event.remove(database.engine, "before_cursor_execute", explain)
 
 
 @pytest.mark.slow
@@ -84,6 +93,11 @@ def test_everyday_work_walks_through_no_table(world, plans):
     assert [statement for statement, plan in plans.items() if is_walk(statement, plan)] == []
 
 
-def test_a_walk_is_noticed(world, plans):
-    world.desk.database.read(lambda c: c.exec_driver_sql("SELECT * FROM readings WHERE root = 1"))
+@pytest.mark.parametrize("by_the_driver", [False, True])
+def test_a_walk_is_noticed(world, plans, by_the_driver):
+    query, database = "SELECT * FROM readings WHERE root = 1", world.desk.database
+    if by_the_driver:
+        database.read(lambda c: database.rows(c, query, {}))
+    else:
+        database.read(lambda c: c.exec_driver_sql(query))
     assert any(is_walk(statement, plan) for statement, plan in plans.items())

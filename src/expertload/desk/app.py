@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from expertload.desk.api import install_api
+from expertload.desk.api.single import SingleCases
 from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
 from expertload.desk.people import OpenIdConnect, TrustedProxy
@@ -45,7 +47,7 @@ def create_app(
         await asyncio.gather(*chores, return_exceptions=True)
         await _do_chore(seal_events, desk)
 
-    app = FastAPI(
+    app = _App(
         title="expertload desk",
         docs_url=None,
         redoc_url=None,
@@ -56,6 +58,16 @@ def create_app(
     install_api(app)
     install_pages(app, proxy=proxy, provider=provider)
     return app
+
+
+class _App(FastAPI):
+    """An application in which single cases are taken before any routing."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        single: SingleCases = self.state.single
+        if not await single.take(scope, receive, send):
+            await super().__call__(scope, receive, send)
 
 
 async def _keep_doing(chore: Callable[[Desk], int], desk: Desk) -> None:

@@ -15,7 +15,6 @@ from sqlalchemy import select
 from expertload.desk.api.access import desk_of, needs
 from expertload.desk.api.bodies import read_limited
 from expertload.desk.api.errors import error_body
-from expertload.desk.api.gathering import Gathering
 from expertload.desk.intake import Outcome, SentCase, read_line, receive
 from expertload.desk.intake.case import CONTROL, MOST_CASES
 from expertload.desk.people import Principal
@@ -28,7 +27,6 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/cases")
 Sender = Annotated[Principal, Depends(needs("api"))]
 NDJSON = "application/x-ndjson"
-SMALL = 50_000  # bytes that are read without moving to another thread
 
 
 _NAME = {"type": ["string", "integer", "null"], "maxLength": 200}
@@ -102,24 +100,12 @@ router.add_api_route(
 
 
 async def _send_one(request: Request, sender: Principal) -> Response:
-    data = await read_limited(request)
-    case = read_line(data) if len(data) < SMALL else await asyncio.to_thread(read_line, data)
-    outcome = await _gathering(request, sender).send(case)
+    """Take a case with a large body; the small ones are `SingleCases`' work."""
+    case = await asyncio.to_thread(read_line, await read_limited(request))
+    (outcome,) = await desk_of(request).acting(sender.user).awrite(receive, [case])
     if isinstance(outcome, DeskRefusedError):
         raise outcome
     return Response(orjson.dumps(outcome._asdict()), media_type="application/json")
-
-
-def _gathering(
-    request: Request, sender: Principal
-) -> Gathering[SentCase, Outcome | DeskRefusedError]:
-    """Return where the single cases of one sender wait: events say who has sent them."""
-    every: dict[int, Gathering[SentCase, Outcome | DeskRefusedError]]
-    every = request.app.state.gatherings
-    if sender.user not in every:
-        desk = desk_of(request).acting(sender.user)
-        every[sender.user] = Gathering(lambda cases: desk.awrite(receive, cases))
-    return every[sender.user]
 
 
 async def _send_many(request: Request, sender: Principal) -> Response:

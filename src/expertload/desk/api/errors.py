@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
-__all__ = ["ErrorBody", "error_body", "http_error", "install_errors"]
+__all__ = ["ErrorBody", "answer_to", "error_body", "http_error", "install_errors"]
 
 STATUS = {
     "unauthorized": 401,
@@ -40,23 +40,28 @@ def error_body(code: str, message: str, hint: str = "") -> ErrorBody:
 
 def install_errors(app: FastAPI) -> None:
     """Answer every error of an app in that form."""
-    app.add_exception_handler(DeskRefusedError, _refused)
-    app.add_exception_handler(DeskUnavailableError, _unavailable)
+    for kind in (DeskRefusedError, DeskUnavailableError, Exception):
+        app.add_exception_handler(kind, _answered)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(ClientDisconnect, _hung_up)
-    app.add_exception_handler(Exception, _unexpected)
 
 
-async def _refused(_: Request, error: Any) -> JSONResponse:
-    body = error_body(error.code, error.said, error.hint)
-    return JSONResponse(body, STATUS.get(error.code, 422), HEADERS.get(error.code))
+def answer_to(error: Exception) -> JSONResponse:
+    """Return the answer to an error of the desk's own, or to one that nobody has thought of."""
+    if isinstance(error, DeskRefusedError):
+        body = error_body(error.code, error.said, error.hint)
+        return JSONResponse(body, STATUS.get(error.code, 422), HEADERS.get(error.code))
+    if isinstance(error, DeskUnavailableError):
+        hint = "treat the case as delegated, and send the same request again."
+        body = error_body("unavailable", "The desk's database does not answer.", hint)
+        return JSONResponse(body, 503, {"Retry-After": "1"})
+    body = error_body("internal", "Something went wrong inside the desk; nothing was decided.")
+    return JSONResponse(body, 500)
 
 
-async def _unavailable(_: Request, error: Any) -> JSONResponse:
-    hint = "treat the case as delegated, and send the same request again."
-    body = error_body("unavailable", "The desk's database does not answer.", hint)
-    return JSONResponse(body, 503, {"Retry-After": "1"})
+async def _answered(_: Request, error: Exception) -> JSONResponse:
+    return answer_to(error)
 
 
 async def _invalid(_: Request, error: Any) -> JSONResponse:
@@ -76,8 +81,3 @@ async def http_error(_: Request, error: Any) -> JSONResponse:
 async def _hung_up(_: Request, error: Any) -> JSONResponse:
     """Answer nobody: a sender who hangs up in the middle is no fault of the desk."""
     return JSONResponse(error_body("hung_up", "The request ended before all of it had come."), 400)
-
-
-async def _unexpected(_: Request, error: Any) -> JSONResponse:
-    body = error_body("internal", "Something went wrong inside the desk; nothing was decided.")
-    return JSONResponse(body, 500)

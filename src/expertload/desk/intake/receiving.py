@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import select, text
 
 from expertload.desk.intake.body import Body
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import drawing
-from expertload.desk.store import SECOND, AnyRow, Event, Transaction
-from expertload.desk.store.tables import bodies, cases, decisions, in_state, policies, readings
+from expertload.desk.store import SECOND, Event, Transaction
+from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["Outcome", "receive"]
@@ -51,8 +49,18 @@ def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome 
     return [_answer(case, first[case.key], known.get(case.key), outcomes) for case in sent]
 
 
+class _Known(NamedTuple):
+    """A case that is stored already, with the first word on it."""
+
+    key: str
+    digest: str
+    kind: str | None
+    label: str | None
+    policy: int | None
+
+
 def _answer(
-    case: SentCase, first: SentCase, stored: AnyRow | None, outcomes: dict[str, Outcome]
+    case: SentCase, first: SentCase, stored: _Known | None, outcomes: dict[str, Outcome]
 ) -> Outcome | DeskRefusedError:
     digest = first.digest if stored is None else stored.digest
     if case.digest != digest:
@@ -63,29 +71,24 @@ def _answer(
         )
     if stored is None:
         return outcomes[case.key]
-    decided = stored.kind == "auto"
-    return Outcome(
-        case.key,
-        "decided" if decided else "delegated",
-        stored.label if decided else None,
-        stored.decided_by if decided else None,
-    )
+    if stored.kind == "auto":
+        return Outcome(case.key, "decided", stored.label, stored.policy)
+    return Outcome(case.key, "delegated", None, None)
 
 
-def _known(transaction: Transaction, keys: list[str]) -> dict[str, AnyRow]:
-    """Return the cases that are stored already, with the first word on each."""
-    on_postgres = transaction.connection.dialect.name == "postgresql"
-    wanted = "= ANY(:keys)" if on_postgres else "IN (SELECT value FROM json_each(:keys))"
-    found = transaction.connection.execute(
-        text(
-            "SELECT cases.key, cases.digest, first.kind, first.label, "
-            "first.policy_id AS decided_by FROM cases "
-            "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
-            f"WHERE cases.project_id = :project AND cases.key {wanted}"
-        ),
-        {"project": transaction.project.id, "keys": keys if on_postgres else json.dumps(keys)},
+def _known(transaction: Transaction, keys: list[str]) -> dict[str, _Known]:
+    """Return the cases that are stored already."""
+    found = transaction.rows(
+        _KNOWN + transaction.among("keys"), project=transaction.project.id, keys=keys
     )
-    return {row.key: row for row in found}
+    return {row[0]: _Known(*row) for row in found}
+
+
+_KNOWN = (
+    "SELECT cases.key, cases.digest, first.kind, first.label, first.policy_id FROM cases "
+    "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
+    "WHERE cases.project_id = :project AND cases.key "
+)
 
 
 class _Active(NamedTuple):
@@ -97,23 +100,19 @@ class _Active(NamedTuple):
 
 def _active(transaction: Transaction) -> _Active | None:
     """Return the active policy, and whether it may decide now."""
-    row = transaction.connection.execute(
-        select(policies.c.id, policies.c.document, policies.c.activated).where(
-            policies.c.project_id == transaction.project.id, in_state(policies, "active")
-        )
-    ).first()
-    if row is None:
+    found = transaction.rows(_ACTIVE, project=transaction.project.id)
+    if not found:
         return None
-    return _Active(row.id, row.activated, read_policy(row.document), _trusted(transaction, row.id))
+    ((number, document, since, monitored),) = found
+    trusted = not transaction.project.rules.strict or monitored == "confirmed"
+    return _Active(number, since, read_policy(document), trusted)
 
 
-def _trusted(transaction: Transaction, policy: int) -> bool:
-    if not transaction.project.rules.strict:
-        return True
-    state = transaction.connection.execute(
-        text("SELECT state FROM monitors WHERE policy_id = :policy"), {"policy": policy}
-    ).scalar()
-    return state == "confirmed"
+_ACTIVE = (
+    "SELECT policies.id, policies.document, policies.activated, monitors.state "
+    "FROM policies LEFT JOIN monitors ON monitors.policy_id = policies.id "
+    "WHERE policies.project_id = :project AND policies.state = 'active'"
+)
 
 
 def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outcome]:

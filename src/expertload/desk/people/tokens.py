@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 from typing import get_args
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import select
 
 from expertload.desk.people.roles import Principal, Role
 from expertload.desk.store import Transaction
@@ -57,28 +57,22 @@ def find_token(transaction: Transaction, token: str) -> Principal | None:
 def find_tokens(transaction: Transaction, given: Sequence[str]) -> list[Principal | None]:
     """Return who each of these tokens belongs to, in one query."""
     digests = [digest_of(token) for token in given]
-    rows = transaction.connection.execute(
-        _FIND,
-        {
-            "digests": list(set(digests)),
-            "project": transaction.project.id,
-            "now": transaction.now,
-        },
+    rows = transaction.rows(
+        _FIND + transaction.among("digests"),
+        digests=list(set(digests)),
+        project=transaction.project.id,
+        now=transaction.now,
     )
-    found = {row.digest: Principal(row.id, row.name, frozenset([row.role])) for row in rows}
+    found = {digest: Principal(user, name, frozenset([role])) for digest, user, name, role in rows}
     return [found.get(digest) for digest in digests]
 
 
 _FIND = (
-    select(users.c.id, users.c.name, tokens.c.role, tokens.c.digest)
-    .select_from(tokens.join(users, users.c.id == tokens.c.user_id))
-    .where(
-        tokens.c.digest.in_(bindparam("digests", expanding=True)),
-        tokens.c.project_id == bindparam("project"),
-        tokens.c.revoked.is_(None),
-        or_(tokens.c.expires.is_(None), tokens.c.expires > bindparam("now")),
-        users.c.disabled.is_(None),
-    )
+    "SELECT tokens.digest, users.id, users.name, tokens.role "
+    "FROM tokens JOIN users ON users.id = tokens.user_id "
+    "WHERE tokens.project_id = :project AND tokens.revoked IS NULL "
+    "AND (tokens.expires IS NULL OR tokens.expires > :now) AND users.disabled IS NULL "
+    "AND tokens.digest "
 )
 
 

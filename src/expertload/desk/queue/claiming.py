@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import select
 
 from expertload.desk.intake import read_policy
 from expertload.desk.queue.leases import new_lease
 from expertload.desk.store import CLOCK_SLACK, SECOND, Transaction
-from expertload.desk.store.tables import bodies, cases, in_state, policies, readings
+from expertload.desk.store.tables import policies, readings
 
 __all__ = ["Claim", "ShownBody", "claim", "classes_of", "holding", "return_expired", "upcoming"]
 
@@ -70,16 +70,25 @@ _CANDIDATE = """
     ORDER BY r.due, r.id LIMIT 1
 """
 _TAKE = {
-    dialect: text(
+    dialect: (
         "UPDATE readings SET state = 'leased', reader = :reader, leased = :now, until = :until "
         f"WHERE id = ({_CANDIDATE} {locking}) AND state = 'waiting' RETURNING id, case_id"
     )
     for dialect, locking in (("sqlite", ""), ("postgresql", "FOR UPDATE OF r SKIP LOCKED"))
 }
-_EXPIRE = text(
+_SEAL = "UPDATE readings SET lease = :token WHERE id = :number RETURNING id"
+_EXPIRE = (
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
     "AND (until <= :now OR until > :latest) RETURNING id, case_id"
+)
+_HELD = (
+    "SELECT case_id, lease, until FROM readings "
+    "WHERE project_id = :project AND reader = :reader AND state = 'leased'"
+)
+_SHOWN = (
+    "SELECT cases.key, bodies.kind, bodies.media_type, bodies.content "
+    "FROM cases LEFT JOIN bodies ON bodies.id = cases.id WHERE cases.id = :number"
 )
 
 
@@ -118,13 +127,12 @@ def return_expired(transaction: Transaction) -> int:
     rules give less time.
     """
     now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
-    lost = transaction.connection.execute(
-        _EXPIRE,
-        {"project": transaction.project.id, "now": now, "latest": now + lease + CLOCK_SLACK},
-    ).all()
-    for row in lost:
-        event = transaction.event("reading.expired", case_id=row.case_id)
-        event.note(readings, row.id, FREE)
+    lost = transaction.rows(
+        _EXPIRE, project=transaction.project.id, now=now, latest=now + lease + CLOCK_SLACK
+    )
+    for number, case in lost:
+        event = transaction.event("reading.expired", case_id=case)
+        event.note(readings, number, FREE)
         transaction.moved(readings, "leased", "waiting")
     return len(lost)
 
@@ -134,15 +142,11 @@ FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "unt
 
 def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
     """Return the id of the case a claim would probably give next, without taking it."""
-    found = transaction.connection.execute(
-        text(_CANDIDATE), _wishes(transaction, reader, arbiter)
-    ).scalar()
-    if found is None:
-        return None
-    case: int | None = transaction.connection.execute(
-        select(readings.c.case_id).where(readings.c.id == found)
-    ).scalar()
-    return case
+    found = transaction.rows(
+        f"SELECT case_id FROM readings WHERE id = ({_CANDIDATE})",
+        **_wishes(transaction, reader, arbiter),
+    )
+    return found[0][0] if found else None
 
 
 def _wishes(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
@@ -165,57 +169,40 @@ class _Held(NamedTuple):
 
 
 def _held(transaction: Transaction, reader: int) -> _Held | None:
-    row = transaction.connection.execute(
-        _HELD, {"project": transaction.project.id, "reader": reader}
-    ).first()
-    return None if row is None else _Held(*row)
-
-
-_HELD = select(readings.c.case_id, readings.c.lease, readings.c.until).where(
-    readings.c.project_id == bindparam("project"),
-    readings.c.reader == bindparam("reader"),
-    in_state(readings, "leased"),
-)
+    found = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
+    return _Held(*found[0]) if found else None
 
 
 def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
-    row = transaction.connection.execute(
+    taken = transaction.rows(
         _TAKE[transaction.connection.dialect.name],
-        {**_wishes(transaction, reader, arbiter), "now": transaction.now, "until": until},
-    ).first()
-    if row is None:
+        **_wishes(transaction, reader, arbiter),
+        now=transaction.now,
+        until=until,
+    )
+    if not taken:
         return None
-    lease = new_lease(transaction.project, row.id, reader)
-    transaction.connection.execute(_SEAL, {"number": row.id, "token": lease})
-    event = transaction.event("reading.leased", case_id=row.case_id)
+    ((number, case),) = taken
+    lease = new_lease(transaction.project, number, reader)
+    transaction.rows(_SEAL, number=number, token=lease)
+    event = transaction.event("reading.leased", case_id=case)
     values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
-    event.note(readings, row.id, values)
+    event.note(readings, number, values)
     transaction.moved(readings, "waiting", "leased")
-    return _Held(row.case_id, lease, until)
-
-
-_SEAL = text("UPDATE readings SET lease = :token WHERE id = :number")
+    return _Held(case, lease, until)
 
 
 def _shown(transaction: Transaction, held: _Held) -> Claim:
-    row = transaction.connection.execute(_SHOWN, {"number": held.case_id}).one()
-    body = None if row.kind is None else ShownBody(row.kind, row.media_type, row.content)
+    ((key, *shown),) = transaction.rows(_SHOWN, number=held.case_id)
     return Claim(
         lease=held.lease,
         until=held.until,
-        key=row.key,
+        key=key,
         case=held.case_id,
-        body=body,
+        body=None if shown[0] is None else ShownBody(*shown),
         classes=classes_of(transaction),
     )
-
-
-_SHOWN = (
-    select(cases.c.key, bodies.c.kind, bodies.c.media_type, bodies.c.content)
-    .select_from(cases.outerjoin(bodies, bodies.c.id == cases.c.id))
-    .where(cases.c.id == bindparam("number"))
-)
 
 
 def classes_of(transaction: Transaction) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, text
@@ -28,7 +29,8 @@ class Database(ABC):
 
     engine: Engine
 
-    def __init__(self) -> None:
+    def __init__(self, driver_error: type[Exception]) -> None:
+        self._driver_error = driver_error
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="desk-reader")
 
     @property
@@ -53,6 +55,34 @@ class Database(ABC):
     ) -> None:
         """Insert plain values in the quickest way there is: a batch of cases is mostly this."""
 
+    @abstractmethod
+    def rows(
+        self, connection: Connection, query: str, values: dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query with `:names` in it, by the driver alone.
+
+        What every request asks is asked so: to build and unpack a statement takes SQLAlchemy longer
+        than the database needs to answer it.
+        """
+
+    @abstractmethod
+    def among(self, name: str) -> str:
+        """Return the condition that something is in a list, which is the value of this name."""
+
+    @abstractmethod
+    def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
+        """Add to counters, in the order given."""
+
+    @contextmanager
+    def _driver(self, connection: Connection, statement: str) -> Iterator[Any]:
+        """Give the driver's own connection; its errors are made those of any other statement."""
+        try:
+            yield connection.connection.dbapi_connection
+        except self._driver_error as error:
+            raise DBAPIError.instance(
+                statement, None, error, self._driver_error, dialect=connection.dialect
+            ) from error
+
     def stream(
         self, connection: Connection, query: str, values: dict[str, Any], n: int
     ) -> Iterator[Sequence[Sequence[Any]]]:
@@ -75,7 +105,7 @@ class Database(ABC):
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads, on one snapshot."""
         try:
-            with self.engine.connect() as connection:
+            with self.engine.connect() as connection, connection.begin():
                 return work(connection)
         except DBAPIError as error:
             raise self.said(error) from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Table, create_engine, inspect, make_url, text
@@ -28,19 +31,28 @@ LOCK = 5_403_117_920
 PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
 
 
+SLOTS = 16  # of each counter
+_COUNT = (
+    "INSERT INTO counters (project_id, name, slot, value) "
+    "SELECT :project, name, :slot, n "
+    "FROM unnest(CAST(:names AS text[]), CAST(:numbers AS bigint[])) AS counted(name, n) "
+    "ON CONFLICT (project_id, name, slot) DO UPDATE SET value = counters.value + excluded.value"
+)
+
+
 class PostgresDatabase(Database):
     """The desk in a PostgreSQL database, which other servers may share."""
 
     def __init__(self, address: str) -> None:
-        super().__init__()
         psycopg = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
-        self._error = psycopg.Error
+        super().__init__(psycopg.Error)
         url = make_url(address).set(drivername="postgresql+psycopg")
         self._name = f"The database {url.render_as_string(hide_password=True)}"
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self.engine = create_engine(
             _with_patience(url),
             pool_pre_ping=True,
+            pool_use_lifo=True,  # the connection used last has its statements prepared
             pool_size=WRITERS + 8,
             max_overflow=0,
             pool_timeout=30,
@@ -81,27 +93,45 @@ class PostgresDatabase(Database):
 
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Take ids from the table's sequence."""
-        sequence = f"{table.name}_id_seq"
-        ids = connection.execute(
-            text("SELECT nextval(CAST(:name AS regclass)) FROM generate_series(1, :n)"),
-            {"name": sequence, "n": n},
-        )
-        return sorted(ids.scalars())
+        query = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, :n)"
+        return sorted(number for (number,) in self.rows(connection, query, {"n": n}))
 
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert by COPY, whose errors are made those of any other statement."""
+        """Insert by COPY."""
         statement = f"COPY {table} ({', '.join(names)}) FROM STDIN"
-        driver = connection.connection.dbapi_connection
-        try:
-            with driver.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[union-attr]
-                for row in rows:
-                    copy.write_row(row)
-        except self._error as error:
-            raise DBAPIError.instance(
-                statement, None, error, self._error, dialect=connection.dialect
-            ) from error
+        with (
+            self._driver(connection, statement) as driver,
+            driver.cursor() as cursor,
+            cursor.copy(statement) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
+
+    def rows(
+        self, connection: Connection, query: str, values: dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Ask; a query that comes again is prepared by the driver."""
+        with self._driver(connection, query) as driver:
+            found: list[tuple[Any, ...]] = driver.execute(_spelled(query), values).fetchall()
+            return found
+
+    def among(self, name: str) -> str:
+        """Compare with an array."""
+        return f"= ANY(:{name})"
+
+    def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
+        """Add to one of the rows that a counter has: several transactions count at once."""
+        names, numbers = zip(*counts, strict=True)
+        values = {
+            "project": project,
+            "slot": random.randrange(SLOTS),
+            "names": list(names),
+            "numbers": list(numbers),
+        }
+        with self._driver(connection, _COUNT) as driver:
+            driver.execute(_spelled(_COUNT), values)
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""
@@ -125,3 +155,9 @@ class PostgresDatabase(Database):
 def _with_patience(url: URL) -> URL:
     """Give up on a machine that has vanished without a word, unless the address says otherwise."""
     return url.set(query={**PATIENCE, **url.query})
+
+
+@cache
+def _spelled(query: str) -> str:
+    """Write the `:names` of a query as the driver wants them."""
+    return re.sub(r":(\w+)", r"%(\1)s", query.replace("%", "%%"))

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -22,6 +23,10 @@ __all__ = ["SqliteDatabase"]
 
 T = TypeVar("T")
 FILE = "desk.sqlite"
+_COUNT = (
+    "INSERT INTO counters (project_id, name, slot, value) VALUES (?, ?, 0, ?) "
+    "ON CONFLICT (project_id, name, slot) DO UPDATE SET value = value + excluded.value"
+)
 BUSY_SECONDS = 30
 
 
@@ -38,7 +43,7 @@ class SqliteDatabase(Database):
     """
 
     def __init__(self, folder: Path, *, serving: bool = False) -> None:
-        super().__init__()
+        super().__init__(sqlite3.Error)
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = _locked(folder) if serving else None
@@ -77,17 +82,39 @@ class SqliteDatabase(Database):
 
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Count on from the last row: nobody else inserts meanwhile."""
-        last = connection.exec_driver_sql(f"SELECT max(id) FROM {table.name}").scalar() or 0
-        return list(range(last + 1, last + n + 1))
+        ((last,),) = self.rows(connection, f"SELECT max(id) FROM {table.name}", {})
+        first = (last or 0) + 1
+        return list(range(first, first + n))
 
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
         """Insert by one prepared statement."""
         marks = ", ".join("?" * len(names))
-        connection.exec_driver_sql(
-            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows
-        )
+        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
+        with self._driver(connection, statement) as driver:
+            driver.executemany(statement, rows)
+
+    def rows(
+        self, connection: Connection, query: str, values: dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Ask; lists go as JSON, which SQLite can look into."""
+        given = {
+            name: orjson.dumps(value).decode() if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+        with self._driver(connection, query) as driver:
+            found: list[tuple[Any, ...]] = driver.execute(query, given).fetchall()
+            return found
+
+    def among(self, name: str) -> str:
+        """Look into the JSON of a list."""
+        return f"IN (SELECT value FROM json_each(:{name}))"
+
+    def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
+        """Add to the one row that every counter has."""
+        with self._driver(connection, _COUNT) as driver:
+            driver.executemany(_COUNT, [(project, name, n) for name, n in counts])
 
     def stream(
         self, connection: Connection, query: str, values: dict[str, Any], n: int

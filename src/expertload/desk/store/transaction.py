@@ -6,7 +6,6 @@ events are the whole story: read from the first to the last, they give the table
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +14,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
-from sqlalchemy import Connection, Row, Table, bindparam, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Row, Table, update
 
 from expertload.desk.settings import Rules
 from expertload.desk.store.database import WantsExclusive
-from expertload.desk.store.tables import counters, events, projects
+from expertload.desk.store.tables import events
 from expertload.exceptions import DeskRefusedError
 
 if TYPE_CHECKING:
@@ -33,10 +31,9 @@ __all__ = ["CLOCK_SLACK", "SECOND", "AnyRow", "Event", "Project", "Transaction"]
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
-SLOTS = 16  # of each counter on PostgreSQL, where several transactions count at once
 
 
-_PROJECT = select(projects).where(projects.c.name == bindparam("wanted"))
+_PROJECT = "SELECT id, name, secret, rules, sampling_rate FROM projects WHERE name = :wanted"
 
 
 @dataclass(frozen=True)
@@ -98,13 +95,21 @@ class Transaction:
         self.project = self._find(project)
 
     def _find(self, name: str) -> Project:
-        row = self.connection.execute(_PROJECT, {"wanted": name}).first()
-        if row is None:
+        found = self.rows(_PROJECT, wanted=name)
+        if not found:
             raise DeskRefusedError(
                 "no_such_project", f"There is no project '{name}'.", "expertload desk init"
             )
-        rules = _rules(row.rules)
-        return Project(row.id, row.name, row.secret, rules, row.sampling_rate)
+        ((number, name, secret, rules, rate),) = found
+        return Project(number, name, secret, _rules(rules), rate)
+
+    def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query with `:names` in it, by the shortest way."""
+        return self._database.rows(self.connection, query, values)
+
+    def among(self, name: str) -> str:
+        """Return the condition that something is in the list of this name."""
+        return self._database.among(name)
 
     # ------------------------------------------------------------------ writing
 
@@ -190,26 +195,9 @@ class Transaction:
         self._write_counts()
 
     def _write_counts(self) -> None:
-        on_postgres = self.connection.dialect.name == "postgresql"
-        slot = random.randrange(SLOTS) if on_postgres else 0
-        rows = [
-            {"project_id": self.project.id, "name": name, "slot": slot, "value": n}
-            for name, n in sorted(self._counts.items())  # in one order, against deadlocks
-            if n
-        ]
-        if rows:
-            self.connection.execute(_adding(on_postgres), rows)
-
-
-@cache
-def _adding(on_postgres: bool) -> Any:
-    """Return the statement that adds to counters."""
-    dialect = postgresql if on_postgres else sqlite
-    new = dialect.insert(counters)
-    return new.on_conflict_do_update(
-        index_elements=["project_id", "name", "slot"],
-        set_={"value": counters.c.value + new.excluded.value},
-    )
+        counted = [(name, n) for name, n in sorted(self._counts.items()) if n]
+        if counted:  # in one order, against deadlocks
+            self._database.count(self.connection, self.project.id, counted)
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,11 @@ class Writer:
     def _commit(self, batch: list[_QueuedWork]) -> None:
         try:
             with self._engine.begin() as connection:
-                for request in batch:
-                    _attempt(request, connection)
+                if len(batch) == 1:  # the transaction is its savepoint
+                    batch[0].result = batch[0].work(connection)
+                else:
+                    for request in batch:
+                        _attempt(request, connection)
         except BaseException as error:  # whatever it is, those who wait must hear of it
             said = self._worded(error) if isinstance(error, DBAPIError) else error
             for request in batch:
