@@ -14,6 +14,7 @@ import duckdb
 import httpx
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from expertload.desk import Desk
 from expertload.desk.app import create_app
@@ -23,7 +24,7 @@ from expertload.desk.store.tables import metadata, monitors, outbox
 from expertload.desk.trail import add_webhook, deliver, seal_events, send_again, verify
 from expertload.desk.trail.export import export, export_bytes
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
-from expertload.exceptions import DeskRefusedError, FileWriteError
+from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.predictions import ColumnNames, read_predictions
 from tests.desk.serving import serving
 from tests.desk.test_watch import read_all
@@ -101,6 +102,33 @@ def test_an_export_of_many_rows_is_written_in_parts(world, tmp_path, monkeypatch
         **{f"case-{i}": 0.5 + i / 100 for i in range(45)},
         "none": None,
     }
+
+
+def test_an_export_that_nobody_takes_to_its_end_leaves_nothing_behind(world, monkeypatch):
+    monkeypatch.setattr("expertload.desk.trail.export.CHUNK", 2)
+    monkeypatch.setattr("expertload.desk.trail.export.CELLS_TOGETHER", 2)
+    world.send(*(sent(f"case-{i}") for i in range(30)))
+    for taken in (0, 1, 3):
+        parts = export_bytes(world.desk, "jsonl")
+        for _ in range(taken):
+            next(parts)
+        parts.close()
+    assert world.desk.database.engine.pool.checkedout() == 0
+    assert not [t for t in threading.enumerate() if t.name.startswith("desk-export")]
+    assert b"".join(export_bytes(world.desk, "jsonl")).count(b"\n") == 30
+
+
+def test_an_export_of_a_database_that_fails_ends_with_its_error(world, tmp_path, monkeypatch):
+    def broken(*_):
+        yield []
+        raise OperationalError("SELECT", None, Exception("gone"))
+
+    monkeypatch.setattr(world.desk.database, "stream", broken)
+    monkeypatch.setattr("expertload.desk.trail.export._completed", lambda *_: [])
+    with pytest.raises(DeskUnavailableError, match=r"does not answer \(gone\)"):
+        export(world.desk, tmp_path / "desk.jsonl")
+    assert list(tmp_path.glob("*.jsonl")) == []
+    assert world.desk.database.engine.pool.checkedout() == 0
 
 
 def test_no_cell_of_a_csv_is_a_formula(world, tmp_path):

@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, text
+from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from expertload.desk.store.arrays import Columns
 from expertload.exceptions import DeskUnavailableError
 
 __all__ = ["Database", "WantsExclusive"]
@@ -83,12 +84,16 @@ class Database(ABC):
                 statement, None, error, self._driver_error, dialect=connection.dialect
             ) from error
 
+    @abstractmethod
     def stream(
-        self, connection: Connection, query: str, values: dict[str, Any], n: int
-    ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Give the rows of a query, n at a time, however many there are."""
-        result = connection.execute(text(query), values, execution_options={"yield_per": n})
-        yield from result.partitions(n)
+        self,
+        connection: Connection,
+        query: str,
+        values: dict[str, Any],
+        types: Sequence[str],
+        n: int,
+    ) -> Iterator[Columns]:
+        """Give the columns of a query, as Arrow's types, n rows at a time."""
 
     @abstractmethod
     def migrate(self) -> None:
@@ -104,9 +109,15 @@ class Database(ABC):
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads, on one snapshot."""
+        with self.reading() as connection:
+            return work(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection with a transaction for reading; errors say what they mean."""
         try:
             with self.engine.connect() as connection, connection.begin():
-                return work(connection)
+                yield connection
         except DBAPIError as error:
             raise self.said(error) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from sqlalchemy import URL, Connection, Table, create_engine, inspect, make_url,
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
+from expertload.desk.store.arrays import Columns, from_rows
 from expertload.desk.store.database import Database, WantsExclusive
 from expertload.desk.store.migrating import upgrade
 
@@ -132,6 +133,20 @@ class PostgresDatabase(Database):
         }
         with self._driver(connection, _COUNT) as driver:
             driver.execute(_spelled(_COUNT), values)
+
+    def stream(
+        self,
+        connection: Connection,
+        query: str,
+        values: dict[str, Any],
+        types: Sequence[str],
+        n: int,
+    ) -> Iterator[Columns]:
+        """Give rows of a cursor on the server, which the driver unpacks as they are asked for."""
+        with self._driver(connection, query) as driver, driver.cursor("export") as cursor:
+            cursor.execute(_spelled(query), values)
+            while rows := cursor.fetchmany(n):
+                yield from_rows(rows, types)
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import orjson
 
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.queue import classes_of
-from expertload.exceptions import DeskRefusedError
+from expertload.desk.store.arrays import Columns, from_rows
+from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.predictions.writing import open_writer, stream_writer
 
 __all__ = ["Format", "Which", "export", "export_bytes"]
 
+T = TypeVar("T")
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]
 CHUNK = 2_000  # rows that are Python's objects at a time
@@ -80,10 +84,15 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
             "bad_format", f"{target.name} cannot be written.", "name a .jsonl, .csv or .parquet."
         )
     n = 0
-    with open_writer(target) as write:
-        for columns in _columns(desk, which):
-            write(_without_formulas(columns) if kind == ".csv" else columns)
-            n += len(columns["key"])
+    try:
+        with open_writer(target) as write:
+            for columns in _columns(desk, which):
+                write(_without_formulas(columns) if kind == ".csv" else columns)
+                n += len(columns["key"])
+    except FileWriteError as error:
+        if isinstance(error.__cause__, DeskUnavailableError):  # it was the reading that failed
+            raise error.__cause__ from None
+        raise
     return n
 
 
@@ -124,37 +133,50 @@ class _Made(io.RawIOBase):
 
 def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
     """Give columns, many rows at a time; once without rows where there are none."""
+    return _ahead(_gathered(desk, which))
+
+
+def _ahead(parts: Generator[T]) -> Iterator[T]:
+    """Give parts, each while the next is made in another thread: bytes and rows share no lock."""
+    end: Any = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="desk-export") as other, closing(parts):
+        following = other.submit(next, parts, end)
+        while (part := following.result()) is not end:
+            following = other.submit(next, parts, end)
+            try:
+                yield part
+            except GeneratorExit:  # nobody wants the rest
+                wait([following])
+                raise
+
+
+def _gathered(desk: Desk, which: Which) -> Generator[dict[str, Any]]:
     pa = require_extra("pyarrow", "desk", "An export")
     classes = desk.read(classes_of)
     names = [*TYPES, *(f"p_{name}" for name in classes)]
     at_a_time = max(1, CELLS_TOGETHER // (CHUNK * len(names)))
-    with desk.database.engine.connect() as connection:
+    types = [TYPES.get(name, "string") for name in _SELECTED]
+    with desk.database.reading() as connection:
         query = _QUERY.format(condition=_CONDITIONS[which])
-        rows = desk.database.stream(connection, query, {"project": desk.project}, CHUNK)
-        parts = (_arrays(pa, some, classes) for some in rows)
+        values = {"project": desk.project}
+        found = desk.database.stream(connection, query, values, types, CHUNK)
+        parts = (_completed(some, classes) for some in found)
         begun = False
         while (group := list(islice(parts, at_a_time))) or not begun:
             begun = True
-            together = zip(*(group or [_arrays(pa, [], classes)]), strict=True)
+            together = zip(*(group or [_completed(from_rows([], types), classes)]), strict=True)
             yield dict(zip(names, map(pa.concat_arrays, together), strict=True))
 
 
-def _arrays(pa: Any, rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> list[Any]:
+def _completed(selected: Columns, classes: Sequence[str]) -> Columns:
     """Return the columns of some rows, in the order of `TYPES` and then of the classes."""
+    pa = require_extra("pyarrow", "desk", "An export")
     compute = require_extra("pyarrow.compute", "desk", "An export")
-    cells = zip(*rows, strict=True) if rows else [()] * len(_SELECTED)
-    said = dict(zip(_SELECTED, cells, strict=True))
-    seen = orjson.loads(f"[{','.join([each or '{}' for each in said.pop('probabilities')])}]")
-    arrays = {}
-    for name, values in said.items():
-        kind = TYPES[name]
-        if kind == "bool":  # SQLite has no truth, only one
-            arrays[name] = pa.array(list(map(bool, values)), kind)
-        else:
-            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN is nothing
+    arrays = dict(zip(_SELECTED, selected, strict=True))
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
     for name in ("received", "due"):
         arrays[name] = compute.divide(arrays[name], 1e6)
+    seen = orjson.loads(f"[{','.join(arrays['probabilities'].fill_null('{}').to_pylist())}]")
     by_class = [pa.array([each.get(name) for each in seen], "float64") for name in classes]
     return [*(arrays[name] for name in TYPES), *by_class]
 
