@@ -58,6 +58,8 @@ def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int
 
 def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     """Return a user's row by name."""
+    if not name.isprintable():  # which no name is, and not every database can look for
+        return None
     return transaction.connection.execute(select(users).where(users.c.name == name)).first()
 
 
