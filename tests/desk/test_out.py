@@ -124,7 +124,7 @@ def test_an_export_of_a_database_that_fails_ends_with_its_error(world, tmp_path,
         raise OperationalError("SELECT", None, Exception("gone"))
 
     monkeypatch.setattr(world.desk.database, "stream", broken)
-    monkeypatch.setattr("expertload.desk.trail.export._completed", lambda *_: [])
+    monkeypatch.setattr("expertload.desk.trail.export._arrays", lambda *_: [])
     with pytest.raises(DeskUnavailableError, match=r"does not answer \(gone\)"):
         export(world.desk, tmp_path / "desk.jsonl")
     assert list(tmp_path.glob("*.jsonl")) == []

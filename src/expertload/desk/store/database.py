@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from expertload.desk.store.arrays import Columns
 from expertload.exceptions import DeskUnavailableError
 
 __all__ = ["Database", "WantsExclusive"]
@@ -86,14 +85,9 @@ class Database(ABC):
 
     @abstractmethod
     def stream(
-        self,
-        connection: Connection,
-        query: str,
-        values: dict[str, Any],
-        types: Sequence[str],
-        n: int,
-    ) -> Iterator[Columns]:
-        """Give the columns of a query, as Arrow's types, n rows at a time."""
+        self, connection: Connection, query: str, values: dict[str, Any], n: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
+        """Give the rows of a query, n at a time, however many there are."""
 
     @abstractmethod
     def migrate(self) -> None:

@@ -14,7 +14,6 @@ from sqlalchemy import URL, Connection, Table, create_engine, inspect, make_url,
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
-from expertload.desk.store.arrays import Columns, from_rows
 from expertload.desk.store.database import Database, WantsExclusive
 from expertload.desk.store.migrating import upgrade
 
@@ -135,18 +134,13 @@ class PostgresDatabase(Database):
             driver.execute(_spelled(_COUNT), values)
 
     def stream(
-        self,
-        connection: Connection,
-        query: str,
-        values: dict[str, Any],
-        types: Sequence[str],
-        n: int,
-    ) -> Iterator[Columns]:
-        """Give rows of a cursor on the server, which the driver unpacks as they are asked for."""
+        self, connection: Connection, query: str, values: dict[str, Any], n: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
+        """Give the driver's own rows, of a cursor that stays on the server."""
         with self._driver(connection, query) as driver, driver.cursor("export") as cursor:
             cursor.execute(_spelled(query), values)
             while rows := cursor.fetchmany(n):
-                yield from_rows(rows, types)
+                yield rows
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
-from expertload.desk.store.arrays import Columns, from_rows
 from expertload.desk.store.checkpointing import MOST_BYTES, Checkpointer
 from expertload.desk.store.database import Database
 from expertload.desk.store.migrating import upgrade
@@ -118,18 +117,13 @@ class SqliteDatabase(Database):
             driver.executemany(_COUNT, [(project, name, n) for name, n in counts])
 
     def stream(
-        self,
-        connection: Connection,
-        query: str,
-        values: dict[str, Any],
-        types: Sequence[str],
-        n: int,
-    ) -> Iterator[Columns]:
+        self, connection: Connection, query: str, values: dict[str, Any], n: int
+    ) -> Iterator[Sequence[Sequence[Any]]]:
         """Give the driver's own rows: it names no columns, and a million rows need none."""
         with self._driver(connection, query) as driver:
             cursor = driver.execute(query, values)
             while rows := cursor.fetchmany(n):
-                yield from_rows(rows, types)
+                yield rows
 
     def migrate(self) -> None:
         """Bring the tables up to date, after a copy of what was there."""

@@ -21,7 +21,6 @@ import orjson
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.queue import classes_of
-from expertload.desk.store.arrays import Columns, from_rows
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.predictions.writing import open_writer, stream_writer
 
@@ -155,28 +154,33 @@ def _gathered(desk: Desk, which: Which) -> Generator[dict[str, Any]]:
     classes = desk.read(classes_of)
     names = [*TYPES, *(f"p_{name}" for name in classes)]
     at_a_time = max(1, CELLS_TOGETHER // (CHUNK * len(names)))
-    types = [TYPES.get(name, "string") for name in _SELECTED]
     with desk.database.reading() as connection:
         query = _QUERY.format(condition=_CONDITIONS[which])
-        values = {"project": desk.project}
-        found = desk.database.stream(connection, query, values, types, CHUNK)
-        parts = (_completed(some, classes) for some in found)
+        found = desk.database.stream(connection, query, {"project": desk.project}, CHUNK)
+        parts = (_arrays(pa, some, classes) for some in found)
         begun = False
         while (group := list(islice(parts, at_a_time))) or not begun:
             begun = True
-            together = zip(*(group or [_completed(from_rows([], types), classes)]), strict=True)
+            together = zip(*(group or [_arrays(pa, [], classes)]), strict=True)
             yield dict(zip(names, map(pa.concat_arrays, together), strict=True))
 
 
-def _completed(selected: Columns, classes: Sequence[str]) -> Columns:
+def _arrays(pa: Any, rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> list[Any]:
     """Return the columns of some rows, in the order of `TYPES` and then of the classes."""
-    pa = require_extra("pyarrow", "desk", "An export")
     compute = require_extra("pyarrow.compute", "desk", "An export")
-    arrays = dict(zip(_SELECTED, selected, strict=True))
+    cells = zip(*rows, strict=True) if rows else [()] * len(_SELECTED)
+    said = dict(zip(_SELECTED, cells, strict=True))
+    seen = orjson.loads(f"[{','.join([each or '{}' for each in said.pop('probabilities')])}]")
+    arrays = {}
+    for name, values in said.items():
+        kind = TYPES[name]
+        if kind == "bool":  # SQLite has no truth, only one
+            arrays[name] = pa.array(list(map(bool, values)), kind)
+        else:
+            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN is nothing
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
     for name in ("received", "due"):
         arrays[name] = compute.divide(arrays[name], 1e6)
-    seen = orjson.loads(f"[{','.join(arrays['probabilities'].fill_null('{}').to_pylist())}]")
     by_class = [pa.array([each.get(name) for each in seen], "float64") for name in classes]
     return [*(arrays[name] for name in TYPES), *by_class]
 
