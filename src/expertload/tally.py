@@ -294,17 +294,30 @@ def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
 def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
     """Return integers that sort like the confidences and contain whether each case is right.
 
-    Read as integers, the bits of non-negative numbers have the same order, and the sign bit is
-    always zero. Shifting left leaves room for one bit of correctness. Returns None for negative
-    numbers, and for types other than float32 and float64.
+    The bits of a number from zero on, read as a whole number, are in the same order, and the first
+    of them, the sign, is always zero. That leaves room for one bit at the other end. There are no
+    such keys of negative numbers, and of other precisions than single and double.
+
+    Parameters
+    ----------
+    correct : ndarray of bool of shape (n_cases,)
+        Whether each case is right.
+    confidence : ndarray of shape (n_cases,)
+        The confidence of each case.
+
+    Returns
+    -------
+    ndarray of shape (n_cases,) or None
+        One key per case.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.tally import keys_of
-    >>> keys = keys_of(np.array([True, False, True]), np.array([0.5, 0.5, 0.25]))
-    >>> np.argsort(keys).tolist()
-    [2, 1, 0]
+    >>> from expertload.tally import Tally, keys_of
+    >>> confidence = np.array([0.9, 0.5, 0.9])
+    >>> keys = keys_of(np.array([True, False, False]), confidence)
+    >>> Tally.from_keys(keys, confidence.dtype).weight.tolist()
+    [1.0, 2.0]
     """
     if confidence.dtype not in BITS or confidence.min() < 0:
         return None

@@ -91,10 +91,8 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         _check_exact(int(array.min()), int(array.max()), name, caller)
         return array.astype(np.float64)
     if array.dtype.kind == "O":
-        whole = [value for value in array.ravel().tolist() if isinstance(value, int)]
-        _check_exact(min(whole, default=0), max(whole, default=0), name, caller)
         try:
-            return array.astype(np.float64)
+            numbers = array.astype(np.float64)
         except (TypeError, ValueError):
             kinds = ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
             hint = "remove the cases without a value, and pass the others as numbers"
@@ -104,6 +102,9 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         except OverflowError:
             got = "a whole number that no float can hold"
             raise DataTypeError(message(name, caller, "must hold real numbers", got)) from None
+        whole = [value for value in array.ravel().tolist() if isinstance(value, int)]
+        _check_exact(min(whole, default=0), max(whole, default=0), name, caller)
+        return numbers
     raise DataTypeError(
         message(name, caller, "must hold real numbers", f"an array of {array.dtype}")
     )
@@ -112,9 +113,10 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
 def _check_exact(low: int, high: int, name: str, caller: str) -> None:
     """Raise for whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
-        beyond = high if high > EXACT else low
-        got = str(beyond) if abs(beyond) < 2**63 else "a whole number that no float can hold"
-        raise DataTypeError(message(name, caller, EXACT_ONLY, got, EXACT_HINT))
+        got = f"{high if high > EXACT else low:g}"
+        hint = "rank or rescale such numbers first"
+        wanted = "must hold numbers that floats tell apart, whole ones up to 2**53"
+        raise DataTypeError(message(name, caller, wanted, got, hint))
 
 
 def _native_float(array: AnyArray) -> FloatArray:

@@ -11,7 +11,14 @@ import numpy as np
 
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
-from expertload.columns import class_key, find_column, grades_from, names_from, numbers_from
+from expertload.columns import (
+    class_key,
+    find_column,
+    find_same,
+    grades_from,
+    names_from,
+    numbers_from,
+)
 from expertload.exceptions import FileFormatError
 
 __all__ = ["AuditColumns", "AuditTable", "read_audits"]
@@ -116,9 +123,12 @@ def read_audits(
     source = open_source(path, options)
     columns = _find(source.columns, names or AuditColumns(), source.where)
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
-    table = source.read(taken)
+    accepted = find_same(source.columns, "accepted")
+    table = source.read(taken if accepted is None else [*dict.fromkeys([*taken, accepted])])
     if not len(table[taken[0]]):
         raise FileFormatError(f"{source.where} holds no audits.")
+    if accepted is not None:
+        _check_accepted(table[accepted], accepted, source.where)
     return AuditTable(
         where=source.where,
         columns=columns,
@@ -139,6 +149,13 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
         found |= {"decided": None, "label": None}
     elif found["decided"] is not None and found["label"] is not None:
         found["correct"] = None
+        if names.label is None:
+            _check_one_label(available, found["label"], where)
+        if found["decided"] == found["label"]:
+            raise FileFormatError(
+                f"The column '{found['label']}' of {where} would be both what was decided and what "
+                "the expert said. Hint: name another column (--decided, --label)."
+            )
     else:
         raise FileFormatError(
             f"{where} must show whether each decision was right: a column 'correct', or the "
@@ -146,6 +163,38 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
             f"{', '.join(available)}. Hint: name the columns (--correct, or --decided and --label)."
         )
     return AuditColumns(**found)
+
+
+def _check_one_label(available: Sequence[str], label: str, where: str) -> None:
+    """Refuse two columns that may hold the expert's answer: decisions have a `label` as well."""
+    found = [each for name in CONVENTIONS["label"] if (each := find_same(available, name))]
+    others = [each for each in found if each != label]
+    if others:
+        raise FileFormatError(
+            f"What the expert said may be in the column '{label}' of {where}, or in "
+            f"'{others[0]}'. Hint: say in which (--label {others[0]})."
+        )
+
+
+def _check_accepted(values: AnyArray, column: str, where: str) -> None:
+    """Refuse cases that were left to experts: what a policy promises is not about them."""
+    left = grades_from(values, column, where) != 1
+    if left.any():
+        raise FileFormatError(
+            f"{where} holds {int(left.sum())} case(s) that were not decided automatically (column "
+            f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: --query 'SELECT * FROM file WHERE {column}::BOOL'."
+        )
+
+
+def _check_spelled_alike(decided: Sequence[Any], answers: Sequence[Any], where: str) -> None:
+    """Refuse answers that differ from decisions in the case of letters alone: they may be right."""
+    pairs = {(str(a), str(b)) for a, b in zip(decided, answers, strict=True) if b is not None}
+    for a, b in sorted(pairs):
+        if class_key(a) != class_key(b) and class_key(a).casefold() == class_key(b).casefold():
+            raise FileFormatError(
+                f"'{a}' was decided and '{b}' was said in {where}, which differ in the case of "
+                "letters alone. Hint: spell both alike."
+            )
 
 
 def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
@@ -165,6 +214,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
             f"The column '{columns.decided}' of {where} lacks a value in row "
             f"{decided.index(None) + 1}. Hint: only automatic decisions can be audited."
         )
+    _check_spelled_alike(decided, answers, where)
     same = [class_key(str(a)) == class_key(str(b)) for a, b in zip(decided, answers, strict=True)]
     return np.where(present, np.array(same, dtype=float), np.nan)
 

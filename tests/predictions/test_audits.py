@@ -1,0 +1,51 @@
+"""Audits: what is no answer to an automatic decision is not counted as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from expertload.exceptions import FileFormatError
+from expertload.predictions import AuditColumns, FileOptions, read_audits
+
+
+@pytest.fixture
+def write(tmp_path):
+    def save(text):
+        path = tmp_path / "audits.csv"
+        path.write_text(text)
+        return path
+
+    return save
+
+
+def test_the_label_of_a_decision_is_not_the_expert_s(write):
+    """Decisions as `decide` writes them have a column `label`, too."""
+    path = write("decided_label,label,expert_label\ncat,cat,dog\ndog,dog,dog\n")
+    with pytest.raises(FileFormatError, match="in the column 'label' .* or in 'expert_label'"):
+        read_audits(path)
+    named = read_audits(path, names=AuditColumns(label="expert_label"))
+    assert named.correct.tolist() == [0, 1]
+
+
+def test_a_label_is_not_compared_with_itself(write):
+    path = write("row,label,confidence\n1,cat,0.9\n")
+    with pytest.raises(FileFormatError, match="both what was decided and what the expert said"):
+        read_audits(path, names=AuditColumns(decided="label"))
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("1", "0"), ("True", "False")])
+def test_cases_that_were_left_to_experts_are_not_audits(write, words):
+    yes, no = words
+    path = write(f"key,accepted,correct\na,{yes},1\nb,{no},0\nc,{yes},1\n")
+    with pytest.raises(FileFormatError, match=r"1 case\(s\) that were not decided.*row 2"):
+        read_audits(path)
+    query = FileOptions(query="SELECT * FROM file WHERE accepted::BOOL")
+    assert read_audits(path, options=query).correct.tolist() == [1, 1]
+
+
+def test_answers_in_other_letters_are_neither_right_nor_wrong(write):
+    path = write("decided_label,label\ncat,Cat\ndog,\n")
+    with pytest.raises(FileFormatError, match="'cat' was decided and 'Cat' was said"):
+        read_audits(path)
+    path = write("decided_label,label\n1,01\n1,2\ndog,eel\ncat,\n")
+    assert read_audits(path).correct.tolist()[:3] == [1, 0, 0]
