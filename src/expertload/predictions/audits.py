@@ -182,7 +182,8 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
     if left.any():
         raise FileFormatError(
             f"{where} holds {int(left.sum())} case(s) that were not decided automatically (column "
-            f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: --query 'SELECT * FROM file WHERE {column}::BOOL'."
+            f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: "
+            f"--query 'SELECT * FROM file WHERE {column}::BOOL'."
         )
 
 
