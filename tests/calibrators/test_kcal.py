@@ -107,7 +107,7 @@ def test_principal_components(cases, new):
 
 
 def test_a_projection_that_does_not_fit(cases):
-    with pytest.raises(exceptions.ShapeError, match="must have the 4 columns"):
+    with pytest.raises(exceptions.ShapeError, match="must have 4 columns"):
         KCal(projection=np.eye(4)).fit(*cases)
     with pytest.raises(exceptions.ShapeError, match="one row per case"):
         KCal(projection=lambda x: x[:3]).fit(*cases)
