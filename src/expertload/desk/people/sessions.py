@@ -101,6 +101,7 @@ def first_link(transaction: Transaction) -> str | None:
     began = select(sessions.c.id).where(sessions.c.kind == "session").limit(1)
     if transaction.connection.execute(began).first() is not None:
         return None
+    transaction.require_alone()  # several servers may begin at once, and one adds the first user
     known = find_user(transaction, FIRST)
     if known is None and people_of(transaction):
         return None
