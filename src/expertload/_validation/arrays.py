@@ -42,7 +42,8 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
         is_nested = isinstance(value, list | tuple)
         got = "rows of unequal length" if is_nested else f"a {type(value).__name__}"
         raise ShapeError(message(name, caller, "must be a rectangular array", got)) from error
-    if array.ndim == 0 and array.dtype.kind == "O":
+    holds_many = hasattr(value, "__iter__") or hasattr(value, "collect")  # a dict, a lazy frame
+    if array.ndim == 0 and array.dtype.kind == "O" and holds_many:
         got, hint = f"a {type(value).__name__}", "pass an array or a frame that is in memory"
         raise DataTypeError(message(name, caller, "must be an array", got, hint))
     return array
