@@ -24,8 +24,8 @@ settings.register_profile("fast", settings.get_profile("default"), max_examples=
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Some virtual machines report matrix instructions (AMX) that they do not run, and bfloat16 then ends
-# the process. So torch uses the instructions below them, here and in the processes of tests.
+# Some virtual machines report matrix instructions (AMX) but do not run them, and bfloat16 ends the
+# process. So torch does without them, here and in the processes that tests start.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # Fixtures, and values of parameters, that start something slow, and the marker that keeps it out of
