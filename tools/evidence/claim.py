@@ -213,14 +213,17 @@ def claim_tuning(regime: str) -> str:
 
 def claim_summary() -> str:
     """One line for each regime: what each form and each control adds to AUCOC, on fresh seeds."""
-    lines = []
     compared = [*FORMS.values(), *CONTROLS.values()]
-    for regime, title in REGIMES.items():
-        if best := confirmed(regime):
-            ce = by_seed(best["cross-entropy"][1])
-            changes = [
-                str(paired(by_seed(best[loss][1]), ce)) if loss in best else DASH
-                for loss in compared
-            ]
-            lines.append([title, str(len(ce)), *changes])
-    return table(["AUCOC, against cross-entropy", "seeds", *compared], lines)
+    lines = [
+        [title, *(_change(best, loss) for loss in compared)]
+        for regime, title in REGIMES.items()
+        if (best := confirmed(regime))
+    ]
+    return table(["AUCOC, against cross-entropy", *compared], lines)
+
+
+def _change(best: dict[str, tuple[str, Rows]], loss: str) -> str:
+    if loss not in best:
+        return DASH
+    change = paired(by_seed(best[loss][1]), by_seed(best["cross-entropy"][1]))
+    return f"{change}, {change.n} seeds"
