@@ -78,7 +78,7 @@ def test_several_runs_normalise_each_by_its_own_training_images(trained, new, tm
     np.testing.assert_allclose(predicted([trained, other], new)[2], (one + two) / 2, atol=CLOSE)
     record["data"]["classes"][0] = "nought"
     (other / "environment.json").write_text(json.dumps(record))
-    with pytest.raises(ParameterError, match="of the same classes and image size"):
+    with pytest.raises(ParameterError, match="with the same classes and image size"):
         predicted([trained, other], new)
 
 
@@ -182,10 +182,10 @@ def test_other_images_are_refused_in_words(trained, files, tmp_path):
         write(tmp_path / "float.npz", images=np.zeros((2, 8, 8))): (DataDamagedError, "uint8"),
         write(tmp_path / "none.npz", images=np.zeros((0, 8, 8), np.uint8)): (
             DataNotFoundError,
-            "holds no images",
+            "has no images",
         ),
         write(tmp_path / "other.npz", pixels=np.zeros(3)): (FileFormatError, "no array 'images'"),
-        f"folder:{tmp_path / 'empty'}": (DataNotFoundError, "holds no images"),
+        f"folder:{tmp_path / 'empty'}": (DataNotFoundError, "has no images"),
         f"folder:{tmp_path / 'nowhere'}": (DataNotFoundError, "There is no folder"),
         f"npz:{tmp_path / 'nowhere'}": (DataNotFoundError, "There is no file"),
         "digits": (ParameterError, "folder:PATH or npz:PATH"),

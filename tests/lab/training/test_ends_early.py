@@ -171,7 +171,7 @@ def test_best_weights_of_another_epoch_are_refused_in_words(run_path, monkeypatc
     monkeypatch.undo()
     weights, _ = load_weights(run_path / "best.safetensors")
     save_weights(run_path / "best.safetensors", weights, {"epoch": 1})
-    with pytest.raises(FileFormatError, match="does not hold the weights of epoch 1"):
+    with pytest.raises(FileFormatError, match="does not hold the weights of the selected epoch, 1"):
         train(still, run_path)
 
 

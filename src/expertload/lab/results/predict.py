@@ -243,7 +243,7 @@ def _open_npz(path: Path, batch_size: int) -> _Source:
         )
     pixels = as_images(arrays[key], key, path)
     if not len(pixels):
-        raise DataNotFoundError(f"{path} holds no images.")
+        raise DataNotFoundError(f"{path} has no images.")
 
     def parts() -> Iterator[Images]:
         for start in range(0, len(pixels), batch_size):

@@ -43,7 +43,7 @@ def _labelled_training_files(root: Path, codes: list[str]) -> list[tuple[Path, i
         for path in sorted((root / "train" / code / "images").glob("*.JPEG"))
     ]
     if not found:
-        raise damaged(root / "train", "holds no images")
+        raise damaged(root / "train", "has no images")
     return found
 
 
