@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything behind docs/reproduction.md, docs/lower_load.md and docs/claim.md: some thirteen hours of one core. Stop it whenever you like;
+# Everything behind docs/reproduction.md, docs/lower_load.md and docs/claim.md: some fifteen hours of one core. Stop it whenever you like;
 # started again it goes on where it was. The data of `expertload lab data list` must be on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -36,14 +36,18 @@ for data in retinamnist dermamnist fashion-mnist cifar100; do
   sweep "ladder-$data" --seeds 0-9,100-109 --out "runs-ladder/ladder-$data"
 done
 
-sweep claim-cifar100 --losses ce,ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100
-sweep claim-cifar100 --losses focal,torch.nn:CrossEntropyLoss --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100
+sweep claim-cifar100 --losses ce --seeds 0,10-33 --out runs-claim/claim-cifar100
+sweep claim-cifar100 --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100
+sweep claim-cifar100 --losses focal --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100
+sweep claim-cifar100 --losses torch.nn:CrossEntropyLoss --seeds 0,26-33 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100-reflected --losses ce+aucoc --seeds 0,10-14 --tuning-seeds 0 --out runs-claim/claim-cifar100-reflected
 sweep claim-cifar100-log-odds --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100-log-odds
-sweep claim-dermamnist --losses ce,ce+aucoc --seeds 0-1,10-14 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
+sweep claim-cifar100-lt --losses ce,ce+aucoc --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt-log-odds --losses ce+aucoc --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt-log-odds
+sweep claim-dermamnist --losses ce,ce+aucoc --seeds 0-1,10-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist --losses focal,torch.nn:CrossEntropyLoss --seeds 0-1 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist-reflected --losses ce+aucoc --seeds 0-1,10-14 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist-reflected
-sweep claim-dermamnist-log-odds --losses ce+aucoc --seeds 0-1,10-14 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist-log-odds
+sweep claim-dermamnist-log-odds --losses ce+aucoc --seeds 0-1,10-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist-log-odds
 sweep claim-dermamnist-interpolating --losses ce,ce+aucoc --seeds 0,10-13 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating
 sweep claim-dermamnist-interpolating --losses focal,torch.nn:CrossEntropyLoss --seeds 0 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating
 sweep claim-dermamnist-interpolating-reflected --losses ce+aucoc --seeds 0,10-13 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating-reflected
