@@ -94,7 +94,7 @@ class _Rows(NamedTuple):
 
 
 def _pieces(ascending: FloatArray) -> list[tuple[int, int]]:
-    """Yield pieces of a sorted array that never split a run of equal values."""
+    """Return pieces of a sorted array that never split a run of equal values."""
     cuts = [0]
     while cuts[-1] < len(ascending):
         stop = min(cuts[-1] + CHUNK, len(ascending))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from sqlalchemy import select
 
 from expertload.desk.api.access import desk_of, needs
@@ -59,6 +57,11 @@ _SENT = {
 }
 
 
+@router.post(
+    "",
+    summary="Send a case, or up to 5,000 as NDJSON",
+    openapi_extra={"requestBody": _SENT},
+)
 async def send(request: Request, sender: Sender) -> Response:
     """Store and decide cases; the answer carries the decision of each."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -69,34 +72,6 @@ async def send(request: Request, sender: Sender) -> Response:
     raise DeskRefusedError(
         "wrong_media_type", "Cases are sent as application/json, or as application/x-ndjson."
     )
-
-
-class _Direct(APIRoute):
-    """A route whose endpoint takes the request and its sender, and nothing to be worked out.
-
-    FastAPI's own way of finding arguments takes longer than storing a case among others.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler: the same check of the sender, then the endpoint."""
-        (checked,) = self.dependant.dependencies
-        check, endpoint = cast("Callable[..., Any]", checked.call), self.endpoint
-
-        async def handle(request: Request) -> Response:
-            answer: Response = await endpoint(request, await check(request))
-            return answer
-
-        return handle
-
-
-router.add_api_route(
-    "",
-    send,
-    methods=["POST"],
-    summary="Send a case, or up to 5,000 as NDJSON",
-    openapi_extra={"requestBody": _SENT},
-    route_class_override=_Direct,
-)
 
 
 async def _send_one(request: Request, sender: Principal) -> Response:
