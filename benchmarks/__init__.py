@@ -1,1 +1,1 @@
-"""Speed and memory, always as a ratio against a named rival measured in the same run."""
+"""Speed and memory, always as a ratio to a named rival that is measured in the same run."""

@@ -30,7 +30,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def mmce_with_all_pairs(logits: Tensor, target: Tensor) -> Tensor:
-    """MMCE as it is usually written, without the sort."""
+    """Return MMCE as it is usually written, without the sort."""
     confidence, predicted = logits.softmax(1).max(1)
     right = (predicted == target).to(confidence)
     gap = (right - confidence) / torch.where(right > 0, right.sum(), (1 - right).sum())
@@ -45,7 +45,7 @@ def step(loss: Loss, logits: Tensor, target: Tensor, loops: int) -> None:
 
 
 def times(losses: list[Loss], n: int, classes: int, repeats: int) -> list[float]:
-    """Best times of the losses on one random batch."""
+    """Return the best times of the losses on one random batch."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(n, classes, generator=generator).requires_grad_()
     target = torch.randint(classes, (n,), generator=generator)
@@ -56,7 +56,7 @@ def times(losses: list[Loss], n: int, classes: int, repeats: int) -> list[float]
 def against_cross_entropy(n: int, classes: int, repeats: int) -> None:
     base, *ours = times([cross_entropy, *LOSSES.values()], n, classes, repeats)
     for name, seconds in zip(LOSSES, ours, strict=True):
-        what = f"{name}, n = {n:,}, {classes} classes: of F.cross_entropy"
+        what = f"{name}, n = {n:,}, {classes} classes: relative to cross-entropy"
         row(what, seconds / base, at_most=10)
 
 

@@ -1,9 +1,9 @@
 """Certification: how much is certified, at what load, against four other procedures; and its speed.
 
-Populations are those of the tests whose accuracy can reach a target at all, and four real ones:
+Populations are those of the tests whose accuracy can reach a target, and four real ones:
 predictions of simple models for data sets that come with scikit-learn, drawn with replacement and
-blurred a little. The load beyond the oracle's is what is delegated more than by somebody who knows
-the population.
+blurred a little. The oracle knows the population. The load beyond the oracle's is what a procedure
+delegates in addition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RIVALS = ("fixed_sequence", "single start", "sgr", "bonferroni")
 
 
 class RealPopulation:
-    """Predictions for a data set, drawn with replacement, their confidences blurred a little."""
+    """Predictions for a data set, drawn with replacement, with slightly blurred confidences."""
 
     def __init__(self, model: object, x: np.ndarray, y: np.ndarray) -> None:
         proba = cross_val_predict(model, x, y, cv=5, method="predict_proba")
@@ -50,7 +50,7 @@ class RealPopulation:
         return self.correct[rows], self.confidence[rows] + 0.01 * rng.standard_normal(n)
 
     def steps(self, n: int, rounds: int) -> list[Steps]:
-        """Return calibration sets, each as what its distinct confidences accept."""
+        """Return calibration sets, each as cases and errors accepted at each confidence."""
         rng, found = np.random.default_rng(0), []
         for _ in range(rounds):
             correct, confidence = self.draw(rng, n)
@@ -83,7 +83,7 @@ def real_populations() -> dict[str, RealPopulation]:
 
 
 def settings(n: int, rounds: int) -> list[tuple[float, float, list[Steps]]]:
-    """(target, oracle's load, calibration sets) wherever the target can be reached."""
+    """Return (target, oracle's load, calibration sets) for targets that can be reached."""
     found = []
     capped = {"capped": lambda t: Population(lambda r: np.minimum(0.5 + 0.6 * r, t + 0.025))}
     for target in TARGETS:
@@ -100,7 +100,7 @@ def settings(n: int, rounds: int) -> list[tuple[float, float, list[Steps]]]:
 
 
 def single_start(steps: Steps, n: int, target: float) -> Ladder:
-    """One beginning at the whole level, whatever the number of cases."""
+    """Certify from one starting point with the whole level, for any number of cases."""
     start = plan_starts(n, target, LEVEL)[0]._replace(level=LEVEL)
     runs = descend_from(steps.p_values(target), grant(steps.n_accepted, [start]))
     return Ladder(steps, runs, target)
@@ -159,8 +159,8 @@ def speed() -> None:
     sort, passes, fails = best_times(
         lambda: np.sort(confidence), certify(tables[0]), certify(tables[1]), repeats=2
     )
-    row("certify 10 million distinct confidences, of one np.sort", passes / sort, at_most=4)
-    row("    nothing certified, with the advice", fails / sort, at_most=8)
+    row("certify 10 million distinct confidences, relative to np.sort", passes / sort, at_most=4)
+    row("    the same, nothing certified, with advice", fails / sort, at_most=8)
 
 
 def main() -> None:

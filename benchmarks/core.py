@@ -79,7 +79,7 @@ def resampling() -> None:
         repeats=2,
     )
     row(
-        "permutation test, 1000 rounds, n = 10,000: of 2500 scores",
+        "permutation test, 1000 rounds, n = 10,000: time of 2500 scores",
         test / budget,
         at_most=1,
     )

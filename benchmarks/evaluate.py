@@ -18,7 +18,7 @@ from benchmarks.measure import row
 N_CASES, N_GROUPS = 5_000_000, 37
 CLASSES = np.array(["benign", "malignant", "other"])
 
-# No work can be saved on: the columns must be read, and the confidences brought into order.
+# The least possible work: the columns must be read, and the confidences sorted.
 RIVAL = """
 import sys, duckdb, numpy as np
 columns = duckdb.sql(f"SELECT * FROM read_parquet('{sys.argv[1]}')").to_arrow_table()
@@ -50,7 +50,7 @@ def write_predictions(path: Path) -> None:
 
 
 def in_process(*arguments: str) -> tuple[float, float]:
-    """CPU seconds and peak memory (GB) of a Python process."""
+    """Return the CPU seconds and the peak memory (GB) of a Python process."""
     child = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.DEVNULL,
@@ -68,7 +68,7 @@ def main() -> None:
         file = Path(folder) / "predictions.parquet"
         write_predictions(file)
         ours, theirs = [], []
-        for _ in range(4):  # the time of both depends on what memory the system has at hand
+        for _ in range(4):  # the time of both depends on how much memory the system has free
             ours.append(in_process("-m", "expertload", "evaluate", str(file)))
             theirs.append(in_process("-c", RIVAL, str(file)))
         (seconds, memory), (rival, _) = min(ours), min(theirs)

@@ -1,4 +1,4 @@
-"""Deciding five million rows against DuckDB's own SQL; four columns of a CSV of five thousand."""
+"""Deciding five million rows, and reading four of a CSV's five thousand columns, against DuckDB."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ THREADS = 2
 CLASSES = ("cat", "dog", "owl")
 WIDE_COLUMNS, WIDE_ROWS = 5_000, 4_000
 
-# In a process of its own, so that its peak memory is its own; ru_maxrss would be the parent's
-# where that is larger.
+# In its own process, to measure only its own peak memory. ru_maxrss would be the parent's if that
+# is larger.
 PEAK = """
 import json, re, sys
 from benchmarks.files import policy
@@ -61,7 +61,7 @@ def write_predictions(folder: Path, n: int) -> None:
 
 
 def decide_in_sql(path: Path, out: Path) -> None:
-    """Write the same output by DuckDB alone, which checks nothing."""
+    """Write the same output with DuckDB alone, which checks nothing."""
     top = "greatest(p_cat, p_dog, p_owl)"
     how = " (FORMAT parquet, COMPRESSION zstd)" if out.suffix == ".parquet" else ""
     connect().execute(

@@ -22,7 +22,7 @@ THREADS = 2
 BITS = 16
 REPEATS = 2
 
-# Each measurement runs in a process of its own, so that its peak memory is its own.
+# Each measurement runs in its own process, to measure only its own peak memory.
 MEASURED = """
 import json, resource, sys, time
 import duckdb
@@ -50,7 +50,7 @@ print(json.dumps(result))
 
 
 def write_rows(path: Path, n: int) -> None:
-    """Write single-precision confidences as a softmax gives them: many near one, beta(5, 1)."""
+    """Write single-precision confidences like those of a softmax: many near one, beta(5, 1)."""
     connection = duckdb.connect(config={"threads": THREADS, "memory_limit": MEMORY_LIMIT})
     connection.execute("select setseed(0.5)")
     connection.execute(
@@ -71,7 +71,7 @@ def measured(path: Path, kind: str, bits: int | None) -> dict[str, float]:
 
 
 def best(path: Path, bits: int | None) -> tuple[dict[str, float], dict[str, float]]:
-    """Run ours and DuckDB's own in turn; keep the fastest of each."""
+    """Run our code and DuckDB's own in turns; return the fastest of each."""
     runs = [[measured(path, kind, bits) for kind in ("ours", "duckdb")] for _ in range(REPEATS)]
     ours, theirs = (min(side, key=lambda run: run["seconds"]) for side in zip(*runs, strict=True))
     return ours, theirs
@@ -98,7 +98,7 @@ def hundred_million(path: Path) -> None:
 
 
 def ten_million(path: Path) -> None:
-    """Compare the exact area with numpy's, from the columns themselves."""
+    """Compare the exact area with numpy's, computed from the same columns."""
     table = tally_frame(scan_file(path, memory_limit=MEMORY_LIMIT, threads=THREADS))
     columns = duckdb.read_parquet(str(path)).fetchnumpy()
     correct, confidence = np.asarray(columns["correct"]), np.asarray(columns["confidence"])
@@ -115,7 +115,7 @@ def ten_million(path: Path) -> None:
 
 
 def main() -> None:
-    """Write the files into a temporary folder, and measure."""
+    """Write the files into a temporary folder and measure."""
     print("frames")
     with tempfile.TemporaryDirectory() as folder:
         large, small = Path(folder) / "large.parquet", Path(folder) / "small.parquet"

@@ -1,7 +1,7 @@
 """The loader's share of a training step: ResNet-20, batch 128, 32 x 32 images.
 
 The rival is the step itself: forward, backward and update. A loader that takes a small share of
-it on one thread can never be the bottleneck, whatever augmentation is asked for.
+it on one thread is never the bottleneck, with any augmentation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The training loop with every loss: ResNet-20, batches of 128 images of 32 x 32, 100 classes.
 
-Images per second are those of the lab's own loop, loader and clipping included. What a loss adds
-to a step is measured twice: by the loops, whose difference drowns in the noise of a busy machine,
-and by the loss alone, forward and backward on logits, set against the step of cross-entropy.
+Images per second are those of the lab's own loop, including loader and clipping. What a loss adds
+to a step is measured twice: with whole loops, whose difference is lost in the noise of a busy
+machine, and with the loss alone, forward and backward on logits, relative to a step with
+cross-entropy.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def make_loader() -> BatchLoader:
 
 
 class Cost(NamedTuple):
-    """Of one loss: the loop's speed, and what loop and loss add to a step of cross-entropy."""
+    """The cost of a loss: the loop's speed, and what it adds to a step with cross-entropy."""
 
     images_per_second: float
     loop_adds: float
@@ -57,7 +58,7 @@ class Cost(NamedTuple):
 def epoch(
     loss: nn.Module, loader: BatchLoader, network: str, training: TrainingConfig = TRAINING
 ) -> Callable[[], object]:
-    """One epoch of the lab's loop on a network of its own."""
+    """Return a function that runs one epoch of the lab's loop on a new network."""
     torch.manual_seed(0)
     fabric = launch_fabric("32-true", "cpu", 1, 1)
     built = build_model(network, num_classes=N_CLASSES)
@@ -68,7 +69,7 @@ def epoch(
 
 
 def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:
-    """The loss alone, forward and backward, several times."""
+    """Return a function that runs the loss alone, forward and backward, several times."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(BATCH_SIZE, N_CLASSES, generator=generator).requires_grad_()
     target = torch.randint(N_CLASSES, (BATCH_SIZE,), generator=generator)
@@ -89,7 +90,7 @@ def measure(
     threads: int = 2,
     repeats: int = 3,
 ) -> tuple[dict[str, Cost], float]:
-    """The cost of losses, cross-entropy the first of them, and the loader's share of a step."""
+    """Return the cost of losses, cross-entropy first, and the loader's share of a step."""
     torch.set_num_threads(min(threads, torch.get_num_threads()))
     losses = {name: build_loss(name) for name in names}
     loader = make_loader()
@@ -110,7 +111,7 @@ def measure(
 
 
 def measure_options(network: str = "resnet20") -> dict[str, float]:
-    """What averaging weights and sharpness-aware steps add to an epoch of cross-entropy."""
+    """Return what averaged weights and sharpness-aware steps add to an epoch."""
     options = {"average": {"ema_epochs": 5.0}, "sharpness": {"sam_rho": 0.05}}
     settings = [TRAINING, *(TRAINING.model_copy(update=each) for each in options.values())]
     loader, loss = make_loader(), build_loss("ce")
@@ -126,13 +127,13 @@ def main() -> None:
         rate, loop, loss = cost
         print(f"{name:<14}{rate:>10.0f}{loop:>11.1%}{loss:>17.2%}")
     added = 100 * costs["ce+aucoc"].loss_adds
-    row("ce+aucoc adds to a step of ce, ResNet-20", added, unit="%", at_most=3)
+    row("what ce+aucoc adds to a step with ce, ResNet-20", added, unit="%", at_most=3)
     for name in REMEMBERING:
         row(f"{name} adds to a step", 100 * costs[name].loss_adds, unit="%", at_most=3)
-    row("the loader's share of a step, augmentation included", 100 * loading, unit="%", at_most=10)
+    row("the loader's share of a step, including augmentation", 100 * loading, unit="%", at_most=10)
     options = measure_options()
-    row("averaging weights adds to a step", 100 * options["average"], unit="%", at_most=5)
-    row("sharpness-aware steps add", 100 * options["sharpness"], unit="%", at_most=130)
+    row("what averaging weights adds to a step", 100 * options["average"], unit="%", at_most=5)
+    row("what sharpness-aware steps add", 100 * options["sharpness"], unit="%", at_most=130)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class DenseAUCOC(torch.autograd.Function):
-    """The rival: the loss as one writes it down from the paper, with n-by-n matrices."""
+    """The rival: the loss exactly as in the paper, with n-by-n matrices."""
 
     @staticmethod
     def forward(ctx, r: Tensor, s: Tensor) -> Tensor:
-        """Value and gradient by confidence and by true-class probability."""
+        """Return the loss; keep its gradient by confidence and by true-class probability."""
         n = len(r)
         h = r.std() * n**-0.2
         thresholds = r.sort().values
@@ -51,7 +51,7 @@ class DenseAUCOC(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_output: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale what the forward pass found."""
+        """Scale the gradient that the forward pass has computed."""
         by_r, by_s = ctx.saved_tensors
         return -grad_output * by_r, -grad_output * by_s
 
@@ -68,7 +68,7 @@ papers = partial(aucoc_loss, smoothing="probability")
 
 
 def batch(n: int, classes: int, shape: str = "trained") -> tuple[Tensor, Tensor]:
-    """Logits of a half-trained model, right on about two thirds."""
+    """Return the logits of a half-trained model, which is right on about two thirds."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(n, classes, generator=generator)
     if shape == "saturated":
@@ -81,7 +81,7 @@ def batch(n: int, classes: int, shape: str = "trained") -> tuple[Tensor, Tensor]
 
 
 def seconds(losses: list[Loss], n: int, classes: int, *, budget: float = 2.0) -> list[float]:
-    """Best time of forward and backward of each loss, in short turns so that noise hits all."""
+    """Return the best time of each loss, in short turns so that noise slows down all alike."""
     logits, target = batch(n, classes)
     best = [math.inf] * len(losses)
     end = time.perf_counter() + budget
@@ -99,22 +99,30 @@ def seconds(losses: list[Loss], n: int, classes: int, *, budget: float = 2.0) ->
 
 def speed() -> None:
     dense, entropy, ours = seconds([dense_aucoc_loss, cross_entropy, papers], 512, 100)
-    row("AUCOCLoss, n = 512, 100 classes: of cross-entropy", ours / entropy, at_most=10)
+    row("AUCOCLoss, n = 512, 100 classes: relative to cross-entropy", ours / entropy, at_most=10)
     row("    faster than the dense rewrite", dense / ours, at_least=3)
     dense, ours = seconds([dense_aucoc_loss, papers], 8192, 100)
     row("AUCOCLoss, n = 8192, 100 classes: faster than dense", dense / ours, at_least=100)
     entropy, ours = seconds([cross_entropy, aucoc_loss], 1_000_000, 10)
-    row("AUCOCLoss, n = 1,000,000, 10 classes: of cross-entropy", ours / entropy, at_most=10)
+    row(
+        "AUCOCLoss, n = 1,000,000, 10 classes: relative to cross-entropy",
+        ours / entropy,
+        at_most=10,
+    )
     theirs, ours = seconds([papers, aucoc_loss], 8192, 100)
-    row("AUCOCLoss, n = 8192: log odds, of the paper's kernel", ours / theirs, at_most=1.5)
+    row("AUCOCLoss, n = 8192: log odds, relative to the paper's kernel", ours / theirs, at_most=1.5)
 
 
 def methods() -> None:
-    """How far `auto` is from the better of the two methods."""
+    """Compare `auto` with the better of the two methods."""
     for n in (2, 16, 64, 512, 2048, 4096):
         named = [partial(aucoc_loss, method=method) for method in ("auto", "exact", "fast")]
         auto, exact, fast = seconds(named, n, 10)
-        row(f"    n = {n}: auto, of the better method", auto / min(exact, fast), at_most=1.2)
+        row(
+            f"    n = {n}: auto, relative to the better method",
+            auto / min(exact, fast),
+            at_most=1.2,
+        )
 
 
 PEAK = """
@@ -138,7 +146,7 @@ print(kilobytes("VmHWM") - before)
 
 
 def memory() -> None:
-    """Peak of a process over what it held before; Linux alone tells."""
+    """Measure the peak memory of a process beyond what it held before; only on Linux."""
     if not Path("/proc/self/clear_refs").exists():
         return
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
@@ -146,7 +154,7 @@ def memory() -> None:
 
 
 def accuracy() -> None:
-    """Fast against exact in float64, worst over sizes and shapes."""
+    """Compare fast with exact in float64; the worst over sizes and shapes."""
     worst_loss = worst_gradient = 0.0
     for n in (2, 10, 100, 1000, 10_000):
         for shape in ("trained", "saturated", "tied"):

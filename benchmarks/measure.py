@@ -9,9 +9,9 @@ from typing import Any
 
 
 def best_times(*functions: Callable[[], Any], repeats: int = 3) -> list[float]:
-    """Seconds of the best run of each function, the runs of all being interleaved.
+    """Return the seconds of the best run of each function; their runs take turns.
 
-    Interleaving lets a noisy minute on the machine hit every rival alike.
+    Taking turns means that a busy minute on the machine slows down all rivals alike.
     """
     best = [float("inf")] * len(functions)
     for _ in range(repeats):
@@ -23,7 +23,7 @@ def best_times(*functions: Callable[[], Any], repeats: int = 3) -> list[float]:
 
 
 def peak_memory(function: Callable[[], Any]) -> int:
-    """Bytes that Python and numpy allocate at the most while a function runs."""
+    """Return the peak of bytes that Python and numpy allocate while a function runs."""
     tracemalloc.start()
     try:
         function()
@@ -40,7 +40,7 @@ def row(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Print one line of a table: what was measured beside what was wanted."""
+    """Print one line of a table: what was measured, and what was wanted."""
     reached = (at_least is None or measured >= at_least) and (
         at_most is None or measured <= at_most
     )

@@ -1,9 +1,8 @@
-"""Audits until a fall is found: restarting bets against MAPIE's monitor, on the same streams.
+"""How many audits find a fall in accuracy: restarting bets and MAPIE's monitor on the same streams.
 
-Every monitor is given the same level of false alarms, .05 ever, and the same audits. MAPIE's
-`RiskMonitoring` is given the threshold itself, so that it need not estimate one; it then still
-spends half of its level on that estimate. It is also run at twice the level, which makes up for
-this.
+Every monitor gets the same audits, and a probability of .05 of ever raising a false alarm. MAPIE's
+`RiskMonitoring` is given the threshold and need not estimate one, but it still spends half of its
+level on that estimate. So it also runs at twice the level, which makes up for this.
 """
 
 from __future__ import annotations
@@ -67,12 +66,12 @@ def mapie(level: float) -> Monitor:
 
 
 def first(crossed: np.ndarray) -> np.ndarray:
-    """Number of the first audit, infinite where there is none."""
+    """Return the number of the first audit; infinity if there is none."""
     return np.where(crossed.any(axis=-1), crossed.argmax(axis=-1) + 1.0, np.inf)
 
 
 def described(found: np.ndarray, after: int) -> tuple[float, str]:
-    """Median of the delay, and median, mean and 95th percentile in words."""
+    """Return the median delay, and median, mean and 95th percentile as text."""
     delays = found[found > after] - after
     median = float(np.quantile(delays, 0.5, method="inverted_cdf"))
     late = float(np.quantile(delays, 0.95, method="inverted_cdf"))
@@ -112,7 +111,7 @@ def speed() -> None:
         lambda: evidence_path(few, target_accuracy=TARGET),
         lambda: evidence_path(many, target_accuracy=TARGET),
     )
-    row("ten times the audits take as many times longer", long / short, at_most=13)
+    row("ten times as many audits: time, relative", long / short, at_most=13)
 
 
 def main() -> None:

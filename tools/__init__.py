@@ -1,1 +1,1 @@
-"""What the project itself is made with."""
+"""Programs that make parts of the project: figures, pages of evidence, pictures."""

@@ -1,9 +1,10 @@
-"""Pictures of the desk's pages, as people see them: desktop and phone, light and dark.
+"""Takes pictures of the desk's pages: desktop and phone, light and dark.
 
     python -m tools.desk_pictures OUT          every page
     python -m tools.desk_pictures --docs       the two in docs/images
 
-A desk is filled with half a day of digits: a sender, two readers and an arbiter who know the truth.
+The desk is filled with half a day of digits by a sender, two readers and an arbiter, who know the
+true labels.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ DOCS = Path(__file__).parents[1] / "docs" / "images"
 
 
 class PastClock:
-    """Begins some hours ago and is turned by hand."""
+    """A clock that starts some hours ago and moves only when told."""
 
     def __init__(self, hours: float) -> None:
         self.behind = int(hours * 3.6e9)
 
     def __call__(self) -> int:
-        """Microseconds since 1970, some hours late."""
+        """Return microseconds since 1970, some hours ago."""
         return time.time_ns() // 1_000 - self.behind
 
 
 def fill(desk: Desk, clock: PastClock, *, n_cases: int, drift_after: int | None = None) -> None:
-    """Let half a day pass."""
+    """Fill a desk with half a day of cases and answers."""
     digits = train()
     prepare(desk, digits)
     people = [desk.write(add_user, name, ["reader"]) for name in ("Ada", "Grace")]
@@ -134,7 +135,7 @@ def photograph(
 
 
 def main() -> None:
-    """Fill a desk, take pictures."""
+    """Fill a desk and take pictures of it."""
     clock = PastClock(9)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,4 +1,4 @@
-"""The logo: a COC curve that rises into a filled area, and the point where one works.
+"""The logo: a COC curve, the filled area below it, and an operating point.
 
     python -m tools.logo      writes docs/_static/logo.svg and docs/_static/favicon.svg
 
@@ -18,7 +18,7 @@ SIZE, MARGIN, POINT = 64, 8, 0.35
 
 
 def _place(load: float) -> tuple[float, float]:
-    """Return where the curve is at an expert load, in pixels from the upper left corner."""
+    """Return the point of the curve at an expert load, in pixels from the upper left corner."""
     side = SIZE - 2 * MARGIN
     accuracy = 1 - 0.9 * exp(-3.2 * load)
     return MARGIN + side * load, SIZE - MARGIN - side * accuracy

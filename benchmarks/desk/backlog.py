@@ -1,4 +1,4 @@
-"""A claim, the counters and an export, with 1,000 and with a million waiting."""
+"""A claim, the counters and an export, with 1,000 and with a million waiting cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW = 1_000
 
 
 def measure(place: Place, sizes: Sizes, parts: list[str]) -> None:
-    """Measure with few waiting, then with many."""
+    """Measure with few waiting cases, then with many."""
     many, claims, commits, state = sizes.backlog, {}, {}, {}
     rules = Rules(classes=("cat", "dog"))
     with Desk.open(place.desk("queue"), serving=True, rules=rules) as desk:
@@ -62,7 +62,7 @@ def _said(many: int, claims: dict[int, list[float]], commits: dict[int, list[flo
 
 
 def fill(desk: Desk, n: int) -> None:
-    """Make cases that wait, by SQL alone: this is not what is measured."""
+    """Make waiting cases with plain SQL, because this is not measured."""
 
     def work(connection):  # type: ignore[no-untyped-def]
         have = connection.execute(text("SELECT count(*) FROM cases")).scalar()
@@ -99,7 +99,7 @@ def fill(desk: Desk, n: int) -> None:
 
     desk.database.write(work)
     if desk.database.engine.dialect.name == "postgresql":
-        # A million rows of one moment would keep the disk busy while claims are timed.
+        # A million rows written at once would keep the disk busy while claims are timed.
         with desk.database.engine.connect() as connection:
             at_once = connection.execution_options(isolation_level="AUTOCOMMIT")
             for statement in ("VACUUM ANALYZE", "CHECKPOINT"):
@@ -107,7 +107,7 @@ def fill(desk: Desk, n: int) -> None:
 
 
 def _claims(place: Place, desk: Desk, last: int, n: int) -> tuple[list[float], list[float]]:
-    """Time bare commits of a reading and claims in turn, so that a busy moment hits both alike."""
+    """Time plain commits of a reading and claims in turns, so that a busy moment slows both."""
     commits, claims = [], []
     bare = place.connect("queue")
     begin = "BEGIN IMMEDIATE" if place.kind == "sqlite" else "BEGIN"
@@ -139,7 +139,7 @@ def _seconds(work: Callable[[], object], repeats: int = 20) -> float:
 
 
 def exports(desk: Desk, n: int) -> None:
-    """Compare with DuckDB reading and writing the rows of the same file."""
+    """Compare with DuckDB, which reads and writes the rows of the same file."""
     with tempfile.TemporaryDirectory(prefix="desk-export-") as folder:
         for kind in ("jsonl", "parquet"):
             _export(desk, Path(folder), n, kind)

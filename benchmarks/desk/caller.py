@@ -1,4 +1,4 @@
-"""A client that does as little as one can: it shares the cores with the server."""
+"""A client that does as little as possible, because it shares the cores with the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 class Caller:
-    """One connection, kept open."""
+    """A connection that stays open."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self.socket = socket.create_connection((host, port))
@@ -15,7 +15,7 @@ class Caller:
         self.head = f"Host: {host}:{port}\r\nAuthorization: Bearer {token}\r\n"
 
     def post(self, path: str, data: bytes = b"", kind: str = "application/json") -> bytes:
-        """Send and wait; return the body, nothing for 204."""
+        """Send a request; return the body of the answer, which is empty for status 204."""
         head = (
             f"POST {path} HTTP/1.1\r\n{self.head}Content-Type: {kind}\r\n"
             f"Content-Length: {len(data)}\r\n\r\n"
@@ -32,6 +32,6 @@ class Caller:
         return body
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.stream.close()
         self.socket.close()

@@ -1,4 +1,4 @@
-"""Sixteen readers and four senders, each a process of its own, with nothing lost."""
+"""Sixteen readers and four senders, each in its own process; nothing may get lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH = 20
 
 
 def measure(place, sizes) -> None:  # type: ignore[no-untyped-def]
-    """Let them work, then compare what each was told with what is there."""
+    """Let them work, then compare the answers that they got with the database."""
     from sqlalchemy import select
     from tests.desk.invariants import check_all
     from tests.desk.world import policy_text
@@ -64,16 +64,21 @@ def measure(place, sizes) -> None:  # type: ignore[no-untyped-def]
         "the invariants hold"
     )
     row(
-        "acknowledged cases and answers that are lost",
+        "acknowledged cases and answers that got lost",
         len(sent - keys) + len(counted - given),
         unit="",
         at_most=0,
     )
-    row("answers counted that nobody was told of", len(given - counted), unit="", at_most=READERS)
+    row(
+        "stored answers that were never acknowledged",
+        len(given - counted),
+        unit="",
+        at_most=READERS,
+    )
 
 
 def send(caller: Caller, name: str, end: float) -> dict[str, list[str]]:
-    """Send cases until the end, every other one twice; keep what was acknowledged."""
+    """Send cases until the end, every other one twice; return those that were acknowledged."""
     acknowledged, number = [], 0
     while time.time() < end:
         lines = [
@@ -90,12 +95,12 @@ def send(caller: Caller, name: str, end: float) -> dict[str, list[str]]:
         answer = caller.post("/api/cases", "\n".join(lines).encode(), "application/x-ndjson")
         acknowledged += [json.loads(line)["key"] for line in answer.splitlines()]
         number += BATCH // 2
-        time.sleep(0.1)  # or the queue would only grow
+        time.sleep(0.1)  # otherwise the queue would only grow
     return {"acknowledged": acknowledged, "counted": []}
 
 
 def read(caller: Caller, name: str, end: float) -> dict[str, list[str]]:
-    """Claim and answer until the end; keep what was counted."""
+    """Claim and answer until the end; return the answers that counted."""
     counted, turn = [], 0
     while time.time() < end:
         body = caller.post("/api/claims")

@@ -1,4 +1,4 @@
-"""Cases in batches of 1,000 against the same rows written bare; single ones against a commit."""
+"""Batches of 1,000 cases against plain inserts of the same rows; single cases against commits."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ COMMITS_OF_A_SLOW_DISK = 293  # a second, on the disk that the limit of 5 was se
 
 
 def case(number: int) -> bytes:
-    """Return one case as a sender writes it."""
+    """Return one case as a sender would send it."""
     return json.dumps(
         {"key": f"case-{number}", "probabilities": {"cat": 0.6, "dog": 0.4}, "group": "a"}
     ).encode()
 
 
 def batches(place: Place, sizes: Sizes) -> None:
-    """Compare by rounds, one after the other, so that a busy minute hits both alike."""
+    """Compare in turns, so that a busy minute slows down both alike."""
     a_round = sizes.batches // ROUNDS
     with Desk.open(place.desk("intake")) as desk:
         token = desk.write(add_token, "sender", "api")
     _warm(place, token)
-    rows = place.rows("intake")  # shapes to write; the keys are made anew below
+    rows = place.rows("intake")  # rows to write; below they get new keys
     bare = place.empty("bare")
     through, alone = [], []
     with server(place, "intake") as (host, port):
@@ -67,12 +67,12 @@ def _send(caller: Caller, first: int, n: int) -> float:
     for batch in sent:
         answer = caller.post("/api/cases", batch, "application/x-ndjson")
         if answer.count(b'"delegated"') != BATCH:
-            raise RuntimeError("not every case was taken")
+            raise RuntimeError("not every case was accepted")
     return n * BATCH / (time.perf_counter() - start)
 
 
 def _write(place: Place, connection, rows, first: int, n: int) -> float:  # type: ignore[no-untyped-def]
-    """Insert the rows of as many cases into the same tables, with nothing else to do."""
+    """Insert the rows of the same number of cases into the same tables, and do nothing else."""
     made = [_numbered(rows, first + b * BATCH) for b in range(n)]
     start = time.perf_counter()
     for batch in made:
@@ -84,7 +84,7 @@ def _write(place: Place, connection, rows, first: int, n: int) -> float:  # type
 
 
 def _numbered(rows, first: int):  # type: ignore[no-untyped-def]
-    """Give the rows of a batch other numbers and keys, of the same lengths or longer."""
+    """Return the rows of a batch with other numbers and keys, at least as long."""
     cases, readings, events = (enumerate(rows[table][-BATCH:], first) for table in TABLES)
     return {
         "cases": [(n, r[1], f"case-{n}", *r[3:]) for n, r in cases],
@@ -97,7 +97,7 @@ def _numbered(rows, first: int):  # type: ignore[no-untyped-def]
 
 
 def clients(place: Place, sizes: Sizes) -> None:
-    """Compare many clients, each with one case at a time, with the rate of single commits."""
+    """Compare many clients that send one case at a time with the rate of single commits."""
     with Desk.open(place.desk("clients")) as desk:
         token = desk.write(add_token, "sender", "api")
     together, commits = [], []
@@ -121,13 +121,13 @@ def clients(place: Place, sizes: Sizes) -> None:
 
 
 def commits_a_second(place: Place, seconds: float) -> float:
-    """Return how many durable commits of one small row the database can do."""
+    """Return how many durable commits of one small row the database can do per second."""
     times = commit_times(place, seconds=seconds)
     return 1 / statistics.mean(times)
 
 
 def commit_times(place: Place, *, seconds: float = 1e9, n: int = 1_000_000) -> list[float]:
-    """Return the seconds of commits of one small row."""
+    """Return how many seconds each commit of one small row takes."""
     connection = place.empty(f"commits-{time.monotonic_ns()}")
     connection.execute("CREATE TABLE t (key TEXT UNIQUE, a INT, b INT, c INT)")
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""Where a desk can be: a folder or a PostgreSQL cluster, both on the same disk, both durable."""
+"""The two databases of a desk: SQLite and PostgreSQL, both on the same disk, both durable."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ TABLES = ("cases", "readings", "events")
 
 
 class Place(ABC):
-    """A database that desks are made in, and the bare way to write to it."""
+    """A database in which desks are made, and a plain way to write to it."""
 
     kind: str
 
     @abstractmethod
     def desk(self, name: str) -> str:
-        """Return where a desk of this name is."""
+        """Return the folder or address of a desk with this name."""
 
     @abstractmethod
     def connect(self, name: str) -> Any:
-        """Connect to a desk's database with its driver alone, committing by hand."""
+        """Connect to a desk's database with the plain driver; the caller commits."""
 
     @abstractmethod
     def insert(self, connection: Any, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Insert rows in the quickest way that the driver has."""
+        """Insert rows in the fastest way that the driver has."""
 
     def rows(self, name: str) -> dict[str, list[tuple[Any, ...]]]:
-        """Return everything that an intake has written."""
+        """Return all rows that receiving cases has written."""
         connection = self.connect(name)
         rows = {
             table: connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
@@ -49,7 +49,7 @@ class Place(ABC):
         return rows
 
     def empty(self, name: str) -> Any:
-        """Return a connection to the same tables, with the project and nothing else in them."""
+        """Return a connection to the same tables, which contain only the project."""
         Desk.open(self.desk(name)).close()
         connection = self.connect(name)
         for statement in self.UNGUARD:
@@ -81,13 +81,13 @@ class Folder(Place):
         return connection
 
     def insert(self, connection: Any, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Insert by one prepared statement."""
+        """Insert with one prepared statement."""
         marks = ", ".join("?" * len(rows[0]))
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
 
 class Cluster(Place):
-    """PostgreSQL, with its own defaults: every commit is flushed."""
+    """PostgreSQL with its defaults, so every commit is flushed."""
 
     kind = "postgresql"
     UNGUARD = ("BEGIN", "ALTER TABLE events DISABLE TRIGGER USER")
@@ -120,27 +120,27 @@ class Cluster(Place):
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", "fast", "stop")
 
     def desk(self, name: str) -> str:
-        """Return the address of a database, made if it is new."""
+        """Return the address of a database, which is created if it is new."""
         if name not in self.made:
             self._run("createdb", "-h", self.folder, "-U", "desk", name.replace("-", "_"))
             self.made.add(name)
         return f"postgresql://desk@/{name.replace('-', '_')}?host={self.folder}"
 
     def connect(self, name: str) -> Any:
-        """Connect with the driver alone."""
+        """Connect with the plain driver."""
         import psycopg
 
         return psycopg.connect(self.desk(name), autocommit=True)
 
     def insert(self, connection: Any, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Insert by COPY."""
+        """Insert with COPY."""
         with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
 
 
 def places(folder: Path, only: str | None) -> Iterator[Place]:
-    """Give the databases that are installed."""
+    """Yield the databases that are installed."""
     if only != "postgresql":
         yield Folder(folder)
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -154,7 +154,7 @@ def places(folder: Path, only: str | None) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def server(place: Place, name: str) -> Iterator[tuple[str, int]]:
-    """Run `expertload desk serve` in a process of its own; give its host and port."""
+    """Run `expertload desk serve` in its own process; yield its host and port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     where = "--data" if place.kind == "sqlite" else "--database"
@@ -177,4 +177,4 @@ def _wait(port: int) -> None:
             if connection.getresponse().status == 200:
                 return
         time.sleep(0.1)
-    raise RuntimeError("the server did not come up")
+    raise RuntimeError("the server did not start")

@@ -1,4 +1,4 @@
-"""Every part, on both databases."""
+"""Runs every part on both databases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("intake", "clients", "queue", "export", "crowd")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """How much each part does."""
 
     batches: int = 40
     client_seconds: float = 5.0
@@ -27,7 +27,7 @@ QUICK = Sizes(batches=10, client_seconds=2.0, backlog=50_000, claims=100, crowd_
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Run the parts that were asked for."""
+    """Run the parts named on the command line."""
     from benchmarks.desk import backlog, crowd, intake
     from benchmarks.desk.places import places
 

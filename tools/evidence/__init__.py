@@ -1,1 +1,1 @@
-"""The evidence: from finished runs to CSV in `results/`, and on to tables and figures."""
+"""The evidence: turns finished runs into CSV in `results/`, and CSV into tables and figures."""

@@ -1,4 +1,4 @@
-"""`python -m tools.evidence gather RUNS` makes CSV of runs, `... write` fills the pages."""
+"""`python -m tools.evidence gather RUNS` turns runs into CSV, `... write` fills the pages."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """Run the command that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tools.evidence", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     reader = commands.add_parser("gather", help="read finished runs into results/*.csv")
-    reader.add_argument("runs", type=Path, help="folder with one folder of runs a recipe")
-    examiner = commands.add_parser("examine", help="see who the losses learn from, and write CSV")
+    reader.add_argument("runs", type=Path, help="folder with one folder of runs per recipe")
+    examiner = commands.add_parser(
+        "examine", help="find which cases the losses learn from, and write CSV"
+    )
     examiner.add_argument("folders", type=Path, nargs="+", help="folders of runs of one recipe")
-    commands.add_parser("cost", help="measure what each loss costs, on a machine that is idle")
+    commands.add_parser("cost", help="measure what each loss costs, on an idle machine")
     climber = commands.add_parser("ladder", help="measure the steps that lower the load, as CSV")
     climber.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
     climber.add_argument("--data-dir", type=Path, help="where data files are")
     stranger = commands.add_parser(
-        "outliers", help="show outliers to the ladder's networks, as CSV"
+        "outliers", help="measure outliers with the ladder's networks, as CSV"
     )
     stranger.add_argument("runs", type=Path, help="folder with the runs of NAME-plain and NAME")
     stranger.add_argument("--data-dir", type=Path, help="where data files are")

@@ -13,7 +13,7 @@ from expertload.lab.runs.finished import describe_options
 from tools.evidence.experiments import by_seed, chosen_rows, numbers_of, paired, rows_of
 from tools.evidence.markdown import DASH, spread, table
 
-# By the experiment whose cross-entropy they are compared with: recipe and what it varies.
+# For each experiment whose cross-entropy is the reference: recipes, and what each varies.
 VARIANTS = {
     "retinamnist-cpu": {
         "retinamnist-weights-cpu": "the paper's loss",
@@ -33,7 +33,7 @@ BATCH_SIZES = ("dermamnist-batch-size-32-cpu", "dermamnist-batch-size-64-cpu", "
 
 
 def ablations(base: str) -> str:
-    """Every variant and weight of AUCOC against cross-entropy, over the seeds that both have."""
+    """Compare every variant and weight of AUCOC with cross-entropy, over the seeds of both."""
     ce = [row for row in rows_of(base) if row.loss == "ce"]
     lines = []
     for name, title in VARIANTS[base].items():
@@ -60,7 +60,7 @@ def _order(options: str) -> tuple[str, str, float]:
 
 
 def _check_same_training(name: str, ce: ResultRow, other: ResultRow) -> None:
-    """Raise unless two runs differ in nothing but their loss and its warm-up."""
+    """Raise an error unless two runs differ only in their loss and its warm-up."""
     if _training(ce) != _training(other):
         raise ValueError(f"{name} was trained otherwise: {other.settings}, not {ce.settings}.")
 
@@ -93,7 +93,7 @@ def _variant(options: str, rows: Sequence[ResultRow], ce: Sequence[ResultRow]) -
 
 
 def batch_sizes() -> str:
-    """Cross-entropy with and without AUCOC on DermaMNIST, by batch size."""
+    """Compare cross-entropy with and without AUCOC on DermaMNIST, by batch size."""
     lines = [_batch_size(name) for name in BATCH_SIZES if rows_of(name)]
     headings = ["batch size", "seeds", "ce", "chosen", "ce+aucoc", "change (95 % interval)"]
     return table(headings, lines)

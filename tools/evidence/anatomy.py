@@ -1,7 +1,7 @@
-"""Why the loss does what it does: who it learns from, and how well a batch shows the curve.
+"""Why the loss works as it does: which cases it learns from, and how well a batch shows the curve.
 
-Both questions are asked of networks that cross-entropy has trained, on test cases: which samples
-would each loss change, and how far is the area that a batch shows from that of all cases.
+Both questions are answered on test cases, with networks trained by cross-entropy: which cases would
+each loss change, and how far is the area of a batch from the area of all cases?
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def _batches(n_cases: int, size: int, count: int) -> Iterator[Tensor]:
 
 
 def _pushes(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
-    """How each loss moves the logit of the predicted class, by tenth of confidence.
+    """Return how each loss moves the logit of the predicted class, by tenth of confidence.
 
-    A push is minus the gradient, times the batch size: above zero it makes the case more confident.
-    For cross-entropy it is 1 - p where the case is right, and -p where it is wrong.
+    A push is minus the gradient, times the batch size. Above zero, it makes the case more
+    confident. For cross-entropy it is 1 - p if the case is right, and -p if it is wrong.
     """
     for name, loss in LOSSES.items():
         push = torch.zeros(2, TENTHS, dtype=torch.float64)
@@ -104,7 +104,7 @@ def _push(loss: torch.nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _areas(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
-    """The area by each estimator on batches, beside that of all cases."""
+    """Return the area of batches by each estimator, and the area of all cases."""
     every = np.arange(len(labels))
     whole = [
         aucoc_score_from_correctness(

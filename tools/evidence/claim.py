@@ -1,9 +1,9 @@
 """The paper's claim: cross-entropy with AUCOC against cross-entropy alone, by form of the loss.
 
-A regime is a recipe of experiments/claim. The forms of the loss are its recipes NAME,
-NAME-reflected and NAME-log-odds, which differ in nothing else. The weight of each form is chosen on
-validation data of the tuning seeds. It is then judged on fresh seeds, which had no say in any
-choice, so the difference is what a new user should expect.
+A regime is a recipe of experiments/claim. The forms of the loss are its recipes NAME, NAME-
+reflected and NAME-log-odds, which differ in nothing else. The weight of each form is chosen on
+validation data of the tuning seeds. It is then judged on fresh seeds, which influenced no choice,
+so the difference is what a new user should expect.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Rows = list[ResultRow]
 
 
 def gather_claim(runs: Path, *, into: Path | None = None) -> Iterator[str]:
-    """Read the folders claim-* of a folder into CSV; yield a line on each when it is written.
+    """Read the folders claim-* of a folder into CSV; yield a message when each is written.
 
-    Runs that the CSV has and the folder does not have stay, so seeds can be added later.
+    Runs that are only in the CSV are kept, so seeds can be added later.
     """
     folders = sorted(path for path in runs.glob("claim-*") if path.is_dir())
     if not folders:
@@ -68,7 +68,7 @@ def _run_of(row: ResultRow) -> tuple[str, str, int]:
 
 
 def _rows(run: FinishedRun) -> Iterator[ResultRow]:
-    """The numbers of a run, and validation AUCOC after its last epoch, where no choice helps."""
+    """Return the numbers of a run, and validation AUCOC after its last epoch, not a chosen one."""
     own = [*rows_of_run(run)]
     yield from own
     *_, last = (run.folder.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -79,7 +79,7 @@ def _rows(run: FinishedRun) -> Iterator[ResultRow]:
 
 
 def candidates(regime: str) -> dict[tuple[str, str], Rows]:
-    """The rows of everything that was tried in a regime, by what it is and its options."""
+    """Return the rows of everything that was tried in a regime, by loss, form and options."""
     found: dict[tuple[str, str], Rows] = {}
     for form, title in FORMS.items():
         for row in rows_of(f"{regime}{form}"):
@@ -90,13 +90,13 @@ def candidates(regime: str) -> dict[tuple[str, str], Rows]:
 
 
 def tuning_seeds(regime: str) -> set[int]:
-    """The seeds of the choices: those that every candidate of the regime was trained with."""
+    """Return the seeds used for choices: those that every candidate of the regime has."""
     seeds = [set(by_seed(rows)) for rows in candidates(regime).values()]
     return set.intersection(*seeds) if seeds else set()
 
 
 def chosen(regime: str) -> dict[str, tuple[str, Rows]]:
-    """Of each loss and form, the options with the best mean validation AUCOC over tuning seeds."""
+    """Return the options of each loss and form with the best mean validation AUCOC."""
     seeds = tuning_seeds(regime)
     found: dict[str, tuple[str, Rows]] = {}
     for name, items in grouped(candidates(regime).items(), lambda item: item[0][0]).items():
@@ -109,7 +109,7 @@ def chosen(regime: str) -> dict[str, tuple[str, Rows]]:
 
 
 def confirmed(regime: str) -> dict[str, tuple[str, Rows]]:
-    """What was chosen and then trained with fresh seeds, and the rows of those alone."""
+    """Return the chosen options that were trained with fresh seeds, and only those rows."""
     tuned = tuning_seeds(regime)
     return {
         name: (options, fresh)
@@ -122,7 +122,7 @@ def confirmed(regime: str) -> dict[str, tuple[str, Rows]]:
 
 
 def claim_fresh(regime: str) -> str:
-    """What each form of the loss adds to cross-entropy, on seeds that no choice has seen."""
+    """Return a table of what each form of the loss adds to cross-entropy, on fresh seeds."""
     best = confirmed(regime)
     if not best:
         return table([], [])
@@ -148,7 +148,7 @@ def claim_fresh(regime: str) -> str:
 
 
 def first_load(rows: Rows) -> str:
-    """The load at the first target accuracy of a recipe."""
+    """Return the name of the load at the first target accuracy of a recipe."""
     return min(
         {row.metric for row in rows if row.metric.startswith("load@")},
         key=lambda metric: float(metric.partition("@")[2]),
@@ -156,7 +156,7 @@ def first_load(rows: Rows) -> str:
 
 
 def describe(options: str) -> str:
-    """What was chosen: a weight, a gamma or a strength of smoothing."""
+    """Describe the chosen option: a weight, a gamma or a strength of smoothing."""
     given = json.loads(options)
     for key in ("weight", "gamma", "label_smoothing"):
         if key in given:
@@ -179,7 +179,7 @@ def _against(own: Rows, ce: Rows, load: str) -> list[str]:
 
 
 def claim_tuning(regime: str) -> str:
-    """Everything that was tried, on the tuning seeds: what the choices were made from."""
+    """Return a table of everything that was tried on the tuning seeds, for the choices."""
     seeds = tuning_seeds(regime)
     tried = {
         key: [row for row in rows if row.seed in seeds] for key, rows in candidates(regime).items()
@@ -212,7 +212,7 @@ def claim_tuning(regime: str) -> str:
 
 
 def claim_summary() -> str:
-    """One line for each regime: what each form and each control adds to AUCOC, on fresh seeds."""
+    """Return one line per regime: what each form and control adds to AUCOC, on fresh seeds."""
     compared = [*FORMS.values(), *CONTROLS.values()]
     lines = [
         [title, *(_change(best, loss) for loss in compared)]

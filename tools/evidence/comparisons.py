@@ -22,7 +22,7 @@ from tools.evidence.markdown import DASH, p_value, spread, table
 
 
 def summary() -> str:
-    """One line an experiment: cross-entropy with and without AUCOC, and what else one could do."""
+    """Return one line per experiment: cross-entropy with and without AUCOC, and alternatives."""
     headings = [
         "test AUCOC (%)",
         "seeds",
@@ -67,7 +67,7 @@ def _ensemble(rows: list[ResultRow]) -> list[float]:
 
 
 def differences(name: str) -> str:
-    """Every loss against cross-entropy, seed by seed."""
+    """Compare every loss with cross-entropy, seed by seed."""
     own = chosen_rows(name)
     loads = {row.metric for row in own.get("ce", []) if row.metric.startswith("load@")}
     numbers = [find_measure(m) for m in ("aucoc", "accuracy", *sorted(loads))]
@@ -87,7 +87,7 @@ def differences(name: str) -> str:
 
 
 def paired_tests(name: str) -> str:
-    """AUCOC against cross-entropy or focal loss, and against the best baseline."""
+    """Compare AUCOC with cross-entropy or focal loss, and with the best baseline."""
     headings = [
         "AUCOC, in points",
         "change over seeds",
@@ -121,9 +121,9 @@ def _test_line(one: Compared) -> list[str]:
 
 
 def _without_tuning(one: Compared) -> Difference:
-    """The change over the seeds that had no part in the choice of options.
+    """Return the change over the seeds that were not used to choose options.
 
-    A seed whose validation split happened to like an option may have a test split that does.
+    If the validation split of a seed favours an option by chance, its test split may do so too.
     """
     sides = ((one.experiment, one.first_loss), (one.second_experiment, one.second_loss))
     tuned = set().union(

@@ -1,4 +1,4 @@
-"""What each loss costs: the benchmark of the training loop, kept as CSV."""
+"""What each loss costs: runs the benchmark of the training loop and writes CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the rows of an experiment, and comparing runs of equal seeds."""
+"""Reads the rows of an experiment, and compares runs with the same seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from expertload.lab.results.selection import choose_candidates, grouped
 from tools.evidence import files
 from tools.evidence.markdown import DASH
 
-# What is shown of each experiment: a name for people, and the accuracy its load is read at.
+# For each experiment: its name on the pages, and the accuracy at which its load is read.
 SUMMARY = {
     "retinamnist-cpu": ("RetinaMNIST", "load@75"),
     "dermamnist-cpu": ("DermaMNIST", "load@90"),
@@ -22,30 +22,30 @@ SUMMARY = {
 
 
 def rows_of(name: str) -> list[ResultRow]:
-    """The rows of an experiment; none if it was not run."""
+    """Return the rows of an experiment; none if it was not run."""
     path = files.HERE / f"{name}.csv"
     return read_rows(path) if path.exists() else []
 
 
 def chosen_rows(name: str) -> dict[str, list[ResultRow]]:
-    """The rows of every loss of an experiment, with the options that validation data chose."""
+    """Return the rows of every loss of an experiment, with the options chosen on validation."""
     return grouped(choose_candidates(rows_of(name)), lambda row: row.loss)
 
 
 def numbers_of(rows: Sequence[ResultRow], split: str, metric: str) -> list[float]:
-    """The values of a number, a run each."""
+    """Return the values of a number, one per run."""
     return [r.value for r in rows if (r.split, r.metric, r.n_runs) == (split, metric, 1)]
 
 
 def by_seed(
     rows: Sequence[ResultRow], metric: str = "aucoc", *, split: str = "test"
 ) -> dict[int, float]:
-    """A number by seed, ensembles left out."""
+    """Return a number for each seed, without ensembles."""
     return {r.seed: r.value for r in rows if (r.split, r.metric, r.n_runs) == (split, metric, 1)}
 
 
 def tuning_seeds(rows: Sequence[ResultRow]) -> set[int]:
-    """The seeds by which the options of a loss were chosen: those that all of its options have."""
+    """Return the seeds used to choose the options of a loss: those that all its options have."""
     candidates = grouped(rows, lambda row: row.options)
     if len(candidates) < 2:
         return set()
@@ -53,7 +53,7 @@ def tuning_seeds(rows: Sequence[ResultRow]) -> set[int]:
 
 
 class Difference(NamedTuple):
-    """A mean of paired differences over n seeds, with its interval at 95 % if n is two or more."""
+    """The mean of paired differences over n seeds, with a 95 % interval if n is at least two."""
 
     mean: float
     low: float
@@ -70,7 +70,7 @@ class Difference(NamedTuple):
 
 
 def paired(first: dict[int, float], second: dict[int, float]) -> Difference:
-    """First minus second over the seeds that both have."""
+    """Return first minus second over the seeds that both have."""
     differences = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
     if len(differences) < 2:
         return Difference(sum(differences), math.nan, math.nan, len(differences))

@@ -1,4 +1,4 @@
-"""Figures of the evidence, drawn from the CSV beside this file."""
+"""Draws the figures of the evidence from the CSV in `results/`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK, BLUE, ORANGE, GREY = "#222222", "#0072b2", "#d55e00", "#b5b5b5"
-# The losses that are told apart; all others are grey.
+# The losses with their own colour; all others are grey.
 STYLES: dict[str, dict[str, Any]] = {
     "ce": {"color": INK, "linewidth": 1.6, "linestyle": "--"},
     "ce+aucoc": {"color": BLUE, "linewidth": 1.8},
@@ -64,7 +64,7 @@ def draw_figures(folder: Path) -> Iterator[Path]:
 
 
 def fingerprint(figure: str) -> str:
-    """Tell the numbers that a figure shows: a picture with another one is out of date."""
+    """Return a digest of the numbers in a figure; a picture with another one is out of date."""
     of_experiments = [files.HERE / f"{name}.csv" for name in SUMMARY]
     sources = {
         "coc_curves": [CURVES],
@@ -120,7 +120,7 @@ def _read_curves() -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 
 def _draw_differences(plt: Any) -> Any:
-    """Every loss against cross-entropy: a dot a seed, and the mean with its interval."""
+    """Draw every loss against cross-entropy: a dot per seed, and the mean with its interval."""
     figure, every = _axes(plt, 3.3)
     found = {
         name: {loss: by_seed(rows) for loss, rows in chosen_rows(name).items()} for name in every
@@ -151,7 +151,7 @@ def _points(own: dict[int, float], ce: dict[int, float]) -> list[float]:
 
 
 def _reach(own: dict[str, dict[int, float]]) -> float:
-    """How far the picture goes: nearly all seeds, so that a single failed run does not rule it."""
+    """Return the range of the axis: nearly all seeds, so that one failed run does not set it."""
     points = [abs(point) for values in own.values() for point in _points(values, own["ce"])]
     return 1.25 * float(np.quantile(points, 0.95))
 
@@ -187,7 +187,7 @@ PUSH_STYLES: dict[str, dict[str, Any]] = {
 
 
 def _draw_pushes(plt: Any) -> Any:
-    """How each loss moves the confidence of right and of wrong cases."""
+    """Draw how each loss moves the confidence of right and wrong cases."""
     records = [r for r in read_records(PUSHES) if r["experiment"] == "dermamnist-cpu"]
     figure, both = plt.subplots(1, 2, figsize=(7.4, 3.1))
     for axes, cases in zip(both, ("right", "wrong"), strict=True):

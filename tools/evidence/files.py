@@ -1,4 +1,4 @@
-"""Where the results are, and how they are read and written."""
+"""Where the results are; reads and writes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Record = Mapping[str, object]
 
 
 def read_records(path: Path) -> list[dict[str, str]]:
-    """Read a file of CSV; none where it is not there."""
+    """Return the records of a CSV file; none if the file does not exist."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as stream:
@@ -30,7 +30,7 @@ def read_records(path: Path) -> list[dict[str, str]]:
 
 
 def write_records(path: Path, records: Sequence[Record]) -> None:
-    """Write records of equal keys as CSV, completely or not at all."""
+    """Write records, which have the same keys, as CSV, completely or not at all."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()
@@ -39,7 +39,7 @@ def write_records(path: Path, records: Sequence[Record]) -> None:
 
 
 def update_records(path: Path, records: Sequence[Record], experiments: Iterable[str]) -> None:
-    """Write the records of some experiments in the place of their old ones; keep all others."""
+    """Replace the records of some experiments; keep all others."""
     renewed = set(experiments)
     kept = [record for record in read_records(path) if record["experiment"] not in renewed]
     write_records(path, sorted([*kept, *records], key=lambda record: str(record["experiment"])))

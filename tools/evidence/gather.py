@@ -1,7 +1,7 @@
-"""From folders of runs to CSV: every number of every run, paired tests, and mean curves.
+"""Turns folders of runs into CSV: every number of every run, paired tests, and mean curves.
 
-Tables need the numbers alone. Paired tests and curves need predictions, which are too large to
-keep, so they are computed here.
+Tables need only the numbers. Paired tests and curves need predictions, which are too large to keep,
+so they are computed here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tools.evidence.files import (
     update_records,
 )
 
-# Pairs hold focal loss at the paper's gamma. Where another was chosen for focal loss alone, these
-# experiments have it at that of the pairs, to tell what a second loss adds.
+# In pairs of losses, focal loss has the paper's gamma. If another gamma was chosen for focal loss
+# alone, these experiments have focal loss with the paper's gamma, to show what a second loss adds.
 FOCAL_OF_PAIRS = {
     "retinamnist-cpu": "retinamnist-focal-cpu",
     "dermamnist-cpu": "dermamnist-focal-cpu",
@@ -41,7 +41,7 @@ PERMUTATIONS = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One line of comparisons.csv: first minus second, of AUCOC as a share of one."""
+    """One line of comparisons.csv: first minus second, in AUCOC between 0 and 1."""
 
     experiment: str
     first_loss: str
@@ -68,7 +68,7 @@ class Compared:
 def gather(runs: Path, *, into: Path = HERE) -> list[str]:
     """Read every folder in `runs` that has finished runs; return their names.
 
-    What is known of other experiments stays.
+    The records of other experiments are kept.
     """
     comparisons: list[Compared] = []
     curves: list[Record] = []
@@ -87,7 +87,7 @@ def gather(runs: Path, *, into: Path = HERE) -> list[str]:
 
 
 def _experiments(runs: Path) -> list[Path]:
-    """The folders of experiments in a folder, which must not be a folder of runs itself."""
+    """Return the folders of experiments in a folder, which must not itself have runs."""
     if not runs.is_dir():
         raise FileFormatError(f"There is no folder of runs at {runs}.")
     folders = sorted(path for path in runs.iterdir() if path.is_dir())
@@ -112,7 +112,7 @@ def read_comparisons(path: Path = COMPARISONS) -> list[Compared]:
 
 
 def best_baseline(rows: Sequence[ResultRow]) -> str | None:
-    """The loss without AUCOC whose chosen options have the best mean validation AUCOC.
+    """Return the loss without AUCOC whose chosen options have the best mean validation AUCOC.
 
     Losses are compared over the seeds that all of them have.
     """
@@ -129,7 +129,7 @@ def best_baseline(rows: Sequence[ResultRow]) -> str | None:
 
 
 def _pairs(folder: Path, rows: Sequence[ResultRow]) -> dict[tuple[str, str, Path], str]:
-    """Which losses to compare, where the second one's runs are, and why; each pair once."""
+    """Return each pair of losses to compare, where the second one's runs are, and why."""
     apart = folder.parent / FOCAL_OF_PAIRS.get(folder.name, folder.name)
     pairs = {
         ("ce+aucoc", "ce", folder): "primary",
@@ -193,7 +193,7 @@ def _compared(
 
 
 def _curves(folder: Path, rows: Sequence[ResultRow]) -> Iterator[Record]:
-    """Accuracy at each load, mean over the seeds of a loss."""
+    """Return the accuracy at each load, as the mean over the seeds of a loss."""
     for loss in dict.fromkeys(row.loss for row in rows):
         runs = [FinishedRun(path) for path in runs_of_loss(folder, loss)]
         accuracies = [_accuracy_at_loads(run) for run in runs]

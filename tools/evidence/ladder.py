@@ -1,11 +1,12 @@
-"""The ladder of what lowers the load: finished runs become results/ladder.csv.
+"""The ladder of steps that lower the load: turns finished runs into results/ladder.csv.
 
-Of a data set, the recipe NAME-plain has the first step and the recipe NAME all others: with
-augmentation and averaged weights, by cross-entropy and with AUCOC. A network is its seed; the
-networks that are asked together are the seeds s and s + 100. One line of the CSV is one step of one
-such pair; up to test-time augmentation it is the mean over those of its networks that have a plain
-run, which may be the first alone. `aucoc_always` is beside the ladder: AUCOC whatever validation
-data say, compared with the mean of the networks without it.
+For each data set, the recipe NAME-plain has the first step, and the recipe NAME has all others:
+with augmentation and averaged weights, with cross-entropy and with AUCOC. Each network has its own
+seed; the seeds s and s + 100 form a pair, whose networks answer together. One line of the CSV is
+one step of one pair. Up to test-time augmentation, it is the mean over those networks of the pair
+that have a plain run, which may be only the first. `aucoc_always` is not part of the ladder: it
+uses AUCOC whatever validation data say, and is compared with the mean of the networks without
+AUCOC.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import LADDER, Record, update_records
 
 ARMS = {"plain": ("-plain", "ce"), "augmented": ("", "ce"), "aucoc": ("", "ce+aucoc")}
-ALWAYS = ("augmentation",)  # what the step does is the question, not whether it would be taken
-APART = 100  # between the seeds of networks that are asked together
+ALWAYS = ("augmentation",)  # always applied, to see what the step does
+APART = 100  # between the two seeds of a pair
 
 Seeds = dict[int, FinishedRun]
 
@@ -30,9 +31,9 @@ Seeds = dict[int, FinishedRun]
 def measure_ladders(
     runs: Path, *, data_dir: Path | None = None, into: Path = LADDER
 ) -> Iterator[str]:
-    """Measure every ladder whose runs are in a folder; yield a line on each when it is written.
+    """Measure every ladder whose runs are in a folder; yield a message when each is written.
 
-    What is known of other data sets stays.
+    The lines of other data sets are kept.
     """
     for name in ladder_names(runs):
         records = list(_records(runs, name, Questions(data_dir=data_dir)))
@@ -41,7 +42,7 @@ def measure_ladders(
 
 
 def ladder_names(runs: Path) -> list[str]:
-    """The ladders whose runs are in a folder; an error if there are none."""
+    """Return the ladders whose runs are in a folder; raise an error if there are none."""
     names = sorted(path.name.removesuffix("-plain") for path in runs.glob("*-plain"))
     if not names:
         raise FileFormatError(
@@ -68,12 +69,12 @@ def _records(runs: Path, name: str, questions: Questions) -> Iterator[Record]:
 
 
 def read_arms(runs: Path, name: str) -> dict[str, Seeds]:
-    """The finished runs of a ladder, by arm and by seed."""
+    """Return the finished runs of a ladder, by arm and by seed."""
     return {arm: _by_seed(runs / f"{name}{end}", loss) for arm, (end, loss) in ARMS.items()}
 
 
 def _by_seed(folder: Path, loss: str) -> Seeds:
-    """The finished runs of an arm by seed, with the options that validation data chose."""
+    """Return the finished runs of an arm by seed, with the options chosen on validation data."""
     done = finished_runs(folder) if folder.is_dir() else []
     if loss not in {run.config.loss.name for run in done}:
         return {}
@@ -82,7 +83,7 @@ def _by_seed(folder: Path, loss: str) -> Seeds:
 
 
 def ladder_networks(arms: dict[str, Seeds], seed: int) -> list[Network]:
-    """The networks of a seed: its own and, where there is one, that asked together with it."""
+    """Return the networks of a pair: that of the seed and, if there is one, the other."""
     pair = [Network(*(found.get(s) for found in arms.values())) for s in (seed, seed + APART)]
     return [network for network in pair if any(network)]
 

@@ -1,4 +1,4 @@
-"""The ladder as a picture: the expert load after each step, one panel for each data set."""
+"""Draws the ladder: the expert load after each step, one panel for each data set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _draw_one(axes: Axes, name: str) -> None:
     for step, seeds in steps.items():
         place = list(STEPS).index(step)
         loads = [100 * load for load in numbers(seeds, "first_load").values()]
-        mean = mean_difference(loads)  # from nothing: its interval is that of the mean
+        mean = mean_difference(loads)  # the difference from zero: the mean and its interval
         color = INK if step == "plain" else BLUE
         axes.plot([mean.low, mean.high], [place, place], color=color, linewidth=1.8)
         axes.plot(mean.difference, place, "o", color=color, markersize=5)
@@ -60,7 +60,7 @@ def _draw_one(axes: Axes, name: str) -> None:
 
 
 def _draw_published(axes: Axes, data: str, number: str) -> None:
-    """Mark the lowest load that the paper published for these data, where there is one."""
+    """Mark the lowest load that the paper published for these data, if there is one."""
     published = find_published(data, PAPERS_NETWORK)
     figures = {} if published is None else published.figures
     loads = [figure[number] for figure in figures.values() if number in figure]

@@ -1,10 +1,10 @@
-"""Outliers and the ladder: finished runs become results/ladder_outliers.csv.
+"""Outliers and the ladder: turns finished runs into results/ladder_outliers.csv.
 
-Are images that a network was not made for less confident, and does a step of the ladder change
-that? One line of the CSV is one step of one seed against one kind of outliers: the test images of
-the ladder's other data sets, and the network's own test images under corruptions of growing
-strength. A step is made of the same networks as in results/ladder.csv. From test-time augmentation
-on there are probabilities and no logits, so MSP is the only score.
+Is a network less confident on images that it was not made for, and does a step of the ladder change
+that? One line of the CSV is one step of one seed with one kind of outliers: the test images of the
+ladder's other data sets, or the network's own test images under corruptions of growing strength. A
+step uses the same networks as in results/ladder.csv. From test-time augmentation on, there are
+probabilities and no logits, so MSP is the only score.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ OTHERS = ("retinamnist", "dermamnist", "cifar100", "fashion-mnist")
 SCORES = ("msp", "odin", "maxlogit", "energy")
 NUMBERS = ("auroc", "aupr", "fpr95")
 MOST = 1000  # images of each side
-STEPS = ("plain", "augmentation", "averaging", "views", "networks")  # the last that all have
+STEPS = (
+    "plain",
+    "augmentation",
+    "averaging",
+    "views",
+    "networks",
+)  # the last step that all ladders have
 
 Sets = Mapping[str, Sequence[Outliers]]
 
@@ -47,9 +53,9 @@ def measure_outliers(
     max_images: int = MOST,
     into: Path = OUTLIERS,
 ) -> Iterator[str]:
-    """Measure every ladder whose runs are in a folder; yield a line on each when it is written.
+    """Measure every ladder whose runs are in a folder; yield a message when each is written.
 
-    What is known of other data sets stays.
+    The lines of other data sets are kept.
     """
     for name in ladder_names(runs):
         records = list(_records(runs, name, data_dir, others, max_images))
@@ -86,7 +92,7 @@ def _records(
 
 
 def _measure(scorers: Sequence[Scorer], sets: OutlierSets, outliers: Sets) -> dict[str, Numbers]:
-    """By name of outliers, means over the models of a step and over the parts of a name."""
+    """Return, for each name of outliers, the mean over the models of a step and its parts."""
     parts: dict[str, list[Numbers]] = {name: [] for name in outliers}
     for scorer in scorers:
         inside = scorer.scores(sets.inliers)
@@ -107,13 +113,13 @@ def _columns(found: Numbers) -> dict[str, float | str]:
 
 
 def step_scorers(ladder: Ladder, data: Dataset, questions: Questions) -> dict[str, list[Scorer]]:
-    """The models of each step, ready to be shown images; as many as the step has answers."""
+    """Return the models of each step, ready for images; one for each answer of the step."""
     taken: dict[str, Step] = {}
     found = {}
     for step in (step for step in ladder.steps if step.name in STEPS):
         if step.is_taken:
             taken[step.name] = step
-        made_by = list(taken)[-1]  # a step that is not taken leaves the models as they were
+        made_by = list(taken)[-1]  # a step that is not taken changes no model
         networks = [_asked(run, made_by, data, questions) for run in step.runs]
         if made_by == "networks":
             ask = "views" if "views" in taken else "averaging"
@@ -127,7 +133,7 @@ def step_scorers(ladder: Ladder, data: Dataset, questions: Questions) -> dict[st
 
 
 def _asked(run: FinishedRun, step: str, data: Dataset, questions: Questions) -> nn.Module:
-    """The network of a run with the weights of a step, and its views."""
+    """Return the network of a run with the weights of a step, and its views."""
     if step in ("plain", "augmentation"):
         return run.load_network(data, weights="raw")
     network = run.load_network(data)
@@ -135,7 +141,7 @@ def _asked(run: FinishedRun, step: str, data: Dataset, questions: Questions) -> 
 
 
 def _settings(model: Answers, ladder: Ladder) -> dict[str, float]:
-    """The temperature that validation data fit, for ODIN as the paper ran it."""
+    """Return the temperature fitted on validation data, and ODIN's epsilon as in the paper."""
     log_proba = np.log(np.maximum(model.validation, np.finfo(float).tiny))
     places: IntArray = np.arange(log_proba.shape[1])
     scaling = TemperatureScaling().fit(log_proba, ladder.validation_labels, labels=places)

@@ -1,4 +1,4 @@
-"""The tables of the ladder, made from results/ladder.csv."""
+"""Makes the tables of the ladder from results/ladder.csv."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BySeed = dict[int, dict[str, str]]
 
 
 def read_ladder(experiment: str) -> dict[str, BySeed]:
-    """The lines of a data set, by step and by seed."""
+    """Return the lines of a data set, by step and by seed."""
     steps: dict[str, BySeed] = {}
     for record in read_records(files.LADDER):
         if record["experiment"] == experiment:
@@ -35,19 +35,19 @@ def read_ladder(experiment: str) -> dict[str, BySeed]:
 
 
 def numbers(lines: BySeed, name: str) -> dict[int, float]:
-    """One number by seed."""
+    """Return one number for each seed."""
     return {seed: float(record[name]) for seed, record in lines.items()}
 
 
 def change(after: BySeed, before: BySeed, name: str) -> Comparison | None:
-    """After minus before over the seeds that both have; None where that is fewer than two."""
+    """Return after minus before over the seeds that both have; None if fewer than two."""
     a, b = numbers(after, name), numbers(before, name)
     shared = sorted(a.keys() & b.keys())
     return mean_difference([a[s] - b[s] for s in shared]) if len(shared) > 1 else None
 
 
 def before(steps: dict[str, BySeed], step: str) -> str | None:
-    """The step that a step is compared with; None for the first."""
+    """Return the step that a step is compared with; None for the first."""
     if step in ASIDE:
         return LAST
     climbed = [name for name in steps if name not in ASIDE]
@@ -59,7 +59,7 @@ def before(steps: dict[str, BySeed], step: str) -> str | None:
 
 
 def ladder(experiment: str) -> str:
-    """What each step is worth, and what it adds to the step before it."""
+    """Return a table of the steps, and what each adds to the step before it."""
     steps = read_ladder(experiment)
     if not steps:
         return table([], [])
@@ -114,7 +114,7 @@ def _line(steps: dict[str, BySeed], step: str) -> list[str]:
 
 
 def _how_often_taken(step: str, own: BySeed) -> str:
-    """In how many seeds validation data agreed, where they were asked."""
+    """Return in how many seeds validation data favoured a step, if they were used."""
     if step != "aucoc":
         return ""
     taken = sum(int(record["taken"]) for record in own.values())
@@ -130,7 +130,7 @@ def points(difference: Comparison | None, *, decimals: int = 1) -> str:
 
 
 def ladder_calibration() -> str:
-    """How well calibrated the first and the last step are, by data set."""
+    """Return a table of how well calibrated the first and the last step are, by data set."""
     measures = {"ece": "ECE (%)", "nll": "log loss", "brier": "Brier score"}
     lines = []
     for name in _names():
@@ -173,19 +173,19 @@ BRIEF = (
 
 
 def ladder_summary(headings: Sequence[str] = HEADINGS) -> str:
-    """One line for each data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
+    """Return one line per data set: cross-entropy, the top of the ladder, and AUCOC by itself."""
     lines = [dict(zip(HEADINGS, _summary(name), strict=True)) for name in _names()]
     return table(headings, [[line[heading] for heading in headings] for line in lines])
 
 
 def _names() -> list[str]:
-    """The data sets that have a ladder, in the order of the tables."""
+    """Return the data sets that have a ladder, in the order of the tables."""
     names = dict.fromkeys(record["experiment"] for record in read_records(files.LADDER))
     return sorted(names, key=[*TITLES, *names].index)
 
 
 def ladder_in_brief() -> str:
-    """The columns of the summary that a first page has room for."""
+    """Return the columns of the summary that fit on the first page."""
     return ladder_summary(BRIEF)
 
 

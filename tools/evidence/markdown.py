@@ -1,4 +1,4 @@
-"""Tables and figures in Markdown."""
+"""Tables and numbers in Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTHING = "*Not run.*\n"
 
 
 def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Write a table whose first column is words and whose others are figures."""
+    """Write a table whose first column has text and whose other columns have numbers."""
     if not lines:
         return NOTHING
     rule = ["---", *["---:"] * (len(headings) - 1)]

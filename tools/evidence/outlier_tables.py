@@ -1,4 +1,4 @@
-"""The tables of outliers, made from results/ladder_outliers.csv."""
+"""Makes the tables of outliers from results/ladder_outliers.csv."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_outliers() -> Found:
 
 
 def ladder_outliers() -> str:
-    """How well confidence tells outliers from test images, step by step."""
+    """Return a table of how well confidence separates outliers from test images, by step."""
     found = read_outliers()
     steps = [step for step in STEPS if any(step in own for own in found.values())]
     headings = [
@@ -57,7 +57,7 @@ def _line(key: tuple[str, str], own: dict[str, BySeed], steps: list[str]) -> lis
 
 
 def ladder_outlier_scores(step: str = "averaging") -> str:
-    """Which score of one network finds outliers best."""
+    """Return a table of how well each score of one network finds outliers."""
     lines = [
         [
             _title(*key),

@@ -1,8 +1,8 @@
-"""Tables on the pages, made from the CSV beside this file.
+"""Makes the tables of the pages from the CSV in `results/`.
 
-A page marks the place of a table by a comment, ``<!-- results: performance retinamnist-cpu -->``,
-and its end by ``<!-- end of results -->``. What stands between is replaced; a test makes sure that
-it is what the CSV says.
+A page marks the start of a table with a comment, ``<!-- results: performance retinamnist-cpu -->``,
+and its end with ``<!-- end of results -->``. The text between them is replaced. A test checks that
+it agrees with the CSV.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BLOCK = re.compile(
 
 
 def fill(page: str) -> str:
-    """Replace what stands in the blocks of a page."""
+    """Replace the text in the blocks of a page."""
     return BLOCK.sub(lambda m: f"{m[1]}{make(m['what'])}{m[4]}", page)
 
 
@@ -48,7 +48,7 @@ def make(what: str) -> str:
 
 
 def _lab_table(kind: Kind) -> Callable[..., str]:
-    """The lab's table of an experiment, of some losses or all."""
+    """Return the lab's table of an experiment, with some losses or all."""
 
     def of_experiment(name: str, *losses: str) -> str:
         return make_table(rows_of(name), kind=kind, losses=losses or None) or NOTHING
@@ -60,7 +60,7 @@ def _lab_table(kind: Kind) -> Callable[..., str]:
 
 
 def _cost() -> str:
-    """What a loss adds to a step, and how long its runs took."""
+    """Return a table of what each loss adds to a step, and how long its runs took."""
     experiments = ("retinamnist-cpu", "dermamnist-cpu")
     seconds = {name: _seconds(rows_of(name)) for name in experiments}
     headings = ["loss", "alone adds to a step", "loop, images/s"]
@@ -89,7 +89,7 @@ def _seconds(rows: list[ResultRow]) -> dict[str, list[float]]:
 
 
 def _compute() -> str:
-    """Hours of one core that the runs of each experiment took; a shared run counts once."""
+    """Return a table of core hours for each experiment; a shared run counts once."""
     lines, total = [], 0.0
     seen: set[ResultRow] = set()
     for path in sorted(files.HERE.glob("*-cpu.csv")):
@@ -107,7 +107,7 @@ def _compute() -> str:
 
 
 def _area_of_batches() -> str:
-    """How far the area of a batch is from that of all cases, by estimator and batch size."""
+    """Return a table of the difference between the area of a batch and that of all cases."""
     records = read_records(AREAS)
     sizes = sorted({int(record["batch_size"]) for record in records})
     found = {(r["experiment"], r["estimator"], int(r["batch_size"])): r for r in records}
