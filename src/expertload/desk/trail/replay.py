@@ -1,12 +1,13 @@
-"""The tables, told by the events alone: what no event tells of has been changed behind our back."""
+"""Rebuilds the tables from the events, to find rows that were changed without an event."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Table, select
+from sqlalchemy import Column, Table, select
 
 from expertload.desk.store import Transaction
 from expertload.desk.store.tables import (
@@ -29,7 +30,7 @@ from expertload.desk.store.tables import (
 
 __all__ = ["differences", "replay"]
 
-TOLD = (
+RECORDED = (
     projects,
     users,
     memberships,
@@ -44,23 +45,28 @@ TOLD = (
     monitors,
     webhooks,
 )
+# Content that is too large for events, which record its digest in the column `sha256`.
+DIGESTED = ((policies, policies.c.document), (bodies, bodies.c.content))
+ROWS_AT_ONCE, CONTENTS_AT_ONCE = 1_000, 10
 Rows = dict[int, dict[str, Any]]
 
 
 def replay(transaction: Transaction) -> dict[str, Rows]:
-    """Return the rows of every told table, from the first event to the last."""
-    told: dict[str, Rows] = {table.name: {} for table in TOLD}
+    """Return the rows of every recorded table, as the events give them."""
+    rebuilt: dict[str, Rows] = {table.name: {} for table in RECORDED}
     for (changes,) in _stream(transaction, select(events.c.changes).order_by(events.c.id)):
         for name, row, values in json.loads(changes):
-            told[name].setdefault(row, {}).update(values)
-    return told
+            rebuilt[name].setdefault(row, {}).update(values)
+    return rebuilt
 
 
 def differences(transaction: Transaction) -> Iterator[str]:
-    """Say, a sentence each, where a table is not what the events tell."""
-    told = replay(transaction)
-    for table in TOLD:
-        yield from _different(transaction, table, told[table.name])
+    """Yield a sentence for each difference between a table and the events."""
+    rebuilt = replay(transaction)
+    for table in RECORDED:
+        yield from _different(transaction, table, rebuilt[table.name])
+    for table, content in DIGESTED:
+        yield from _changed_content(transaction, table, content)
 
 
 def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[str]:
@@ -70,19 +76,24 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
         found += 1
         expected = rows.get(row.id)
         if expected is None:
-            yield f"No event tells of row {row.id} of {table.name}."
+            yield f"Row {row.id} of {table.name} is in no event."
             continue
         for column in columns:
             value = getattr(row, column.name)
             if column.name != "id" and value != expected.get(column.name):
-                yield (
-                    f"Row {row.id} of {table.name} has another '{column.name}' than the events "
-                    f"tell."
-                )
+                yield f"Row {row.id} of {table.name}: '{column.name}' differs from the events."
     if found < len(rows):
-        yield f"{len(rows) - found} row(s) of {table.name} are gone that events tell of."
+        yield f"{len(rows) - found} row(s) of {table.name} are in the events, but not in the table."
 
 
-def _stream(transaction: Transaction, query: Any) -> Iterator[Any]:
-    options = {"yield_per": 1_000}
+def _changed_content(transaction: Transaction, table: Table, content: Column[Any]) -> Iterator[str]:
+    query = select(table.c.id, table.c.sha256, content)
+    for number, digest, value in _stream(transaction, query, CONTENTS_AT_ONCE):
+        data = value.encode() if isinstance(value, str) else value
+        if hashlib.sha256(data).hexdigest() != digest:
+            yield f"Row {number} of {table.name}: '{content.name}' does not match its digest."
+
+
+def _stream(transaction: Transaction, query: Any, at_once: int = ROWS_AT_ONCE) -> Iterator[Any]:
+    options = {"yield_per": at_once}
     yield from transaction.connection.execute(query, execution_options=options)
