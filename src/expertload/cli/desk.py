@@ -1,4 +1,4 @@
-"""`expertload desk`: serve it, give people access, activate policies, copy, verify, export."""
+"""`expertload desk`: serve, give access, activate policies, copy, verify, export."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Address = Annotated[
 
 
 def open_desk(data: Path | None, database: str | None, *, serving: bool = False) -> Desk:
-    """Open the desk that the options name.
+    """Open the desk that the options --data or --database name.
 
     Examples
     --------
@@ -54,16 +54,28 @@ def open_desk(data: Path | None, database: str | None, *, serving: bool = False)
     ...     print(desk.project)
     main
     """
+    place = _place(data, database)
+    from expertload.desk import Desk
+
+    return Desk.open(place, serving=serving)
+
+
+def _place(data: Path | None, database: str | None) -> str:
+    """Return the folder or the address of the desk, if exactly one is given."""
     from expertload._validation import require_extra
     from expertload.exceptions import ParameterError
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")
-    from expertload.desk import Desk
-
-    if (data is None) == (database is None):
-        raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
-    return Desk.open(str(data) if database is None else database, serving=serving)
+    if data is None and database is not None:
+        return database
+    if data is not None and database is None:
+        return str(data)
+    raise ParameterError(
+        "Name one desk: --data DIR, or --database postgresql://… "
+        f"Got {'neither' if data is None else 'both'}. "
+        "Hint: EXPERTLOAD_DESK_DATABASE, if set, counts as --database."
+    )
 
 
 def serve(
@@ -75,12 +87,12 @@ def serve(
             help="Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it."
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8765,
     trusted_header: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A proxy signs people in and names them in this header; see docs/desk.",
+            help="The header in which a trusted proxy names the user; see docs/desk/operator.md.",
             show_default=False,
         ),
     ] = None,
@@ -99,10 +111,18 @@ def serve(
         ),
     ] = None,
     oidc_client: Annotated[
-        str, typer.Option(metavar="ID", help="The desk's client ID there.", show_default=False)
+        str,
+        typer.Option(
+            metavar="ID", help="The desk's client ID at the provider.", show_default=False
+        ),
     ] = "",
     oidc_secret: Annotated[
-        str, typer.Option(envvar="EXPERTLOAD_DESK_OIDC_SECRET", show_default=False)
+        str,
+        typer.Option(
+            envvar="EXPERTLOAD_DESK_OIDC_SECRET",
+            help="The desk's client secret at the provider.",
+            show_default=False,
+        ),
     ] = "",
     oidc_claim: Annotated[
         str, typer.Option(help="The claim that holds the user's name.")
@@ -123,17 +143,20 @@ def serve(
             provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
         console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
         if (secret := desk.write(first_link)) is not None:
-            typer.echo(f"Sign in as '{FIRST}', once: http://{host}:{port}/welcome/{secret}")
+            typer.echo(
+                f"Sign in as '{FIRST}' with this link, which works once: "
+                f"http://{host}:{port}/welcome/{secret}"
+            )
         serve_on(create_app(desk, proxy=proxy, provider=provider), host=host, port=port)
 
 
 def add_token(
-    name: Annotated[str, typer.Argument(help="The person or program that uses it.")],
+    name: Annotated[str, typer.Argument(help="The program or person that uses the token.")],
     role: Annotated[str, typer.Option(help="reader, arbiter, manager, auditor or api.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """Make a bearer token. It is printed once and stored as a digest."""
+    """Make a bearer token; it is printed once, and only its digest is stored."""
     from typing import get_args
 
     from expertload.exceptions import ParameterError
@@ -143,18 +166,18 @@ def add_token(
 
         if role not in get_args(people.Role):
             roles = ", ".join(get_args(people.Role))
-            raise ParameterError(f"'{role}' is not a role. Hint: {roles}.")
+            raise ParameterError(f"'{role}' is not a role. Hint: choose one of {roles}.")
         typer.echo(desk.write(people.add_token, name, role))  # type: ignore[arg-type]
 
 
 def revoke_token(
     number: Annotated[
-        int, typer.Argument(help="The number, as shown by 'desk export' and the events.")
+        int, typer.Argument(help="Its number in the event 'token.added' on the Audit page.")
     ],
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """End a token at once."""
+    """Revoke a token: the next request with it is refused."""
     with open_desk(data, database) as desk:
         from expertload.desk import people
 
@@ -173,7 +196,8 @@ def activate_policy(
 
     if not policy.is_file():
         raise DataNotFoundError(
-            f"There is no policy {policy}. Hint: expertload evaluate FILE --save-policy {policy}"
+            f"There is no file {policy}. Hint: make it with "
+            f"expertload evaluate FILE --target-accuracy 0.95 --save-policy {policy}"
         )
     with open_desk(data, database) as desk:
         from expertload.desk import watch
@@ -191,7 +215,7 @@ def withdraw_policy(
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """End a policy for good: everything goes to experts."""
+    """End a policy for good; from now on, every case goes to experts."""
     with open_desk(data, database) as desk:
         from expertload.desk import watch
 
@@ -207,7 +231,7 @@ def rules(
     data: Data = None,
     database: Address = None,
 ) -> None:
-    """Show or change the rules: shares to read, times, strict mode."""
+    """Show or change the rules: shares of cases to read, times, strict mode."""
     from expertload.exceptions import ParameterError
 
     with open_desk(data, database) as desk:
@@ -251,14 +275,11 @@ def restore(
     database: Address = None,
 ) -> None:
     """Fill a new, empty desk from a backup."""
-    from expertload.exceptions import ParameterError
-
-    if (data is None) == (database is None):
-        raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
+    place = _place(data, database)
     from expertload.desk.store import open_database
     from expertload.desk.store import restore as fill
 
-    with open_database(str(data) if database is None else database) as opened:
+    with open_database(place) as opened:
         fill(source, opened)
         console().print(f"Restored from {source}.", markup=False)
 
@@ -267,27 +288,27 @@ def verify(
     data: Data = None,
     database: Address = None,
     head: Annotated[
-        str | None, typer.Option(help="A head noted earlier; checks that it is still in the chain.")
+        str | None, typer.Option(help="A head noted earlier, which must still be in the chain.")
     ] = None,
     chain_only: Annotated[
         bool, typer.Option("--chain-only", help="Do not compare the tables with the events.")
     ] = False,
 ) -> None:
-    """Check the chain of events and the tables for changes."""
+    """Check that nobody has changed the chain of events or the tables."""
     with open_desk(data, database) as desk:
         from expertload.desk import trail
 
         verdict = desk.read(trail.verify, head=head, tables=not chain_only)
-    said = console()
-    said.print(
+    screen = console()
+    screen.print(
         f"{verdict.n_events} events in {verdict.n_blocks} sealed blocks, "
-        f"{verdict.n_unsealed} since. Head: {verdict.head}"
+        f"{verdict.n_unsealed} not sealed yet. Head: {verdict.head}"
     )
     for problem in verdict.problems:
-        said.print(problem, style="red", markup=False)
+        screen.print(problem, style="red", markup=False)
     if not verdict.is_intact:
         raise typer.Exit(1)
-    said.print("Nothing was changed.")
+    screen.print("Nothing was changed.")
 
 
 def export(

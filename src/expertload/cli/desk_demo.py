@@ -32,7 +32,7 @@ def demo(
         int | None,
         typer.Option(
             min=0,
-            help="After this many cases, send images unlike any the model saw: watch the alarm.",
+            help="After this many cases, send mirrored images, to see the alarm.",
             show_default=False,
         ),
     ] = None,
@@ -58,14 +58,14 @@ def demo(
         cases = digits.cases(run=f"{int(time.time())}", drift_after=drift_after)
         cast = play.Cast(address, cases, sender=sender, colleagues=colleagues, rate=rate)
         typer.echo(f"\nOpen this link, which works once:  {address}/welcome/{link}")
-        typer.echo("Review delegated digits there, and see Overview for the manager's page.")
+        typer.echo("Review digits there. The manager's page is Overview.")
         typer.echo("Ctrl-C ends the demo.")
         _run(desk, listening, cast, f"{address}/welcome/{link}" if browser else None)
         _say_goodbye(desk, folder)
 
 
 def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> None:
-    """Serve until Ctrl-C; the cast begins when the desk answers, and ends before it."""
+    """Serve until Ctrl-C; sender and colleagues start when the desk is up, and stop at its end."""
     import uvicorn
 
     from expertload.desk.app import create_app
@@ -74,7 +74,7 @@ def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> 
         create_app(desk), log_level="warning", server_header=False, timeout_graceful_shutdown=3
     )
     server = uvicorn.Server(config)
-    opening = threading.Thread(target=_begin, args=(server, cast, link), daemon=True)
+    opening = threading.Thread(target=_start_cast, args=(server, cast, link), daemon=True)
     opening.start()
     try:
         server.run(sockets=[listening])
@@ -85,7 +85,7 @@ def _run(desk: Desk, listening: socket.socket, cast: Cast, link: str | None) -> 
         listening.close()
 
 
-def _begin(server: object, cast: Cast, link: str | None) -> None:
+def _start_cast(server: object, cast: Cast, link: str | None) -> None:
     import webbrowser
 
     while not getattr(server, "started", False):
@@ -101,9 +101,9 @@ def _say_goodbye(desk: Desk, folder: Path) -> None:
     state = desk.read(state_of)
     counts = state["counts"]
     typer.echo(
-        f"\n{counts['received']} cases came, {counts['decided']} were decided automatically, "
-        f"{counts['answers']} answers were given."
+        f"\n{counts['received']} cases received, {counts['decided']} decided automatically, "
+        f"{counts['answers']} answers given."
     )
-    typer.echo(f"The desk is kept in {folder}. What was reviewed can be exported and evaluated:")
+    typer.echo(f"The desk is kept in {folder}. To export and evaluate the reviewed cases:")
     typer.echo(f"  expertload desk export reviewed.csv --data {folder} --cases labelled")
     typer.echo("  expertload evaluate reviewed.csv")

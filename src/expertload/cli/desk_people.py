@@ -12,7 +12,9 @@ from expertload.cli.screen import console
 __all__ = ["add_user", "disable_user", "link_user"]
 
 Name = Annotated[str, typer.Argument(help="The name to sign in with.")]
-Site = Annotated[str, typer.Option("--address", metavar="URL", help="Where people reach the desk.")]
+Site = Annotated[
+    str, typer.Option("--address", metavar="URL", help="The desk's address, for the link.")
+]
 HERE = "http://127.0.0.1:8765"
 
 
@@ -25,7 +27,7 @@ def add_user(
     database: Address = None,
     address: Site = HERE,
 ) -> None:
-    """Add a person; prints a link that signs them in once, and lets them choose a password."""
+    """Add a person; print a link that signs them in once and lets them choose a password."""
     with open_desk(data, database) as desk:
         from expertload.desk import people
 
@@ -44,12 +46,14 @@ def link_user(
 
         row = desk.read(people.find_user, name)
         if row is None:
-            raise ParameterError(f"There is no user '{name}'. Hint: expertload desk user add")
+            raise ParameterError(
+                f"There is no user '{name}'. Hint: expertload desk user add '{name}' --role reader"
+            )
         _print_link(address, desk.write(people.make_link, row.id))
 
 
 def disable_user(name: Name, data: Data = None, database: Address = None) -> None:
-    """Disable a person's access; what they did is kept."""
+    """Disable a person's access; their work is kept."""
     from expertload.exceptions import ParameterError
 
     with open_desk(data, database) as desk:
