@@ -314,5 +314,5 @@ def test_a_second_server_process_is_refused_in_a_sentence(tmp_path):
             env=environment,
         )
     assert done.returncode == 1
-    assert "Another server has the desk" in done.stderr
+    assert "Another server is running on the desk" in done.stderr
     assert "Traceback" not in done.stderr

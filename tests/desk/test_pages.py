@@ -142,7 +142,7 @@ def test_forms_of_other_sites_change_nothing(served, headers):
     with visit(served, "ann", "reader") as client:
         refused = client.post("/review/next", headers=headers)
         assert refused.status_code == 403
-        assert "nothing was changed" in refused.text
+        assert "Nothing was changed" in refused.text
         assert "A case waits" in client.get("/review").text
 
 

@@ -87,7 +87,7 @@ def test_people_have_roles(world):
     ("name", "roles", "said"),
     [
         ("", ["reader"], "1 to 100"),
-        (" ann", ["reader"], "no space"),
+        (" ann", ["reader"], "without spaces"),
         ("a\nb", ["reader"], "printable"),
         ("ann", [], "at least one role"),
         ("ann", ["api"], "not a role"),

@@ -16,7 +16,7 @@ from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
 def test_a_second_server_on_one_folder_is_refused_in_a_sentence(tmp_path):
     with Desk.open(tmp_path, serving=True):
-        with pytest.raises(DeskInUseError, match="Another server has the desk"):
+        with pytest.raises(DeskInUseError, match="Another server is running on the desk"):
             Desk.open(tmp_path, serving=True)
         Desk.open(tmp_path).close()  # a command beside the server
     Desk.open(tmp_path, serving=True).close()

@@ -95,7 +95,7 @@ def stream(world, n, rng, prefix="case", wrong_below=0.8, **more):
 @pytest.mark.slow
 def test_a_policy_is_certified_from_blind_labels(world):
     truth = stream(world, 150, np.random.default_rng(0))
-    with pytest.raises(DeskRefusedError, match="wait for their reading"):
+    with pytest.raises(DeskRefusedError, match="still wait for a reading"):
         world.desk.write(recertify, target_accuracy=0.85)
     read_all(world, truth.__getitem__)
     with pytest.raises(DeskRefusedError, match="Nothing is certified"):

@@ -1,7 +1,7 @@
-"""The human-AI system, running: what the policy is sure of is decided, the rest waits for experts.
+"""The desk: a certified policy decides the cases it is sure of, and experts read the others.
 
-Cases come in, those above the certified threshold are decided automatically, the others wait in a
-queue, and the promise is watched while it is used. `expertload desk serve` runs it.
+Cases above the certified threshold are decided automatically. The others wait in a queue. Audits
+check all the time whether the promise is kept. `expertload desk serve` runs a desk.
 """
 
 from expertload.desk.desk import Desk

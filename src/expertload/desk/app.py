@@ -1,4 +1,4 @@
-"""The application: the interface and the pages on one desk, its chores, and the port it is on."""
+"""The application: the interface and pages of one desk, its background tasks, and its server."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from expertload.exceptions import DeskUnavailableError
 __all__ = ["create_app", "serve"]
 
 log = logging.getLogger("expertload.desk")
-CHORE_SECONDS = 1.0
-# A batch of cases is a hundred thousand small objects that live for a moment; looking through all
-# of them for circles after every 700 costs a fifth of the batch.
+SECONDS_BETWEEN_TASKS = 1.0
+# A batch of cases makes a hundred thousand short-lived objects. By default, Python searches them
+# for reference cycles after every 700 new ones, which takes a fifth of the batch's time.
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def create_app(
     desk: Desk, *, proxy: TrustedProxy | None = None, provider: OpenIdConnect | None = None
 ) -> FastAPI:
-    """Return the application that serves a desk; whoever opened the desk closes it.
+    """Return the application that serves a desk; the caller closes the desk.
 
-    The interactive documentation of FastAPI is off: it is fetched from elsewhere, and no request
-    leaves the machine. The schema is at `/api/openapi.json`.
+    FastAPI's interactive documentation is off, because it loads scripts from another site and a
+    desk sends no request elsewhere. The schema is at `/api/openapi.json`.
     """
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        # Each on its own, so that a slow receiver of news keeps nothing from being sealed.
-        chores = [asyncio.create_task(_keep_doing(each, desk)) for each in (seal_events, deliver)]
+        # Two loops, so that a slow receiver of webhooks does not delay the sealing of events.
+        loops = [asyncio.create_task(_repeat(task, desk)) for task in (seal_events, deliver)]
         yield
-        for chore in chores:
-            chore.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
-        await _do_chore(seal_events, desk)
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await _run_once(seal_events, desk)
 
     app = _App(
         title="expertload desk",
@@ -61,7 +61,7 @@ def create_app(
 
 
 class _App(FastAPI):
-    """An application in which single cases are taken before any routing."""
+    """An application that handles single cases before it looks for a route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -70,31 +70,31 @@ class _App(FastAPI):
             await super().__call__(scope, receive, send)
 
 
-async def _keep_doing(chore: Callable[[Desk], int], desk: Desk) -> None:
-    """Do a chore again and again, for as long as the desk runs."""
+async def _repeat(task: Callable[[Desk], int], desk: Desk) -> None:
+    """Run a background task again and again, as long as the desk runs."""
     while True:
-        await _do_chore(chore, desk)
-        await asyncio.sleep(CHORE_SECONDS)
+        await _run_once(task, desk)
+        await asyncio.sleep(SECONDS_BETWEEN_TASKS)
 
 
-async def _do_chore(chore: Callable[[Desk], int], desk: Desk) -> None:
-    """Do one chore in a thread; what it cannot do now waits in the database for the next time."""
+async def _run_once(task: Callable[[Desk], int], desk: Desk) -> None:
+    """Run a background task in a thread; unfinished work stays in the database for the next run."""
     try:
-        await asyncio.to_thread(chore, desk)
+        await asyncio.to_thread(task, desk)
     except DeskUnavailableError as error:
         log.warning("%s", error)
     except Exception:
-        log.exception("a chore of the desk failed; it is tried again")
+        log.exception("a background task of the desk failed; it will run again")
 
 
 def serve(app: FastAPI, *, host: str, port: int) -> None:
-    """Serve an application; what is under way when it ends is finished."""
+    """Serve an application until it is stopped; requests in progress are finished first."""
     import uvicorn
 
     from expertload.desk.protocol import LimitedProtocol
 
     gc.collect()
-    gc.freeze()  # what is there now stays, and need not be looked through
+    gc.freeze()  # existing objects stay, so the garbage collector need not search them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
     uvicorn.run(
         app,

@@ -1,7 +1,7 @@
-"""The desk from Python: cases sent in batches, again where the network fails, never guessed.
+"""A Python client of the desk: sends cases in batches, retries if the network fails, never guesses.
 
-A case counts as decided only if the desk has said so. If it does not answer after every retry, the
-case is reported as delegated and not acknowledged. Send it again: the key makes that safe.
+A case counts as decided only if the desk has said so. If all retries fail, the case is reported as
+delegated and not acknowledged. Then send it again: the key makes that safe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from expertload.exceptions import DeskRefusedError, ParameterError
 
 __all__ = ["DeskClient", "SentOutcome"]
 
-AGAIN = {408, 425, 429, 500, 502, 503, 504}
+RETRIED_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 MOST_CASES = 5_000
 
 
@@ -58,7 +58,7 @@ class DeskClient:
     Parameters
     ----------
     address : str
-        For instance ``"http://127.0.0.1:8765"``.
+        For example ``"http://127.0.0.1:8765"``.
     token : str
         A token with the role "api".
     timeout : float, default=30.0
@@ -100,7 +100,7 @@ class DeskClient:
         )
 
     def send(self, case: dict[str, Any]) -> SentOutcome:
-        """Send one case; refused ones raise `DeskRefusedError`."""
+        """Send one case; raise `DeskRefusedError` if the desk refuses it."""
         (outcome,) = self.send_many([case])
         if outcome.status == "refused":
             raise DeskRefusedError("refused", outcome.error or "The desk refused the case.")
@@ -109,7 +109,7 @@ class DeskClient:
     def send_many(
         self, cases: Iterable[dict[str, Any]], *, batch_size: int = 1_000
     ) -> Iterator[SentOutcome]:
-        """Send cases in batches; give the outcome of each, in their order."""
+        """Send cases in batches; yield the outcome of each, in order."""
         if not 1 <= batch_size <= MOST_CASES:
             raise ParameterError(f"'batch_size' must be from 1 to {MOST_CASES}. Got {batch_size}.")
         waiting = iter(cases)
@@ -117,7 +117,7 @@ class DeskClient:
             yield from self._send_batch(batch)
 
     def find(self, key: str) -> dict[str, Any]:
-        """Return what became of a case, with all decisions on it."""
+        """Return the status of a case and all decisions about it."""
         from urllib.parse import quote
 
         answer = self._client.get(f"/api/cases/{quote(key, safe='')}")
@@ -129,7 +129,7 @@ class DeskClient:
     def _send_batch(self, batch: list[dict[str, Any]]) -> list[SentOutcome]:
         content = "".join(json.dumps(case) + "\n" for case in batch)
         keys = [str(case.get("key")) for case in batch]
-        said = "the desk did not answer"
+        problem = "the desk did not answer"
         for attempt in range(self._attempts):
             if attempt:
                 time.sleep(min(30, 0.2 * 2**attempt) * random.uniform(0.5, 1))
@@ -140,24 +140,24 @@ class DeskClient:
                     headers={"Content-Type": "application/x-ndjson"},
                 )
             except self._network_error as error:
-                said = f"the desk did not answer ({type(error).__name__})"
+                problem = f"the desk did not answer ({type(error).__name__})"
                 continue
             if answer.status_code == 200:
                 outcomes = _read(keys, answer.text)
                 if outcomes is not None:
                     return outcomes
-                said = "the desk's answer could not be understood"
-            elif answer.status_code in AGAIN:
-                said = f"the desk answered {answer.status_code}"
+                problem = "the desk's answer could not be understood"
+            elif answer.status_code in RETRIED_STATUSES:
+                problem = f"the desk answered {answer.status_code}"
             else:
                 raise _refusal(answer)
         return [
-            SentOutcome(key=key, status="delegated", is_acknowledged=False, error=said)
+            SentOutcome(key=key, status="delegated", is_acknowledged=False, error=problem)
             for key in keys
         ]
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._client.close()
 
     def __enter__(self) -> DeskClient:
@@ -173,7 +173,7 @@ class DeskClient:
 
 
 def _read(keys: list[str], text: str) -> list[SentOutcome] | None:
-    """Read the answer to a batch; None unless it is one to these very cases."""
+    """Read the answer to a batch; return None if it does not answer exactly these cases."""
     try:
         lines = [json.loads(line) for line in text.splitlines()]
         if len(lines) != len(keys):
@@ -185,8 +185,8 @@ def _read(keys: list[str], text: str) -> list[SentOutcome] | None:
 
 def _outcome(key: str, line: dict[str, Any]) -> SentOutcome:
     if "error" in line:
-        said = f"{line['error']['message']} {line['error']['hint']}".strip()
-        return SentOutcome(key=key, status="refused", is_acknowledged=False, error=said)
+        reason = f"{line['error']['message']} {line['error']['hint']}".strip()
+        return SentOutcome(key=key, status="refused", is_acknowledged=False, error=reason)
     status, label = line["status"], line["label"]
     decided = status == "decided" and isinstance(label, str)
     if line["key"] != key or not (decided or (status == "delegated" and label is None)):

@@ -1,8 +1,8 @@
 """The desk: a database, a project and a clock, and one way to run anything on them.
 
-What the desk can do is a function whose first argument is a `Transaction`: `claim`, `answer`,
-`receive` and so on. `Desk.write` runs one of them with its events and counters in one commit;
-`Desk.read` runs one that only looks.
+Everything a desk can do is a function whose first argument is a `Transaction`: `claim`, `answer`,
+`receive` and so on. `Desk.write` runs such a function, with its events and counters, in one commit.
+`Desk.read` runs one that only reads.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Desk:
     database : Database
         Open, with its tables up to date.
     project : str
-        Made with the given rules if it is not there.
+        The name of the project. If it does not exist, it is created.
     rules : Rules, optional
-        For a new project.
+        The rules of a new project.
     clock : callable, optional
         Returns microseconds since 1970.
     secret : bytes, optional
-        For a new project: what the quality sample is drawn with. Random by default.
+        The secret of a new project, with which the quality sample is drawn. Random by default.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Desk:
         self._actor: int | None = None
         if not database.read(lambda c: _exists(c, project)):
             new = (rules or Rules(), secret or secrets.token_bytes(32))
-            database.write(lambda c: self._make(c, *new), alone=True)
+            database.write(lambda c: self._create(c, *new), alone=True)
 
     @classmethod
     def open(cls, where: str | os.PathLike[str], *, serving: bool = False, **options: Any) -> Desk:
@@ -68,12 +68,12 @@ class Desk:
         return cls(open_database(where, serving=serving), **options)
 
     def acting(self, user: int) -> Desk:
-        """Return the same desk, on which this user acts: events say so."""
+        """Return the same desk, whose events name this user as the actor."""
         same = copy.copy(self)
         same._actor = user
         return same
 
-    def _make(self, connection: Connection, rules: Rules, secret: bytes) -> None:
+    def _create(self, connection: Connection, rules: Rules, secret: bytes) -> None:
         if _exists(connection, self.project):
             return
         row = {
@@ -96,7 +96,7 @@ class Desk:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run work in one transaction, and wait for its commit."""
+        """Run work in one transaction and wait for its commit."""
         return self.submit(work, *args, **kwargs).result()
 
     def submit(
@@ -105,8 +105,8 @@ class Desk:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Future[T]:
-        """Run work in one transaction; the future is settled after its commit."""
-        return self.database.submit(lambda c: self._written(c, work, *args, **kwargs))
+        """Run work in one transaction; the future gets its result after the commit."""
+        return self.database.submit(lambda c: self._run(c, work, *args, **kwargs))
 
     async def awrite(
         self,
@@ -123,7 +123,7 @@ class Desk:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run work that only looks."""
+        """Run work that only reads."""
         return self.database.read(lambda c: work(self._transaction(c), *args, **kwargs))
 
     async def aread(
@@ -132,11 +132,11 @@ class Desk:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run work that only looks, from asynchronous code."""
+        """Run work that only reads, from asynchronous code."""
         future = self.database.submit_read(lambda c: work(self._transaction(c), *args, **kwargs))
         return await asyncio.wrap_future(future)
 
-    def _written(
+    def _run(
         self,
         connection: Connection,
         work: Callable[Concatenate[Transaction, P], T],
@@ -158,7 +158,7 @@ class Desk:
         )
 
     def close(self) -> None:
-        """Finish what waits to be written, and let the database go."""
+        """Finish pending writes and close the database."""
         self.database.close()
 
     def __enter__(self) -> Desk:

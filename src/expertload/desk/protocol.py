@@ -1,7 +1,7 @@
-"""HTTP with a limit on the head of a request: nobody fills the memory by naming headers for ever.
+"""HTTP with a limit on the head of a request, so that endless headers cannot fill the memory.
 
-The quick parser, unlike the slow one, has no limit of its own, and a head is read before anybody
-knows who sends it.
+uvicorn's fast parser has no such limit (its slow one has), and a head is read before the sender is
+known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_BYTES = 64_000
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection that is closed when the head of a request does not end."""
+    """A connection that is closed if the head of a request is too long."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -25,7 +25,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; count it while it belongs to a head that has begun before."""
+        """Handle some bytes; count them if they continue a head that has not ended."""
         began = self._heads_ended if self._in_head else None
         super().data_received(data)
         if not self._in_head or self._heads_ended != began:
@@ -33,15 +33,15 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._bytes += len(data)
         if self._bytes > MOST_BYTES and not self.transport.is_closing():
-            self.send_400_response(f"The head of a request has at most {MOST_BYTES} bytes.")
+            self.send_400_response(f"The head of a request may have at most {MOST_BYTES} bytes.")
 
     def on_headers_complete(self) -> None:
-        """Note that a head has ended."""
+        """Record that a head has ended."""
         self._heads_ended += 1
         self._in_head = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Note that the next head may begin."""
+        """Record that the next bytes belong to a new head."""
         self._in_head = True
         super().on_message_complete()

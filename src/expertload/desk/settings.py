@@ -12,17 +12,17 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Rules(BaseModel):
-    """The rules of a project; kept in its row, and every change of them is an event.
+    """The rules of a project. They are stored in its row, and every change is an event.
 
     Attributes
     ----------
     classes : tuple of str
-        What readers may answer; if empty, the classes of the active policy.
+        The answers that readers may give; if empty, the classes of the latest policy.
     quality_rate : float
         Share of cases that are read blind, whatever the policy says. This sample is used to watch
         the promise.
     raised_rate : float
-        The share after a first warning, until a policy is activated anew.
+        The share after a first warning, until the next policy is activated.
     second_share : float
         Share of cases that a second reader sees although there is no dispute. Without it, only
         disagreements would be read twice, which makes experts look better than they are.

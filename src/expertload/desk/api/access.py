@@ -1,4 +1,4 @@
-"""Who sends a request: bearer tokens alone, so that no site can borrow a browser's session."""
+"""Who sends a request: only bearer tokens count, so no site can use a browser's session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def desk_of(request: Request) -> Desk:
 
 
 def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
-    """Return a dependency: somebody with one of these roles, or a refusal."""
+    """Return a dependency that gives the sender, or refuses one without any of these roles."""
 
     async def somebody(request: Request) -> Principal:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""Request bodies, read to a limit: nobody fills the memory by sending for ever."""
+"""Reads request bodies up to a limit, so that an endless request cannot fill the memory."""
 
 from __future__ import annotations
 

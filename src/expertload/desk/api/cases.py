@@ -63,19 +63,19 @@ _SENT = {
     openapi_extra={"requestBody": _SENT},
 )
 async def send(request: Request, sender: Sender) -> Response:
-    """Store and decide cases; the answer carries the decision of each."""
+    """Store and route cases; the answer has the decision about each."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return await _send_one(request, sender)
     if kind == NDJSON:
         return await _send_many(request, sender)
     raise DeskRefusedError(
-        "wrong_media_type", "Cases are sent as application/json, or as application/x-ndjson."
+        "wrong_media_type", "Send cases as application/json or application/x-ndjson."
     )
 
 
 async def _send_one(request: Request, sender: Principal) -> Response:
-    """Take a case with a large body; the small ones are `SingleCases`' work."""
+    """Receive a large case; `SingleCases` receives small ones."""
     case = await asyncio.to_thread(read_line, await read_limited(request))
     (outcome,) = await desk_of(request).acting(sender.user).awrite(receive, [case])
     if isinstance(outcome, DeskRefusedError):
@@ -98,13 +98,13 @@ def _read_lines(data: bytes) -> list[SentCase | DeskRefusedError]:
     lines = [line for line in data.split(b"\n") if line.strip()]
     if len(lines) > MOST_CASES:
         raise DeskRefusedError(
-            "too_large", f"A batch has at most {MOST_CASES} cases. Got {len(lines)}."
+            "too_large", f"A batch may have at most {MOST_CASES} cases. Got {len(lines)}."
         )
     return [_read_line(line) for line in lines]
 
 
 def _read_line(line: bytes) -> SentCase | DeskRefusedError:
-    """Read a line; one that is bad is an error line, and the others stand."""
+    """Read a line; a bad one becomes an error line and does not affect the others."""
     try:
         return read_line(line)
     except DeskRefusedError as error:
@@ -120,20 +120,20 @@ def _write_lines(
             line: dict[str, Any] = outcome._asdict()
         else:
             key = case.key if isinstance(case, SentCase) else None
-            said = error_body(outcome.code, outcome.said, outcome.hint)
-            line = {"key": key, "line": number, **said}
+            error = error_body(outcome.code, outcome.said, outcome.hint)
+            line = {"key": key, "line": number, **error}
         lines.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
     return b"".join(lines)
 
 
 @router.get("/{key:path}", summary="What became of a case")
 async def show(key: str, request: Request, sender: Sender) -> dict[str, Any]:
-    """Return a case's status, its label, and how it came about."""
+    """Return a case's status, its label, and all decisions that led to it."""
     return await desk_of(request).aread(_show, key)
 
 
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
-    if CONTROL.search(key):  # which no key has, and not every database can look for
+    if CONTROL.search(key):  # no key has these, and PostgreSQL cannot search for all of them
         raise DeskRefusedError("not_found", "There is no such case.")
     case = transaction.connection.execute(
         select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)

@@ -1,4 +1,4 @@
-"""`/api/claims`: the reader's side of the desk. Nothing here tells what the model said."""
+"""`/api/claims`: the reader's side of the desk. Nothing here shows what the model said."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SkipBody(_Body):
 
 @router.post("/claims", summary="Take the case that is due first")
 async def take(request: Request, reader: Reader) -> Response:
-    """Return a case, the one still held if there is one; 204 if nothing waits."""
+    """Return the case that the reader holds, or else a new one; 204 if nothing waits."""
     held = (
         await desk_of(request)
         .acting(reader.user)
@@ -50,7 +50,7 @@ async def take(request: Request, reader: Reader) -> Response:
 
 @router.post("/claims/{lease}/answer", summary="Answer a case")
 async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -> dict[str, Any]:
-    """Store an answer; say whether it counts, came late, or had been given before."""
+    """Store an answer; return whether it counts, came late, or was sent before."""
     desk = desk_of(request).acting(reader.user)
     given = await desk.awrite(answer, reader.user, lease, body.label, body.submission)
     return {
@@ -77,14 +77,14 @@ async def put_back(lease: str, request: Request, reader: Reader) -> dict[str, st
 
 @router.post("/claims/{lease}/extend", summary="Hold a case for longer")
 async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
-    """Lengthen a lease that is still held."""
+    """Extend a lease that is still held."""
     until = await desk_of(request).acting(reader.user).awrite(extend, reader.user, lease)
     return {"outcome": "lost" if until is None else "extended", "until": _seconds(until)}
 
 
 @router.post("/answers/{submission}/undo", summary="Take an answer back")
 async def take_back(submission: str, request: Request, reader: Reader) -> dict[str, Any]:
-    """Take an answer back, while nothing rests on it; the case is held again."""
+    """Take an answer back while nothing depends on it; the reader holds the case again."""
     desk = desk_of(request).acting(reader.user)
     return _shown(await desk.awrite(undo, reader.user, submission))
 

@@ -1,4 +1,4 @@
-"""Errors as programs and people read them: a code, a sentence, and what to do."""
+"""Errors for programs and people: a code, a sentence, and what to do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATUS = {
 }
 HEADERS = {
     "unauthorized": {"WWW-Authenticate": "Bearer"},
-    "too_large": {"Connection": "close"},  # or the rest of an endless request would be read
+    "too_large": {"Connection": "close"},  # otherwise the rest of an endless request is read
 }
 CODES = {404: "not_found", 405: "wrong_method", 413: "too_large", 415: "wrong_media_type"}
 
@@ -34,12 +34,12 @@ ErrorBody = dict[str, dict[str, str]]
 
 
 def error_body(code: str, message: str, hint: str = "") -> ErrorBody:
-    """Return the one form of every error."""
+    """Return the form that every error has."""
     return {"error": {"code": code, "message": message, "hint": hint}}
 
 
 def install_errors(app: FastAPI) -> None:
-    """Answer every error of an app in that form."""
+    """Make an app answer every error in that form."""
     for kind in (DeskRefusedError, DeskUnavailableError, Exception):
         app.add_exception_handler(kind, _answered)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -48,7 +48,7 @@ def install_errors(app: FastAPI) -> None:
 
 
 def answer_to(error: Exception) -> JSONResponse:
-    """Return the answer to an error of the desk's own, or to one that nobody has thought of."""
+    """Return the answer to an error of the desk, or to an unexpected one."""
     if isinstance(error, DeskRefusedError):
         body = error_body(error.code, error.said, error.hint)
         return JSONResponse(body, STATUS.get(error.code, 422), HEADERS.get(error.code))
@@ -71,7 +71,7 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
 
 
 async def http_error(_: Request, error: Any) -> JSONResponse:
-    """Answer an error of the protocol: no such address, a wrong method."""
+    """Answer an HTTP error: an unknown address, a wrong method."""
     code = CODES.get(error.status_code, "http_error")
     return JSONResponse(
         error_body(code, str(error.detail)), error.status_code, getattr(error, "headers", None)
@@ -79,5 +79,5 @@ async def http_error(_: Request, error: Any) -> JSONResponse:
 
 
 async def _hung_up(_: Request, error: Any) -> JSONResponse:
-    """Answer nobody: a sender who hangs up in the middle is no fault of the desk."""
-    return JSONResponse(error_body("hung_up", "The request ended before all of it had come."), 400)
+    """Answer a sender who hung up: nobody gets it, but the log shows no fault of the desk."""
+    return JSONResponse(error_body("hung_up", "The request ended before it was complete."), 400)

@@ -1,4 +1,4 @@
-"""Requests that come one at a time share their work: those that wait go together."""
+"""Handles single requests in batches: all that wait are handled together."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Result = TypeVar("Result")
 
 
 class Gathering(Generic[Item, Result]):
-    """Does single pieces of work in batches, as many at once as are waiting.
+    """Handles single items in batches of all that are waiting.
 
-    A piece never joins a batch that has begun, so its result is never older than the piece.
+    An item never joins a batch that has started, so its result is never older than the item.
 
     Parameters
     ----------
     work : callable
-        From a list of pieces to the result of each.
+        Takes a list of items and returns the result of each.
     """
 
     def __init__(self, work: Callable[[list[Item]], Awaitable[Sequence[Result]]]) -> None:
@@ -30,7 +30,7 @@ class Gathering(Generic[Item, Result]):
         self._working: asyncio.Task[None] | None = None
 
     async def send(self, item: Item) -> Result:
-        """Return the result of one piece."""
+        """Return the result of one item."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._working is None or self._working.done():

@@ -1,4 +1,4 @@
-"""The routes of the interface, and its errors, added to an app."""
+"""Adds the routes and errors of the interface to an app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What managers do beside policies: look back, recertify, void a case, tell others."""
+"""What managers do besides policies: look back, recertify, void a case, add webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Body(BaseModel):
 
 
 class LookBackBody(_Body):
-    """Whose decisions to read again, from when, and which share."""
+    """The policy whose decisions are read again, since when, and which share of them."""
 
     policy: Number
     since: Seconds = 0
@@ -34,7 +34,7 @@ class LookBackBody(_Body):
 
 
 class RecertifyBody(_Body):
-    """What to promise, and the period whose blind labels it rests on."""
+    """What to promise, and the period from which blind labels are used."""
 
     target_accuracy: Annotated[float, Field(gt=0, lt=1)]
     confidence_level: Annotated[float, Field(gt=0, lt=1)] = 0.95
@@ -51,20 +51,20 @@ class VoidBody(_Body):
 
 
 class WebhookBody(_Body):
-    """Where news is sent."""
+    """The address that receives messages."""
 
     url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[\x21-\x7e]+$")]
 
 
 class ReplayBody(_Body):
-    """From when on news is sent again."""
+    """The time since which messages are sent again."""
 
     since: Seconds = 0
 
 
 @router.post("/look-back", summary="Read again what a withdrawn policy decided")
 async def again(body: LookBackBody, request: Request, manager: Manager) -> dict[str, int]:
-    """Queue up to 2,000 decisions for experts; call again until none is left."""
+    """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
     desk = desk_of(request).acting(manager.user)
     since = int(body.since * 1e6)
     return {"queued": await desk.awrite(look_back, body.policy, since=since, share=body.share)}
@@ -97,25 +97,25 @@ async def void(body: VoidBody, request: Request, manager: Manager) -> dict[str, 
     return {"outcome": "void"}
 
 
-@router.post("/webhooks", status_code=201, summary="Tell an address what happens")
+@router.post("/webhooks", status_code=201, summary="Send messages to an address")
 async def add_hook(body: WebhookBody, request: Request, manager: Manager) -> dict[str, Any]:
-    """Send news to an address; the secret that signs it is shown once."""
+    """Send messages to an address; the secret that signs them is shown once."""
     desk = desk_of(request).acting(manager.user)
     number, secret = await desk.awrite(add_webhook, body.url)
     return {"id": number, "secret": secret}
 
 
-@router.post("/webhooks/{number}/end", summary="Tell it no more")
+@router.post("/webhooks/{number}/end", summary="Stop sending messages to an address")
 async def end_hook(number: Number, request: Request, manager: Manager) -> dict[str, str]:
-    """Stop sending news to an address."""
+    """End a webhook; messages that wait for it are dropped."""
     await desk_of(request).acting(manager.user).awrite(end_webhook, number)
     return {"outcome": "ended"}
 
 
-@router.post("/webhooks/{number}/replay", summary="Tell it again")
+@router.post("/webhooks/{number}/replay", summary="Send past messages again")
 async def replay_hook(
     number: Number, body: ReplayBody, request: Request, manager: Manager
 ) -> dict[str, int]:
-    """Deliver again what was told since a moment."""
+    """Send the messages since a given time again."""
     desk = desk_of(request).acting(manager.user)
     return {"queued": await desk.awrite(send_again, number, since=int(body.since * 1e6))}

@@ -1,4 +1,4 @@
-"""`/api/policies`: what decides, from when until when."""
+"""`/api/policies`: the policies that decide, have decided or may decide."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SENT = {"required": True, "content": {"application/json": {"schema": {"type": "
     openapi_extra={"requestBody": _SENT},
 )
 async def add(request: Request, manager: Manager) -> dict[str, Any]:
-    """Keep the policy that 'expertload evaluate --save-policy' saved."""
+    """Store a policy that 'expertload evaluate --save-policy' wrote."""
     data = await read_limited(request, MOST_BYTES)
     try:
         document = data.decode()
@@ -62,7 +62,7 @@ async def add(request: Request, manager: Manager) -> dict[str, Any]:
 @router.post("/{number}/activate", summary="Let a draft decide from now on")
 async def begin(number: int, request: Request, manager: Manager) -> dict[str, Any]:
     """Activate a draft; the policy before it ends."""
-    await desk_of(request).acting(manager.user).awrite(activate, _small(number))
+    await desk_of(request).acting(manager.user).awrite(activate, _possible(number))
     return await _state(request, number)
 
 
@@ -72,7 +72,7 @@ async def end(
 ) -> dict[str, Any]:
     """Withdraw a policy: from now on everything goes to experts."""
     desk = desk_of(request).acting(manager.user)
-    await desk.awrite(withdraw, _small(number), reason=body.reason)
+    await desk.awrite(withdraw, _possible(number), reason=body.reason)
     return await _state(request, number)
 
 
@@ -110,7 +110,8 @@ def _shown(row: AnyRow) -> dict[str, Any]:
     }
 
 
-def _small(number: int) -> int:
+def _possible(number: int) -> int:
+    """Return a number that a database can search for; refuse others."""
     if not 0 <= number < 2**63:
         raise DeskRefusedError("not_found", f"There is no policy {number}.")
     return number

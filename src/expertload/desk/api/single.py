@@ -1,11 +1,11 @@
-"""A small case by the shortest way: `POST /api/cases` before any routing.
+"""A fast path for one small case: `POST /api/cases` without routing.
 
-To find the route and its arguments takes several times as long as to store a case among others. So
-requests with one small case are taken here, and all others go on to the routes. The answers are
-the same, to the byte.
+Finding a route and its arguments takes several times as long as storing a case in a batch. So
+requests with one small case are answered here, and all others go on to the routes. The answers are
+the same, byte for byte.
 
-Cases of one token that wait go together, and the token is checked in the transaction that stores
-them. A token that has not been good before is checked first: strangers get nothing parsed.
+Waiting cases of the same token are stored together, and the transaction that stores them checks the
+token. A token that was not valid before is checked first, so that nothing from strangers is parsed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from expertload.exceptions import DeskError, DeskRefusedError
 
 __all__ = ["SMALL", "SingleCases"]
 
-SMALL = 50_000  # bytes that are read without moving to another thread
+SMALL = 50_000  # bytes; a case below this size is parsed without another thread
 PATH = "/api/cases"
 JSON = b"application/json"
 
@@ -34,26 +34,26 @@ Waiting = Gathering[SentCase, Outcome | DeskRefusedError]
 
 
 class SingleCases:
-    """Takes single cases, and leaves every other request alone.
+    """Answers requests with one small case, and leaves all others alone.
 
     Parameters
     ----------
     desk : Desk
-        Where they go.
+        The desk that stores the cases.
     tokens : Gathering
-        From a token to who it belongs to.
+        Finds who a token belongs to.
     """
 
     def __init__(self, desk: Desk, tokens: Gathering[str, Principal | None]) -> None:
         self._desk = desk
         self._tokens = tokens
-        self._waiting: dict[str, Waiting] = {}  # by tokens that were good when last seen
+        self._waiting: dict[str, Waiting] = {}  # by token, if it was valid when last used
 
     async def take(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer a request if it is one small case; say whether it was."""
+        """Answer a request if it has one small case; return whether it has."""
         if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
             return False
-        headers = dict(reversed(scope["headers"]))  # of several, the first counts
+        headers = dict(reversed(scope["headers"]))  # if one is repeated, the first counts
         token = _small_with_token(headers)
         if token is None:
             return False
@@ -64,22 +64,22 @@ class SingleCases:
             return True
         except Exception as error:
             await answer_to(error)(scope, receive, send)
-            raise  # into the log
+            raise  # so that it is logged
         if content is not None:
             await send(_start(content))
             await send({"type": "http.response.body", "body": content})
         return True
 
     async def _received(self, token: str, receive: Receive) -> bytes | None:
-        """Return the answer to a case; None if its sender has hung up."""
-        waiting = self._waiting.get(token) or await self._welcomed(token)
+        """Return the answer to a case; None if the sender has hung up."""
+        waiting = self._waiting.get(token) or await self._checked_queue(token)
         data = await _body(receive)
         if data is None:
             return None
         try:
             case = read_line(data)
         except DeskRefusedError:
-            await self._check(token)  # one that is no longer good is told so first
+            await self._check(token)  # if the token is no longer valid, say that instead
             raise
         try:
             outcome = await waiting.send(case)
@@ -90,8 +90,8 @@ class SingleCases:
             raise outcome
         return orjson.dumps(outcome._asdict())
 
-    async def _welcomed(self, token: str) -> Waiting:
-        """Return where the cases of a token wait, after a look at whose it is."""
+    async def _checked_queue(self, token: str) -> Waiting:
+        """Check a token; return the queue in which its cases wait."""
         await self._check(token)
 
         async def work(sent: list[SentCase]) -> Sequence[Outcome | DeskRefusedError]:
@@ -106,13 +106,13 @@ class SingleCases:
 def _receive_from(
     transaction: Transaction, token: str, sent: Sequence[SentCase]
 ) -> list[Outcome | DeskRefusedError]:
-    """Store cases in the name of whoever a token belongs to at this moment."""
+    """Store cases in the name of the user whom the token belongs to now."""
     transaction.actor = require(find_token(transaction, token), "api").user
     return receive(transaction, sent)
 
 
 def _small_with_token(headers: dict[bytes, bytes]) -> str | None:
-    """Return the token of a request that is one small case; None if it is something else."""
+    """Return the token of a request with one small case; None for every other request."""
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
         return None
     length = headers.get(b"content-length", b"")
@@ -123,7 +123,7 @@ def _small_with_token(headers: dict[bytes, bytes]) -> str | None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return a request's body, of the length that it has said; None if it did not come."""
+    """Return a request's body; None if the sender hung up before its end."""
     data = bytearray()
     while True:
         message = await receive()

@@ -1,4 +1,4 @@
-"""`/api/state`, `/metrics` and `/healthz`: how the desk is doing, in numbers."""
+"""`/api/state`, `/metrics`, `/healthz` and `/api/export`: the desk in numbers, and its cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Anybody = Annotated[Principal, Depends(needs("reader", "arbiter", "manager", "au
 
 @router.get("/healthz", summary="Whether the desk can work")
 async def health(request: Request) -> dict[str, str]:
-    """Answer once the database has answered."""
+    """Answer after the database has answered."""
     await desk_of(request).aread(lambda transaction: transaction.connection.execute(select(1)))
     return {"status": "ok"}
 
@@ -42,10 +42,10 @@ async def show(request: Request, somebody: Onlooker) -> dict[str, Any]:
 async def metrics(request: Request, somebody: Anybody) -> Response:
     """Return the counters in Prometheus' text format."""
     state = await desk_of(request).aread(state_of)
-    return PlainTextResponse(_written(state), media_type="text/plain; version=0.0.4")
+    return PlainTextResponse(_as_text(state), media_type="text/plain; version=0.0.4")
 
 
-@router.get("/api/export", summary="Every case in a row, streamed")
+@router.get("/api/export", summary="The cases, one row each, streamed")
 async def stream(
     request: Request,
     somebody: Onlooker,
@@ -60,16 +60,16 @@ async def stream(
     )
 
 
-def _written(state: dict[str, Any]) -> str:
+def _as_text(state: dict[str, Any]) -> str:
     lines = []
-    for name, kind, said in _METRICS:
+    for name, kind, description in _METRICS:
         value: Any = state
         for part in name.split("."):
             value = value[part] if value is not None else None
         if value is None:
             continue
         full = "expertload_desk_" + name.replace(".", "_")
-        lines += [f"# HELP {full} {said}", f"# TYPE {full} {kind}", f"{full} {value}"]
+        lines += [f"# HELP {full} {description}", f"# TYPE {full} {kind}", f"{full} {value}"]
     return "\n".join(lines) + "\n"
 
 

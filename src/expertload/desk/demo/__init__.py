@@ -1,4 +1,4 @@
-"""A desk to try: real images, a real network, a certified policy, and colleagues who help."""
+"""A desk to try out: real images, a real network, a certified policy, and simulated colleagues."""
 
 from expertload.desk.demo.cast import Cast
 from expertload.desk.demo.digits import Digits, train

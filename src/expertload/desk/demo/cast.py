@@ -1,4 +1,4 @@
-"""Those who play along, each through the desk's own interface: a sender and a few colleagues."""
+"""Simulates a sender of cases and some readers, who all use the desk's own interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Cast"]
 
 
 class Cast:
-    """A sender of cases and simulated readers, in threads of their own.
+    """A sender of cases and simulated readers, each in its own thread.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Cast:
     rate : float
         Cases per second.
     first : int
-        Cases that are sent at once, so that there is something to see.
+        Number of cases that are sent immediately, so that there is something to see.
     seconds_a_reading : float
         How long a colleague takes.
     """
@@ -56,18 +56,18 @@ class Cast:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End, once everybody has finished the sentence they were in."""
+        """Stop; everybody first finishes the request they are in."""
         self._over.set()
         for thread in self._threads:
             thread.join(timeout=10)
 
     def _play(self, part: Any, token: str) -> None:
-        """Play a part; the desk may be gone before everybody has noticed."""
+        """Run one of the parts; if the desk does not answer, try again after a second."""
         errors = (require_extra("httpx", "desk", "expertload desk demo").HTTPError, OSError)
         while not self._over.is_set():
             try:
@@ -102,8 +102,8 @@ class Cast:
         self._over.wait(self.seconds_a_reading / 4)
         label = self._truth.get(held["key"])
         path = f"/api/claims/{held['lease']}"
-        if label is None:  # of an earlier demo in the same folder: nobody knows the truth here
-            client.post(f"{path}/skip", json={"reason": "not of today"})
+        if label is None:  # a case of an earlier demo in the same folder: its label is not known
+            client.post(f"{path}/skip", json={"reason": "from an earlier demo"})
             return
         if random.random() < 0.02:
             label = random.choice(held["classes"])

@@ -1,7 +1,7 @@
-"""Handwritten digits from scikit-learn, spoiled so that some need a person, and a small network.
+"""Handwritten digits from scikit-learn, some of them spoiled to need an expert, and a network.
 
-The images come with scikit-learn: nothing is downloaded. Each image is used for one thing alone:
-to train, to certify, or to be sent to the desk.
+The images come with scikit-learn, so nothing is downloaded. Each image is used for only one
+purpose: to train, to certify, or to be sent to the desk.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CLASSES = tuple("0123456789")
 N_TRAIN, N_CERTIFY, VERSIONS = 600, 600, 4
 TARGET_ACCURACY = 0.95
 BRIGHTEST = 16.0
-ENLARGED = 16  # how many pixels of the sent image stand for one of the original's
+ENLARGED = 16  # by how much the sent image is larger than the original
 
 
 @dataclass(frozen=True)
 class Digits:
-    """A trained network, what it is certified for, and images it has never seen."""
+    """A trained network, its certified policy, and images it has never seen."""
 
     network: Any
     point: CertifiedPoint
@@ -38,7 +38,7 @@ class Digits:
     labels: IntArray
 
     def cases(self, *, run: str, drift_after: int | None = None, seed: int = 1) -> Iterator[Any]:
-        """Give (case, label) for ever; after some, mirrored images that the network never saw."""
+        """Yield (case, label) without end; after `drift_after` cases, the images are mirrored."""
         rng = np.random.default_rng(seed)
         for number in range(10**9):
             which = number % len(self.images)
@@ -64,7 +64,7 @@ def train(*, seed: int = 0) -> Digits:
     many = np.concatenate([_spoil(images[training], rng) for _ in range(VERSIONS)])
     network = neural.MLPClassifier((64,), alpha=0.01, max_iter=40, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it stops before it has converged, on purpose
+        warnings.simplefilter("ignore")  # training stops before it converges, on purpose
         network.fit(many / BRIGHTEST, np.tile(labels[training], VERSIONS))
     point = certify(
         np.array(CLASSES)[labels[certifying]],
@@ -76,7 +76,7 @@ def train(*, seed: int = 0) -> Digits:
 
 
 def _spoil(images: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Blur some images and add noise to most, from none to much."""
+    """Blur some images, and add a little or much noise to most of them."""
     strength = rng.choice([0.0, 1.0, 2.0, 3.0], size=len(images), p=[0.3, 0.3, 0.25, 0.15])
     square = images.reshape(-1, 8, 8)
     shifted = [np.roll(square, (dy, dx), (1, 2)) for dy in (0, 1) for dx in (0, 1)]
@@ -95,7 +95,7 @@ def _case(key: str, image: FloatArray, proba: FloatArray, which: int) -> dict[st
 
 
 def _rounded(proba: FloatArray) -> list[float]:
-    """Return numbers that survive being written as text, and sum to one."""
+    """Return plain floats that sum to one."""
     return [float(p) for p in proba / proba.sum()]
 
 

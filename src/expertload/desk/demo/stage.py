@@ -1,4 +1,4 @@
-"""A desk made ready for the demo: rules, the policy, people and programs."""
+"""Prepares a desk for the demo: rules, the policy, people and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from expertload.desk.watch import activate, add_policy
 
 __all__ = ["DEMO_RULES", "prepare"]
 
-# Much is checked, so that something can be seen within minutes.
+# Many cases are checked, so that results show within minutes.
 DEMO_RULES = Rules(
     classes=CLASSES,
     quality_rate=0.3,
@@ -28,7 +28,7 @@ VISITOR = "you"
 
 
 def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
-    """Activate the policy; return the visitor's link, the sender's token, and colleagues'."""
+    """Activate the policy; return the visitor's link, and the tokens of sender and colleagues."""
     number = desk.write(add_policy, _document(digits))
     desk.write(activate, number)
     known = desk.read(find_user, VISITOR)

@@ -1,4 +1,4 @@
-"""Cases come in: read and doubted, routed by the certified policy, stored once."""
+"""Cases come in: they are read, checked, routed by the certified policy, and stored once."""
 
 from expertload.desk.intake.body import Body
 from expertload.desk.intake.case import SentCase, read_case, read_line

@@ -1,7 +1,7 @@
-"""What readers see of a case, never trusted: images are decoded and drawn anew, or refused.
+"""What readers see of a case. It is never trusted: images are decoded and drawn again, or refused.
 
-An image that is stored is one that this process has drawn itself: no script, no metadata, no
-trailing bytes survive that. Its size is read from its header before a single pixel is unpacked.
+Every stored image was drawn by this process, so no script, metadata or trailing bytes survive. The
+size is read from the header before any pixel is unpacked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DRAWN = {"1", "L", "LA", "P", "RGB", "RGBA", "I;16"}
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is stored: its kind, its media type, its bytes and their digest."""
+    """A body as it is stored: its kind, its media type, its bytes and their digest."""
 
     kind: str
     media_type: str
@@ -64,10 +64,10 @@ def _image(content: Any) -> Body:
         data = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
         raise _refuse("An image's 'content' must be text in base64.") from None
-    return _drawn_anew(data)
+    return _redrawn(data)
 
 
-def _drawn_anew(data: bytes) -> Body:
+def _redrawn(data: bytes) -> Body:
     require_extra("PIL", "desk", "A body with an image")
     from PIL import Image
 
@@ -80,10 +80,10 @@ def _drawn_anew(data: bytes) -> Body:
                 return _encoded(image)
     except DeskRefusedError:
         raise
-    except Exception as error:  # decoders of hostile bytes raise anything
+    except Exception as error:  # given hostile bytes, decoders raise anything
         raise _refuse(
             f"The image could not be read ({type(error).__name__}).",
-            f"send one of {', '.join(FORMATS)}; SVG is not taken",
+            f"send one of {', '.join(FORMATS)}; SVG is not accepted.",
         ) from None
 
 
@@ -96,7 +96,7 @@ def _check_size(width: int, height: int) -> None:
 
 
 def _encoded(image: Any) -> Body:
-    """Draw the pixels into a new file: JPEG stays so, all else is PNG, which loses nothing."""
+    """Draw the pixels into a new file: JPEG stays JPEG, the rest becomes PNG without loss."""
     from PIL import Image
 
     if image.format == "JPEG":
@@ -128,29 +128,29 @@ def _text(content: Any) -> Body:
 
 
 def _table(content: Any) -> Body:
-    """Take rows of cells, the first row being the names of the columns."""
+    """Read rows of cells; the first row has the names of the columns."""
     rows = content if isinstance(content, list) else None
     if not rows or not all(isinstance(row, list) and row for row in rows):
-        raise _refuse("A table's 'content' must be a list of rows, the first with the names.")
+        raise _refuse("A table's 'content' must be a list of rows, the first with column names.")
     if any(len(row) != len(rows[0]) for row in rows):
-        raise _refuse("A table's rows must be of one length.")
+        raise _refuse("A table's rows must all have the same length.")
     if len(rows) * len(rows[0]) > MOST_CELLS:
         raise _refuse(f"A table must have at most {MOST_CELLS} cells.")
     if any(isinstance(cell, dict | list) for row in rows for cell in row):
         raise _refuse("A table's cells must be text, numbers, true, false or null.")
-    return Body("table", "application/json", _written(rows))
+    return Body("table", "application/json", _as_json(rows))
 
 
 def _json(content: Any) -> Body:
-    return Body("json", "application/json", _written(content))
+    return Body("json", "application/json", _as_json(content))
 
 
-def _written(content: Any) -> bytes:
+def _as_json(content: Any) -> bytes:
     try:
         _check_depth(content)
         data = json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, UnicodeEncodeError):
-        raise _refuse("A body must hold plain JSON: no NaN, no broken characters.") from None
+        raise _refuse("A body must be plain JSON, without NaN or invalid characters.") from None
     if len(data) > MOST_TEXT:
         raise _refuse(f"A body must have at most {MOST_TEXT} bytes. Got {len(data)}.")
     return data
@@ -167,7 +167,7 @@ def _check_depth(content: Any) -> None:
         ]
         if not level:
             return
-    raise _refuse(f"A body may be nested {DEEPEST} deep at most.")
+    raise _refuse(f"A body may have at most {DEEPEST} nested levels.")
 
 
 def _refuse(said: str, hint: str = "") -> DeskRefusedError:

@@ -1,7 +1,7 @@
-"""A case as it was sent: read once, doubted, and given a digest.
+"""A case as it was sent: read once, checked, and given a digest.
 
-What is wrong in form is refused in a sentence. What is well formed but cannot be decided (a NaN,
-an unknown class) is no error here: such a case must reach an expert, and routing sees to that.
+A case of the wrong form is refused with an explanation. A case of the right form that cannot be
+decided (a NaN, an unknown class) is not an error here: routing sends it to an expert.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LATEST_DUE = 253_402_300_799  # the end of the year 9999
 
 
 class SentCase(NamedTuple):
-    """One case, checked in form.
+    """One case whose form has been checked.
 
     Attributes
     ----------
     key : str
-        The sender's name for it; the same key is the same case for ever.
+        The sender's name for it; the same key always means the same case.
     digest : str
         SHA-256 of what was sent.
     probabilities : dict from str to float, optional
-        A class's name to its probability; NaN is possible.
+        The probability of each class, by its name; NaN is possible.
     confidence, label : float and str, optional
         The model's answer and how sure it is; NaN is possible.
     group, cluster, model : str, optional
@@ -64,9 +64,8 @@ class SentCase(NamedTuple):
 def read_line(line: bytes | str) -> SentCase:
     """Read one case in JSON.
 
-    A fast parser reads what nearly all senders send. Whatever it does not take, or might read less
-    exactly (NaN, whole numbers of any length), is read again by the patient one, which also has
-    the words for what is wrong.
+    A fast parser reads nearly all cases. What it refuses, or might read less exactly (NaN, very
+    long whole numbers), is read again by the standard parser, whose errors also say what is wrong.
     """
     try:
         content = orjson.loads(line)
@@ -77,7 +76,9 @@ def read_line(line: bytes | str) -> SentCase:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _refuse(f"This is not JSON ({_short(str(error))}).", "one object a line") from None
+        raise _refuse(
+            f"This is not JSON ({_short(str(error))}).", "send one object per line."
+        ) from None
     return read_case(content)
 
 
@@ -92,7 +93,7 @@ def _read(content: dict[str, Any], canonical: bytes) -> SentCase:
     if not content.keys() <= FIELDS:
         unknown = sorted(content.keys() - FIELDS)
         raise _refuse(
-            f"A case has no field '{_short(unknown[0])}'.", f"its fields are {sorted(FIELDS)}"
+            f"A case has no field '{_short(unknown[0])}'.", f"its fields are {sorted(FIELDS)}."
         )
     get = content.get
     case = SentCase(
@@ -110,40 +111,40 @@ def _read(content: dict[str, Any], canonical: bytes) -> SentCase:
     if case.probabilities is None and (case.confidence is None or case.label is None):
         raise _refuse(
             f"The case '{_short(case.key)}' has no prediction.",
-            "send 'probabilities', or 'confidence' and 'label'",
+            "send 'probabilities', or 'confidence' and 'label'.",
         )
     return case
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
-    """Write a case in the one form that its digest is taken of, whoever has parsed it."""
+    """Write a case in the one form that is hashed, whichever parser has read it."""
     try:
         text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
         if orjson.loads(text) == content:
             return text
     except (ValueError, TypeError):
-        pass  # what the fast parser cannot hold has a form of its own
+        pass  # the fast parser cannot represent it; the standard one writes it below
     try:
         return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:
-        raise _refuse(f"The case cannot be written down ({_short(str(error))}).") from None
+        raise _refuse(f"The case cannot be written as JSON ({_short(str(error))}).") from None
 
 
 def _key(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _refuse(f"A case needs a 'key', a text that is its own. Got {_short(value)}.")
+        raise _refuse(f"A case needs a 'key', a text that names only it. Got {_short(value)}.")
     return _text(value, "key")
 
 
 def _name(value: Any, field: str) -> str | None:
-    """Return a name; whole numbers are names too, as classes often are."""
+    """Return a name; a whole number is accepted, because classes are often numbered."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _refuse(f"'{field}' must be text or a whole number. Got {_short(value)}.")
     try:
         return _text(str(value), field)
-    except ValueError:  # a number with more digits than Python writes
+    except ValueError:  # a number with more digits than Python converts to text
         raise _refuse(f"'{field}' must have at most {LONGEST_NAME} characters.") from None
 
 
@@ -166,7 +167,7 @@ def _probabilities(value: Any) -> dict[str, float] | None:
 
 
 def _probability(value: Any) -> float:
-    if type(value) is float:  # as nearly all are
+    if type(value) is float:  # nearly always, so it is checked first
         return value
     known = _number(value, "probabilities")
     return math.nan if known is None else known
@@ -184,7 +185,7 @@ def _number(value: Any, field: str) -> float | None:
 
 
 def _due(value: Any) -> int | None:
-    """Read a moment: seconds since 1970, or a date and time with its zone."""
+    """Read a time: seconds since 1970, or a date and time with a time zone."""
     if value is None:
         return None
     try:
@@ -200,14 +201,14 @@ def _due(value: Any) -> int | None:
             raise ValueError(value)
     except (ValueError, OverflowError):
         raise _refuse(
-            f"'due' must be a moment. Got {_short(value)}.",
-            "2026-05-01T12:00:00Z, or seconds since 1970",
+            f"'due' must be a time. Got {_short(value)}.",
+            "send 2026-05-01T12:00:00Z, or seconds since 1970.",
         ) from None
     return int(seconds * 1e6)
 
 
 def _short(value: Any) -> str:
-    """Show what was got, never more than a glance of it."""
+    """Return a short text of a value, for messages."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     try:

@@ -1,4 +1,4 @@
-"""A reading: one look at one case by one person, wanted for a reason."""
+"""A reading: one person is asked to read one case, for a stated reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEW: dict[str, Any] = dict.fromkeys(str(c.name) for c in readings.columns)
 def reading_row(
     project: int, case: int, why: str, *, due: int, now: int, barred: int | None = None
 ) -> dict[str, Any]:
-    """Return the row of a new reading, which has no id yet."""
+    """Return the row of a new reading, without its id."""
     return {
         **_NEW,
         "project_id": project,

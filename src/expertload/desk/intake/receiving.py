@@ -1,4 +1,4 @@
-"""Cases arrive: each is stored once, decided or queued, and answered the same for ever."""
+"""Receives cases: each is stored once, decided or queued, and always gets the same answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Outcome", "receive"]
 
 
 class Outcome(NamedTuple):
-    """What became of a sent case: a decision, or an expert's turn.
+    """The answer to a sent case: it is decided, or goes to an expert.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome | DeskRefusedError]:
-    """Store cases and return the outcome of each, or why it was refused; the others stand."""
+    """Store cases; return the outcome of each, or why it was refused. The others are stored."""
     first = {case.key: case for case in reversed(sent)}
     known = _known(transaction, list(first))
     new = sorted((c for c in first.values() if c.key not in known), key=lambda case: case.key)
@@ -49,8 +49,8 @@ def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome 
     return [_answer(case, first[case.key], known.get(case.key), outcomes) for case in sent]
 
 
-class _Known(NamedTuple):
-    """A case that is stored already, with the first word on it."""
+class _Stored(NamedTuple):
+    """A case that is already stored, with its first decision, if there is one."""
 
     key: str
     digest: str
@@ -60,14 +60,14 @@ class _Known(NamedTuple):
 
 
 def _answer(
-    case: SentCase, first: SentCase, stored: _Known | None, outcomes: dict[str, Outcome]
+    case: SentCase, first: SentCase, stored: _Stored | None, outcomes: dict[str, Outcome]
 ) -> Outcome | DeskRefusedError:
     digest = first.digest if stored is None else stored.digest
     if case.digest != digest:
         return DeskRefusedError(
             "conflict",
-            f"The key '{case.key}' belongs to a case with another content.",
-            "give every case a key of its own; a case that changed is a new one.",
+            f"The key '{case.key}' belongs to a case with other content.",
+            "give every case its own key; a case that has changed is a new case.",
         )
     if stored is None:
         return outcomes[case.key]
@@ -76,12 +76,12 @@ def _answer(
     return Outcome(case.key, "delegated", None, None)
 
 
-def _known(transaction: Transaction, keys: list[str]) -> dict[str, _Known]:
-    """Return the cases that are stored already."""
+def _known(transaction: Transaction, keys: list[str]) -> dict[str, _Stored]:
+    """Return the cases that are already stored."""
     found = transaction.rows(
         _KNOWN + transaction.among("keys"), project=transaction.project.id, keys=keys
     )
-    return {row[0]: _Known(*row) for row in found}
+    return {row[0]: _Stored(*row) for row in found}
 
 
 _KNOWN = (
@@ -91,21 +91,23 @@ _KNOWN = (
 )
 
 
-class _Active(NamedTuple):
+class _ActivePolicy(NamedTuple):
+    """The active policy; `trusted` says whether it may decide now."""
+
     id: int
     since: int
     policy: RoutingPolicy
     trusted: bool
 
 
-def _active(transaction: Transaction) -> _Active | None:
-    """Return the active policy, and whether it may decide now."""
+def _active_policy(transaction: Transaction) -> _ActivePolicy | None:
+    """Return the active policy. With strict rules, it may decide only while it is confirmed."""
     found = transaction.rows(_ACTIVE, project=transaction.project.id)
     if not found:
         return None
     ((number, document, since, monitored),) = found
     trusted = not transaction.project.rules.strict or monitored == "confirmed"
-    return _Active(number, since, read_policy(document), trusted)
+    return _ActivePolicy(number, since, read_policy(document), trusted)
 
 
 _ACTIVE = (
@@ -116,23 +118,23 @@ _ACTIVE = (
 
 
 def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outcome]:
-    active = _active(transaction)
+    active = _active_policy(transaction)
     if active is None:
         routes = [unrouted(case, "no_policy") for case in new]
     else:
         routes = active.policy.route(new)
     rate = transaction.project.sampling_rate if active and active.trusted else 1.0
-    filing = _Filing(transaction, active, rate)
+    batch = _Batch(transaction, active, rate)
     for number, case, route in zip(transaction.new_ids(cases, len(new)), new, routes, strict=True):
-        filing.add(number, case, route)
-    filing.store()
-    return filing.outcomes
+        batch.add(number, case, route)
+    batch.store()
+    return batch.outcomes
 
 
-class _Filing:
-    """Rows of a batch, gathered and then written a table at a time."""
+class _Batch:
+    """The rows of several cases, collected and then written table by table."""
 
-    def __init__(self, transaction: Transaction, active: _Active | None, rate: float) -> None:
+    def __init__(self, transaction: Transaction, active: _ActivePolicy | None, rate: float) -> None:
         self.transaction = transaction
         self.active = active
         self.rate = rate
@@ -147,7 +149,7 @@ class _Filing:
         self._readings: list[tuple[Event, dict[str, Any]]] = []
 
     def add(self, number: int, case: SentCase, route: Route) -> None:
-        """Add one case: its row, and its decision or its reading, or both."""
+        """Add one case: its row and, if it has them, its body, decision and reading."""
         event = self.transaction.event("case.received", case_id=number)
         u = self._draw(case.key)
         decided = route.accepted and self.active is not None and self.active.trusted
@@ -178,7 +180,7 @@ class _Filing:
             "cluster": case.cluster,
             "predicted": route.predicted,
             "confidence": route.confidence,
-            "probabilities": _written(case.probabilities),
+            "probabilities": _as_json(case.probabilities),
             "accepted": route.accepted,
             "cause": route.cause if decided or not route.accepted else "not_confirmed_yet",
             "policy_id": self._policy,
@@ -206,7 +208,7 @@ class _Filing:
         return reading_row(self.transaction.project.id, number, why, due=due, now=self.made)
 
     def store(self) -> None:
-        """Write everything, parents first, and count."""
+        """Write all rows, in the order of the foreign keys, and update the counters."""
         transaction = self.transaction
         transaction.insert_all(cases, self._cases)
         transaction.insert_all(bodies, self._bodies)
@@ -235,6 +237,6 @@ def _body_row(number: int, body: Body) -> dict[str, Any]:
     }
 
 
-def _written(probabilities: dict[str, float] | None) -> str | None:
-    """Write probabilities as JSON, which has no NaN: null stands for it."""
+def _as_json(probabilities: dict[str, float] | None) -> str | None:
+    """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
     return None if probabilities is None else orjson.dumps(probabilities).decode()

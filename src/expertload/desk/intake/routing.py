@@ -1,8 +1,8 @@
 """Which cases the policy decides, and why the others go to an expert.
 
 A case is decided automatically only if everything is as it was when the policy was certified: the
-same model, the same classes, a group it knows, the same kind of confidence. Whatever is not, goes
-to an expert, with the cause on record.
+same model, the same classes, a known group, the same kind of confidence. Every other case goes to
+an expert, and the cause is recorded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Route(NamedTuple):
     accepted : bool
         Whether the policy decides it.
     predicted, confidence : str and float, optional
-        The model's answer and how sure it is, as far as they are known.
+        The model's answer and how sure it is, if known.
     cause : str
-        Why: "above_threshold", "below_threshold", or what was not as it must be.
+        Why: "above_threshold", "below_threshold", or what prevents an automatic decision.
     """
 
     accepted: bool
@@ -55,25 +55,25 @@ class RoutingPolicy:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes; empty where the policy does not know them."""
+        """The names of the classes; empty if the policy does not know them."""
         return tuple(str(label) for label in self.point.origin.labels or ())
 
     @property
     def model(self) -> str | None:
-        """The model it was certified for."""
+        """The model that the policy was certified for."""
         return self.point.origin.model_name
 
     @property
     def by_confidence(self) -> bool:
-        """Whether it is a threshold of a confidence that is sent beside the prediction."""
+        """Whether the threshold applies to a confidence that is sent with the prediction."""
         return self.point.origin.ranked_by == "given_confidence"
 
     def route(self, cases: Sequence[SentCase]) -> list[Route]:
-        """Route cases, all of them at once."""
+        """Route several cases together."""
         routes = [unrouted(case, self._obstacle(case)) for case in cases]
         ready = [i for i, route in enumerate(routes) if not route.cause]
         if not self.by_confidence and ready:
-            # The policy's own confidence, whatever a sender says beside the probabilities.
+            # The policy's own confidence is used, even if the sender also sent another one.
             scored = self._scores([cases[i].probabilities or {} for i in ready])
             for i, confidence in zip(ready, scored, strict=True):
                 routes[i] = routes[i]._replace(confidence=confidence)
@@ -85,7 +85,7 @@ class RoutingPolicy:
         return routes
 
     def _obstacle(self, case: SentCase) -> str:
-        """Say what forbids to decide a case by this policy, if anything does."""
+        """Return what prevents this policy from deciding a case; empty if nothing does."""
         if self.model is not None and case.model != self.model:
             return "unknown_model" if case.model is not None else "model_not_named"
         if isinstance(self.point, CertifiedGroups) and self._group(case) is None:
@@ -125,7 +125,7 @@ class RoutingPolicy:
         return [bool(each) for each in accepted]
 
     def _scores(self, probabilities: list[dict[str, float]]) -> list[float]:
-        """Compute the confidence that the policy was made with; its classes give the order."""
+        """Compute the confidence that the policy was made with, in the order of its classes."""
         if self.point.origin.score is None:
             return [max(each.values()) for each in probabilities]
         proba = np.array([[each[name] for name in self.classes] for each in probabilities])
@@ -139,7 +139,7 @@ class RoutingPolicy:
 
 
 def unrouted(case: SentCase, cause: str) -> Route:
-    """Return the route of a case that nothing decides, with what is known of its prediction."""
+    """Return the route of a case that no policy decides, with what is known of its prediction."""
     if case.confidence is not None:
         confidence: float | None = case.confidence
     elif case.probabilities:
@@ -162,7 +162,7 @@ def _top(probabilities: dict[str, float]) -> str | None:
 
 @lru_cache(maxsize=32)
 def read_policy(document: str) -> RoutingPolicy:
-    """Read a policy that was saved as JSON; only a certified one is a policy."""
+    """Read a policy that was saved as JSON; refuse it if it is not certified."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "policy.json")
         try:
@@ -178,7 +178,7 @@ def read_policy(document: str) -> RoutingPolicy:
     if not certified or not isinstance(point, CertifiedPoint | CertifiedGroups):
         raise DeskRefusedError(
             "not_certified",
-            "A desk needs a certified policy, and nothing is certified in this one.",
+            "A desk needs a certified policy, and this one certifies nothing.",
             "expertload evaluate FILE --target-accuracy 0.95 --save-policy policy.json",
         )
     return RoutingPolicy(point)

@@ -1,4 +1,4 @@
-"""The auditor's page: every event, and whether any was changed."""
+"""The auditor's page: all events, and whether any was changed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/audit", route_class=PageRoute)
 Auditor = Annotated[Principal, Depends(signed_in("auditor", "manager"))]
-A_PAGE = 50
+EVENTS_PER_PAGE = 50
 
 
 @router.get("")
 async def show(request: Request, who: Auditor, before: int = 2**62, case: str = "") -> Response:
-    """Show events, the newest first, of one case if it is named."""
+    """Show events, newest first; only those of one case if it is named."""
     desk = desk_of(request)
     rows = await desk.aread(_events, min(max(before, 0), 2**62), case.strip())
     head = await desk.aread(_head)
@@ -35,8 +35,8 @@ async def show(request: Request, who: Auditor, before: int = 2**62, case: str = 
         request,
         "audit.html.j2",
         who=who,
-        events=rows[:A_PAGE],
-        more=rows[A_PAGE - 1]["id"] if len(rows) > A_PAGE else None,
+        events=rows[:EVENTS_PER_PAGE],
+        more=rows[EVENTS_PER_PAGE - 1]["id"] if len(rows) > EVENTS_PER_PAGE else None,
         case=case,
         head=head,
         verdict=None,
@@ -55,8 +55,8 @@ async def check(
         request,
         "audit.html.j2",
         who=who,
-        events=rows[:A_PAGE],
-        more=rows[A_PAGE - 1]["id"] if len(rows) > A_PAGE else None,
+        events=rows[:EVENTS_PER_PAGE],
+        more=rows[EVENTS_PER_PAGE - 1]["id"] if len(rows) > EVENTS_PER_PAGE else None,
         case="",
         head=verdict.head,
         verdict=verdict,
@@ -79,19 +79,19 @@ def _events(transaction: Transaction, before: int, case: str) -> list[dict[str, 
         )
         .where(events.c.project_id == transaction.project.id, events.c.id < before)
         .order_by(events.c.id.desc())
-        .limit(A_PAGE + 1)
+        .limit(EVENTS_PER_PAGE + 1)
     )
-    if CONTROL.search(case):  # which no key has, and not every database can look for
+    if CONTROL.search(case):  # no key has these, and PostgreSQL cannot search for all of them
         return []
     if case:
         named = select(cases.c.id).where(
             cases.c.project_id == transaction.project.id, cases.c.key == case
         )
         query = query.where(events.c.case_id == named.scalar_subquery())
-    return [_told(row) for row in transaction.connection.execute(query)]
+    return [_shown(row) for row in transaction.connection.execute(query)]
 
 
-def _told(row: Any) -> dict[str, Any]:
+def _shown(row: Any) -> dict[str, Any]:
     changes = [
         f"{table} {number}: " + ", ".join(f"{name} = {value}" for name, value in values.items())
         for table, number, values in json.loads(row.changes)

@@ -1,4 +1,4 @@
-"""What the manager's pages read from the desk beside its state."""
+"""What the manager's pages read from the desk, besides its state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEWS = ("monitor.alarm", "monitor.warning", "policy.activated", "policy.withdraw
 
 @dataclass(frozen=True)
 class Overview:
-    """All that the overview shows."""
+    """Everything that the overview shows."""
 
     state: dict[str, Any]
     target: float | None
@@ -47,7 +47,7 @@ class Overview:
 
 
 def overview(transaction: Transaction) -> Overview:
-    """Read the overview, on one snapshot."""
+    """Read the overview from one snapshot."""
     state = state_of(transaction)
     shown = _promise(transaction, state["monitor"]) if state["monitor"] else _NOTHING
     return Overview(
@@ -67,7 +67,7 @@ _NOTHING: _Promise = (None, None, None, None)
 
 
 def _promise(transaction: Transaction, monitor: dict[str, Any]) -> _Promise:
-    """Return what was promised, the accuracy so far, its course, and the evidence."""
+    """Return the promised accuracy, the accuracy so far, its course, and the evidence."""
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
     target = float(point.target_accuracy)
     settled = monitor["audited"] - monitor["open"]
@@ -77,7 +77,7 @@ def _promise(transaction: Transaction, monitor: dict[str, Any]) -> _Promise:
 
 
 def _course(transaction: Transaction, monitor: dict[str, Any], target: float) -> Course | None:
-    """Draw the audits that the monitor has counted: the line ends at its own bound."""
+    """Draw the audits that the monitor has counted, so that the line ends at its bound."""
     rows = transaction.connection.execute(
         select(cases.c.audit)
         .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
@@ -90,7 +90,7 @@ def _course(transaction: Transaction, monitor: dict[str, Any], target: float) ->
 
 
 def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
-    """Return the last hours, from the first in which something came."""
+    """Return the last hours, starting with the first in which something happened."""
     last = transaction.now // HOUR
     hours = range(last - N_HOURS + 1, last + 1)
     kinds = ("received", "decided", "answers")
@@ -111,7 +111,7 @@ def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
 
 
 def _agreement(transaction: Transaction) -> tuple[int, int]:
-    """Return in how many of the latest second readings both readers said the same."""
+    """Return in how many of the latest second readings both readers agreed, and of how many."""
     second, first = readings.alias("second"), readings.alias("first")
     its, theirs = answers.alias("its"), answers.alias("theirs")
     pairs = (

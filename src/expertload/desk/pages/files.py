@@ -1,4 +1,4 @@
-"""Styles and script, read once, compressed once, and kept by browsers under their digest."""
+"""Styles and script: read and compressed once, and cached by browsers under their digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from expertload.exceptions import DeskRefusedError
 __all__ = ["address_of", "router"]
 
 router = APIRouter(route_class=PageRoute)
-# The report's style is the base, so that both look alike.
+# The desk uses the style of the report, so that both look alike.
 SOURCES = {
     "base.css": ("expertload.report", "templates/page.css", "text/css; charset=utf-8"),
     "desk.css": ("expertload.desk.pages", "static/desk.css", "text/css; charset=utf-8"),
@@ -42,13 +42,13 @@ def _file(name: str) -> _File:
 
 
 def address_of(name: str) -> str:
-    """Return where a file is, under its digest: a new version has a new address."""
+    """Return the address of a file, with its digest, so that a new version has a new address."""
     return f"/static/{_file(name).digest}/{name}"
 
 
 @router.get("/static/{digest}/{name}")
 async def send(digest: str, name: str, request: Request) -> Response:
-    """Send a file; anybody may have it."""
+    """Send a file, to anybody."""
     if name not in SOURCES or _file(name).digest != digest:
         raise DeskRefusedError("not_found", "There is no such file.")
     file = _file(name)

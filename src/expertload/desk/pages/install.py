@@ -1,4 +1,4 @@
-"""The routes of every page, added to an app."""
+"""Adds the routes of all pages to an app."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def install_pages(
     for part in (sign_in, single, review, people_page, manage, audit):
         app.include_router(part.router, include_in_schema=False)
     app.include_router(files, include_in_schema=False)
-    app.add_exception_handler(404, _nowhere)
+    app.add_exception_handler(404, _not_found)
 
 
-async def _nowhere(request: Request, error: Exception) -> Response:
-    """Answer an address that leads nowhere: people get a page, programs what they always get."""
+async def _not_found(request: Request, error: Exception) -> Response:
+    """Answer an unknown address: browsers get a page, programs get the usual error."""
     if "text/html" in request.headers.get("accept", ""):
         said = "There is no page at this address."
         return refusal(request, 404, said, "start from your own page.")

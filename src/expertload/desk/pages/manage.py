@@ -1,4 +1,4 @@
-"""The manager's overview, policies, and what leaves the desk."""
+"""The manager's pages: overview, policies, downloads."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Manager = Annotated[Principal, Depends(signed_in("manager"))]
 Onlooker = Annotated[Principal, Depends(signed_in("manager", "auditor"))]
 Share = Annotated[float, Form(gt=0, lt=1)]
 SAID = {
-    "added": "The policy is kept as a draft. It decides nothing until you activate it.",
+    "added": "The policy is stored as a draft. It decides nothing until you activate it.",
     "active": "The policy decides from now on.",
     "withdrawn": "The policy has ended. Every case now goes to experts.",
-    "certified": "A new policy is certified from blind labels. It is a draft until activated.",
+    "certified": "A new policy is certified from blind labels. Activate it to let it decide.",
 }
 
 
@@ -63,7 +63,7 @@ async def export(
 
 @router.get("/policies")
 async def show_policies(request: Request, who: Manager, said: str = "", n: int = 0) -> Response:
-    """Show every policy, and what to do with it."""
+    """Show every policy, and what can be done with it."""
     told = f"{n} decisions wait to be read again." if said == "queued" else SAID.get(said, "")
     desk = desk_of(request)
     values: dict[str, Any] = {
@@ -76,7 +76,7 @@ async def show_policies(request: Request, who: Manager, said: str = "", n: int =
 
 @router.post("/policies")
 async def upload(request: Request, who: Manager, policy: Annotated[UploadFile, File()]) -> Response:
-    """Keep a policy as a draft."""
+    """Store a policy as a draft."""
     try:
         document = (await policy.read()).decode()
     except UnicodeDecodeError:
@@ -92,7 +92,7 @@ async def upload(request: Request, who: Manager, policy: Annotated[UploadFile, F
 @router.post("/policies/{number}/activate")
 async def begin(number: int, request: Request, who: Manager) -> Response:
     """Let a draft decide from now on."""
-    await desk_of(request).acting(who.user).awrite(activate, _small(number))
+    await desk_of(request).acting(who.user).awrite(activate, _possible(number))
     return go("/manage/policies?said=active")
 
 
@@ -104,7 +104,7 @@ async def end(
     reason: Annotated[str, Form(min_length=1, max_length=2_000)],
 ) -> Response:
     """End a policy for good."""
-    await desk_of(request).acting(who.user).awrite(withdraw, _small(number), reason=reason)
+    await desk_of(request).acting(who.user).awrite(withdraw, _possible(number), reason=reason)
     return go("/manage/policies?said=withdrawn")
 
 
@@ -114,7 +114,7 @@ async def again(
 ) -> Response:
     """Have experts read again what a withdrawn policy decided."""
     desk, total = desk_of(request).acting(who.user), 0
-    while queued := await desk.awrite(look_back, _small(number), share=percent / 100):
+    while queued := await desk.awrite(look_back, _possible(number), share=percent / 100):
         total += queued
     return go(f"/manage/policies?said=queued&n={total}")
 
@@ -129,7 +129,8 @@ async def certify_again(
     return go("/manage/policies?said=certified")
 
 
-def _small(number: int) -> int:
+def _possible(number: int) -> int:
+    """Return a number that a database can search for; refuse others."""
     if not 0 <= number < 2**63:
         raise DeskRefusedError("not_found", f"There is no policy {number}.")
     return number

@@ -1,4 +1,4 @@
-"""Who may do what, for managers: people, their roles and links, and tokens of programs."""
+"""The manager's page about people, their roles and links, and the tokens of programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Roles = Annotated[list[str], Form()]
 
 
 async def _page(request: Request, who: Principal, **once: Any) -> Response:
-    """Show the page; a secret is in the answer to the form that made it, and nowhere else."""
+    """Show the page; a new secret is shown only in the answer to the form that made it."""
     desk = desk_of(request)
     return render(
         request,
@@ -69,7 +69,7 @@ async def show(request: Request, who: Manager) -> Response:
 
 @router.post("")
 async def add(request: Request, who: Manager, name: Text, roles: Roles = []) -> Response:  # noqa: B006
-    """Add somebody; show the link of the first sign-in."""
+    """Add somebody; show the link for the first sign-in."""
     desk = desk_of(request).acting(who.user)
     user = await desk.awrite(add_user, name.strip(), roles)
     return await _page(request, who, name=name, link=await _link(request, who, user))
@@ -129,7 +129,7 @@ async def _name(request: Request, user: int) -> str:
 async def give_token(
     request: Request, who: Manager, name: Text, role: Annotated[Role, Form()]
 ) -> Response:
-    """Make a token for a program; show it, for the only time."""
+    """Make a token for a program; show it this one time."""
     token = await desk_of(request).acting(who.user).awrite(add_token, name, role)
     return await _page(request, who, name=name, token=token)
 

@@ -1,4 +1,4 @@
-"""The manager's pictures, worked out as numbers that templates write as SVG, as in the report."""
+"""The manager's charts, computed as numbers that templates write as SVG, as in the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_POINTS = 200
 
 @dataclass(frozen=True)
 class Course:
-    """How accuracy and its bound went as audits came in."""
+    """How accuracy and its bound developed with the audits."""
 
     frame: Frame
     x_ticks: list[Tick]
@@ -39,7 +39,8 @@ def course_of(wrong: FloatArray, is_open: FloatArray, target: float, level: floa
     target : float
         The promised accuracy.
     level : float
-        Of the bound, which holds however often one looks; open audits count as wrong for it.
+        The confidence level of the bound. It is valid however often one looks, and open audits
+        count as wrong for it.
     """
     n = len(wrong)
     if n < 2:
@@ -73,7 +74,7 @@ def course_of(wrong: FloatArray, is_open: FloatArray, target: float, level: floa
 
 @dataclass(frozen=True)
 class Column:
-    """An hour: what was decided automatically stands below, what went to experts on top."""
+    """One hour: automatic decisions at the bottom, cases for experts on top of them."""
 
     x: float
     width: float
@@ -87,7 +88,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Bars:
-    """Hours side by side."""
+    """A bar for each hour."""
 
     frame: Frame
     x_ticks: list[Tick]
@@ -127,7 +128,7 @@ def hourly_bars(hours: list[tuple[str, int, int, int]]) -> Bars | None:
 
 @dataclass(frozen=True)
 class Gauge:
-    """Evidence on its way to the alarm, each in percent of the width."""
+    """How close the evidence is to the alarm, in percent of the width."""
 
     value: float
     warn: float
@@ -140,7 +141,7 @@ def evidence_gauge(evidence: float, warn_at: float, alarm_at: float) -> Gauge:
     def place(value: float) -> float:
         return round(100 * float(np.clip(np.log(max(value, 1.0)) / np.log(alarm_at), 0, 1)), 1)
 
-    # Evidence multiplies: past the alarm its digits say nothing more.
+    # Evidence multiplies, so far beyond the alarm its exact size says nothing more.
     much = 10 * alarm_at
     said = f"More than {much:.3g}" if evidence > much else f"{evidence:.3g}"
     return Gauge(place(evidence), place(warn_at), f"{said} of {alarm_at:.3g}")

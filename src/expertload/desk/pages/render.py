@@ -1,4 +1,4 @@
-"""Templates made into answers, with the headers that every page carries."""
+"""Renders templates as responses, with the headers that every page has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["go", "refusal", "render"]
 
 LEAST_COMPRESSED = 1_000
 NOTHING = "\N{EN DASH}"
-# (address, what it is called, who sees it)
+# (address, name in the menu, roles that see it)
 PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("/review", "Review", frozenset({"reader", "arbiter"})),
     ("/manage", "Overview", frozenset({"manager", "auditor"})),
@@ -55,7 +55,7 @@ def render(
     who: Principal | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """Return a page, compressed where the browser takes that."""
+    """Return a page, compressed if the browser accepts that."""
     places = [place for place in PLACES if who is not None and who.roles & place[2]]
     text = (
         _environment()
@@ -70,12 +70,12 @@ def render(
 
 
 def refusal(request: Request, status: int, said: str, hint: str = "") -> HTMLResponse:
-    """Return the page that says what cannot be done, and what to do."""
+    """Return a page that says what cannot be done, and what to do instead."""
     return render(request, "refusal.html.j2", status=status, said=said, hint=hint)
 
 
 def go(where: str) -> RedirectResponse:
-    """Send the browser on to a page after a change."""
+    """Redirect the browser to a page after a change."""
     return RedirectResponse(where, 303, headers=HEADERS)
 
 
@@ -83,7 +83,7 @@ def go(where: str) -> RedirectResponse:
 
 
 def _moment(microseconds: int | None) -> Markup | str:
-    """Write a moment; the script turns it into the reader's own time."""
+    """Write a time in UTC; the script shows it in the reader's own time zone."""
     if microseconds is None:
         return NOTHING
     when = datetime.fromtimestamp(microseconds / 1e6, UTC)

@@ -1,7 +1,7 @@
 """The reader's page: one case at a time.
 
-Nothing here reads what the model said, how sure it was, or why the case came: the page is made
-from the claim alone. Looking at the page takes no case; a form does.
+Nothing here reads what the model said, how sure it was, or why the case came: the page is made only
+from the claim. Opening the page takes no case; only a form does.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = ["router"]
 router = APIRouter(prefix="/review", route_class=PageRoute)
 Reader = Annotated[Principal, Depends(signed_in("reader", "arbiter"))]
 Text = Annotated[str, Form(max_length=2_000)]
-MOST_BUTTONS = 12  # with more classes than this, one is found by typing
+MOST_BUTTONS = 12  # with more classes than this, readers find a class by typing
 DIGITS = "1234567890"
 SAID = {
-    "late": "Your time for that case was over, and it had gone back to the others. Your answer is "
-    "kept, marked as late.",
-    "lost": "Your time for that case was over: it had gone back to the others already.",
+    "late": "Your time for that case was over, and it has gone back to the queue. Your answer is "
+    "kept, and marked as late.",
+    "lost": "Your time for that case was over, and it has gone back to the queue.",
     "skipped": "The case goes to somebody else.",
     "returned": "The case is back in the queue.",
     "undone": "Your answer is taken back. Here is the case again.",
@@ -61,7 +61,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class _Page:
-    """What the reader's page is made of."""
+    """What the reader's page shows."""
 
     held: Claim | None
     seconds_left: int
@@ -73,7 +73,7 @@ class _Page:
 
 @router.get("")
 async def show(request: Request, reader: Reader, said: str = "") -> Response:
-    """Show the case that is held, or that nothing is."""
+    """Show the case that the reader holds, or a page to take one."""
     page = await desk_of(request).aread(_page, reader)
     values: dict[str, Any] = {"page": page, "said": SAID.get(said, ""), "who": reader}
     if page.held is None:
@@ -132,7 +132,7 @@ def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
 
 
 def _content(held: Claim) -> Any:
-    """Return what the template shows of a body."""
+    """Return the content of a body, as the template needs it."""
     if held.body is None:
         return None
     if held.body.kind == "table":
@@ -141,7 +141,7 @@ def _content(held: Claim) -> Any:
 
 
 def _keys(classes: tuple[str, ...]) -> dict[str, str]:
-    """Return which key answers with which class: a digit's own, else 1 to 9 and 0 in order."""
+    """Return the key for each class: a digit for itself, otherwise 1 to 9 and 0 in order."""
     if len(classes) > MOST_BUTTONS:
         return {}
     if all(len(name) == 1 and name in DIGITS for name in classes):
@@ -150,7 +150,7 @@ def _keys(classes: tuple[str, ...]) -> dict[str, str]:
 
 
 def _submission(lease: str) -> str:
-    """Name the answer to a lease: sent twice, from two windows, it is one answer."""
+    """Return the submission for a lease, so that sending from two windows gives one answer."""
     return hashlib.sha256(lease.encode()).hexdigest()[:32]
 
 
@@ -159,7 +159,7 @@ def _submission(lease: str) -> str:
 
 @router.get("/body/{case}")
 async def body(case: int, request: Request, reader: Reader) -> Response:
-    """Send the image of the case that is held, or of the one that would be next."""
+    """Send the image of the case that the reader holds, or would get next."""
     found = await desk_of(request).aread(_image, reader, case)
     headers = {
         **HEADERS,
@@ -186,7 +186,7 @@ def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str,
 
 @router.get("/waiting")
 async def waiting(request: Request, reader: Reader) -> Response:
-    """Say whether a case waits; the idle page asks."""
+    """Return whether a case waits; the idle page asks this."""
     page = await desk_of(request).aread(_page, reader)
     return JSONResponse({"waiting": page.waits}, headers=HEADERS)
 
@@ -221,7 +221,7 @@ async def give(
 async def pass_on(
     request: Request, reader: Reader, lease: Text, reason: Text, more: Text = ""
 ) -> Response:
-    """Pass a case on to other readers, and take the next."""
+    """Pass a case on to other readers, and take the next one."""
     desk = desk_of(request).acting(reader.user)
     said = f"{reason}: {more.strip()}"[:2_000] if more.strip() else reason
     held = await desk.awrite(skip, reader.user, lease, said)
@@ -231,14 +231,14 @@ async def pass_on(
 
 @router.post("/return")
 async def put_back(request: Request, reader: Reader, lease: Text) -> Response:
-    """Put a case back and take none: the way to stop working."""
+    """Put a case back and take no other, to stop working."""
     held = await desk_of(request).acting(reader.user).awrite(hand_back, reader.user, lease)
     return go(f"/review?said={'returned' if held else 'lost'}")
 
 
 @router.post("/extend")
 async def hold(request: Request, reader: Reader, lease: Text) -> Response:
-    """Hold a case for longer; the script asks while somebody works on it."""
+    """Hold a case for longer; the script asks for this while the reader works."""
     desk = desk_of(request).acting(reader.user)
     until = await desk.awrite(extend, reader.user, lease)
     if "application/json" in request.headers.get("accept", ""):
@@ -249,6 +249,6 @@ async def hold(request: Request, reader: Reader, lease: Text) -> Response:
 
 @router.post("/undo")
 async def take_back(request: Request, reader: Reader, submission: Text) -> Response:
-    """Take the last answer back; its case is held again."""
+    """Take the last answer back; the reader holds its case again."""
     await desk_of(request).acting(reader.user).awrite(undo, reader.user, submission)
     return go("/review?said=undone")

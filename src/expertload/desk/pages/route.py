@@ -1,4 +1,4 @@
-"""What holds for every page: forms come from this site alone, and refusals are pages too."""
+"""What all pages share: forms are accepted only from this site, and refusals are pages too."""
 
 from __future__ import annotations
 
@@ -77,24 +77,24 @@ def _to_sign_in(request: Request) -> Response:
 
 
 def _check_form(request: Request) -> None:
-    """Refuse a change that another site's page has asked for, and endless forms."""
+    """Refuse a form that comes from another site or is too long."""
     if request.method in ("GET", "HEAD"):
         return
     if not _is_from_here(request):
         raise DeskRefusedError(
             "bad_origin",
-            "This request does not come from a page of this desk, and nothing was changed.",
+            "This request does not come from a page of this desk. Nothing was changed.",
             "open the desk's own page and try again there.",
         )
     length = request.headers.get("content-length", "")
     if not length.isdecimal() or int(length) > MOST_BYTES:
         raise DeskRefusedError(
-            "too_large", f"A form must say its length, of at most {MOST_BYTES} bytes."
+            "too_large", f"A form must state its length, which may be at most {MOST_BYTES} bytes."
         )
 
 
 def _is_from_here(request: Request) -> bool:
-    """Whether the browser says so; one that says nothing at all is not believed.
+    """Whether the browser says that the form is from here. If it says nothing, the form is not.
 
     Browsers send Sec-Fetch-Site to https and loopback addresses, and Origin with every form.
     """

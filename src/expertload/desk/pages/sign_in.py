@@ -1,4 +1,4 @@
-"""Signing in and out: a password, or a one-time link; the session is a cookie of random bits."""
+"""Signing in and out, with a password or a one-time link; the session is a random cookie."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRONG = "The name or the password is wrong."
 
 
 def prepare(app: FastAPI, proxy: TrustedProxy | None, provider: OpenIdConnect | None) -> None:
-    """Give an app its limits on guesses, and whom it believes."""
+    """Set up an app's limits on wrong passwords, its trusted proxy and its sign-in provider."""
     app.state.proxy, app.state.provider = proxy, provider
     app.state.guesses_a_name = Throttle(5)
     app.state.guesses_an_address = Throttle(50)
@@ -52,20 +52,20 @@ def prepare(app: FastAPI, proxy: TrustedProxy | None, provider: OpenIdConnect | 
 
 
 def _cookie(request: Request) -> str:
-    """Name the cookie: browsers keep __Host- ones to https and to this host alone.
+    """Return the cookie's name: browsers send a __Host- cookie only over https, and only here.
 
-    Without https, on the loopback, ports share their cookies, so the port is in the name.
+    Without https, on the loopback address, all ports share cookies, so the name has the port.
     """
     return "__Host-desk" if is_secure(request) else f"desk-{request.url.port or 80}"
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the browser speaks https, to us or to the proxy before us."""
+    """Whether the browser uses https, to the desk or to a proxy in front of it."""
     return request.url.scheme == "https"
 
 
 def welcome(request: Request, secret: str, there: str) -> Response:
-    """Send somebody on with a session's cookie."""
+    """Set the session's cookie and redirect the browser."""
     answer = go(there)
     answer.set_cookie(
         _cookie(request),
@@ -80,7 +80,7 @@ def welcome(request: Request, secret: str, there: str) -> Response:
 
 
 def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
-    """Return a dependency: somebody signed in, with one of these roles if any are named."""
+    """Return a dependency that gives the signed-in user, who must have one of these roles."""
 
     async def somebody(request: Request) -> Principal:
         who = await _who(request)
@@ -93,7 +93,7 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
 
 
 async def _who(request: Request) -> Principal | None:
-    """Return who a request is from: as a trusted proxy says, or by the session's cookie."""
+    """Return who sends a request, from the trusted proxy's header or the session's cookie."""
     proxy: TrustedProxy | None = request.app.state.proxy
     if proxy is not None and proxy.vouches(request.headers.get("x-desk-proxy-secret", "")):
         return await desk_of(request).aread(find_named, request.headers.get(proxy.header, ""))
@@ -143,14 +143,14 @@ async def enter(
 
 @router.get("/welcome/{secret}")
 async def show_link(secret: str, request: Request) -> Response:
-    """Show whose link it is; looking does not use it up, for mail programs look too."""
+    """Show whose link it is. This does not use it up, because mail programs open links too."""
     owner = await desk_of(request).aread(peek_link, secret)
     return render(request, "welcome.html.j2", owner=owner, problem="")
 
 
 @router.post("/welcome/{secret}")
 async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
-    """Use a link up: sign in, and keep the password if one was chosen."""
+    """Use a link up: sign in, and store the password if one was chosen."""
     desk = desk_of(request)
     owner = await desk.aread(peek_link, secret)
     acting = desk.acting(owner.user)
@@ -164,17 +164,17 @@ async def follow_link(secret: str, request: Request, password: Text = "") -> Res
 
 
 def _inside(there: str) -> str:
-    """Return a path of this desk, whatever was asked for."""
+    """Return a path of this desk, even if another site was asked for."""
     is_path = there.startswith("/") and not there.startswith(("//", "/\\"))
     return there if is_path and there.isprintable() else "/"
 
 
-# ------------------------------------------------------------------ at home, and out
+# ------------------------------------------------------------------ account, and out
 
 
 @router.get("/")
 async def home(request: Request, who: Anybody) -> Response:
-    """Send everybody to their own page."""
+    """Redirect everybody to their own page."""
     if who.roles & {"reader", "arbiter"}:
         return go("/review")
     return go("/manage" if who.roles & {"manager", "auditor"} else "/account")
@@ -182,13 +182,13 @@ async def home(request: Request, who: Anybody) -> Response:
 
 @router.get("/account")
 async def account(request: Request, who: Anybody) -> Response:
-    """Show one's own account."""
+    """Show the user's own account."""
     return render(request, "account.html.j2", who=who, problem="", said="")
 
 
 @router.post("/account/password")
 async def change_password(request: Request, who: Anybody, old: Text, new: Text) -> Response:
-    """Change one's own password; other sessions end."""
+    """Change the user's own password; other sessions end."""
     desk, now = desk_of(request), time.monotonic()
     guesses: Throttle = request.app.state.guesses_a_name
     guesses.check(who.name, now)
@@ -210,7 +210,7 @@ async def change_password(request: Request, who: Anybody, old: Text, new: Text) 
 
 @router.post("/sign-out")
 async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Response:
-    """End this session, or all of one's own."""
+    """End this session, or all sessions of the user."""
     desk = desk_of(request).acting(who.user)
     if everywhere:
         await desk.awrite(end_sessions, who.user)

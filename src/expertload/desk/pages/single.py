@@ -1,4 +1,4 @@
-"""Single sign-on: to the provider and back."""
+"""Single sign-on: redirects to the provider, and signs in who comes back."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ async def leave(request: Request) -> Response:
 
 @router.get("/back")
 async def come_back(request: Request, code: str = "", state: str = "") -> Response:
-    """Sign in whom the provider names, if a manager has added them."""
+    """Sign in the user whom the provider names, if a manager has added them."""
     provider = _provider(request)
     attempt = Attempt.read(request.cookies.get(_cookie(request), ""))
     if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
-        raise DeskRefusedError("forbidden", "This sign-in was not begun here.", "sign in again.")
+        raise DeskRefusedError("forbidden", "This sign-in did not start here.", "sign in again.")
     name = await asyncio.to_thread(provider.name_of, code, attempt, _back(request))
     desk = desk_of(request)
     who = await desk.aread(find_named, name)

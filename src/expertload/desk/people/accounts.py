@@ -1,4 +1,4 @@
-"""People: a name, a password, and what they may do in this project."""
+"""People: their names, passwords and roles in this project."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
     "set_roles",
 ]
 
-# A token has a role of its own; these are the ones a person can sign in with.
+# The roles of people; "api" is for tokens of programs only.
 PERSONAL = tuple(role for role in ROLES if role != "api")
 
 
 @dataclass(frozen=True)
 class Person:
-    """A user as managers see one."""
+    """A user as shown to managers."""
 
     id: int
     name: str
@@ -40,16 +40,16 @@ class Person:
 
 
 def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int:
-    """Add a person, or give roles to one whom only a token has named so far; return the id."""
+    """Add a person, or give roles to a user who so far has only a token; return the id."""
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():
         raise DeskRefusedError(
-            "bad_name", "A name must have 1 to 100 printable characters, with no space around it."
+            "bad_name", "A name must have 1 to 100 printable characters, without spaces around it."
         )
     if not roles:
         raise DeskRefusedError("bad_role", "Choose at least one role.", ", ".join(PERSONAL))
     row = find_user(transaction, name)
     if row is not None and roles_of(transaction, row.id):
-        raise DeskRefusedError("conflict", f"There is a user '{name}' already.")
+        raise DeskRefusedError("conflict", f"There is already a user '{name}'.")
     event = transaction.event("user.added")
     number = row.id if row else transaction.insert(users, event, name=name, created=transaction.now)
     set_roles(transaction, number, roles)
@@ -58,13 +58,13 @@ def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int
 
 def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     """Return a user's row by name."""
-    if not name.isprintable():  # which no name is, and not every database can look for
+    if not name.isprintable():  # names are, and PostgreSQL cannot search for every other text
         return None
     return transaction.connection.execute(select(users).where(users.c.name == name)).first()
 
 
 def roles_of(transaction: Transaction, user: int) -> frozenset[str]:
-    """Return what a user may do in this project."""
+    """Return the roles of a user in this project."""
     return frozenset(row.role for row in _current(transaction, user))
 
 
@@ -91,7 +91,7 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
 
 
 def set_password(transaction: Transaction, user: int, stretched: str) -> None:
-    """Keep a password, as `hash_password` returned it."""
+    """Store a password, as returned by `hash_password`."""
     event = transaction.event("user.password_set")
     transaction.update(users, user, event, password=stretched)
 
@@ -104,14 +104,14 @@ def disable_user(transaction: Transaction, user: int) -> None:
 
 
 def enable_user(transaction: Transaction, user: int) -> None:
-    """Let a user in again."""
+    """Let a disabled user in again."""
     _user(transaction, user)
     event = transaction.event("user.enabled")
     transaction.update(users, user, event, disabled=None)
 
 
 def people_of(transaction: Transaction) -> list[Person]:
-    """Return everybody who has, or had, a role in this project, by name."""
+    """Return everybody who has or had a role in this project, ordered by name."""
     rows = transaction.connection.execute(select(users).order_by(users.c.name)).all()
     current: dict[int, set[str]] = {}
     for row in transaction.connection.execute(

@@ -1,7 +1,7 @@
-"""Sign-in by a provider of OpenID Connect: the authorization code flow, with PKCE.
+"""Sign-in with an OpenID Connect provider: the authorization code flow with PKCE.
 
-The provider says who somebody is. What they may do is said by the desk: a manager has added a user
-of that name, and nobody else gets in.
+The provider says who somebody is. The desk says what they may do: only users whom a manager has
+added get in.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from expertload.exceptions import DeskRefusedError
 __all__ = ["Attempt", "OpenIdConnect"]
 
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
-WHAT = "Sign-in by OpenID Connect"
+FEATURE = "Sign-in with OpenID Connect"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a browser keeps while its user is at the provider's."""
+    """What a browser keeps while its user signs in at the provider."""
 
     state: str
     nonce: str
@@ -32,33 +32,33 @@ class Attempt:
 
     @classmethod
     def new(cls) -> Attempt:
-        """Begin an attempt."""
+        """Start an attempt."""
         return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
 
     @classmethod
     def read(cls, text: str) -> Attempt | None:
-        """Read what `written` returned; None if it is not that."""
+        """Read an attempt from its text; return None if the text is not an attempt."""
         parts = text.split(".")
         return cls(*parts) if len(parts) == 3 and all(parts) else None
 
     @property
     def written(self) -> str:
-        """The attempt as one word."""
+        """The attempt as text."""
         return f"{self.state}.{self.nonce}.{self.verifier}"
 
 
 @dataclass
 class OpenIdConnect:
-    """A provider and what the desk is to it.
+    """A provider, and how the desk is registered there.
 
     Attributes
     ----------
     issuer : str
         The provider's address.
     client_id, client_secret : str
-        As the provider gave them.
+        As assigned by the provider.
     claim : str
-        Which claim is a user's name at the desk: "email" must be verified by the provider.
+        The claim that has the user's name at the desk. The provider must have verified "email".
     """
 
     issuer: str
@@ -68,7 +68,7 @@ class OpenIdConnect:
     _found: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def address(self, attempt: Attempt, back: str) -> str:
-        """Return where to send the browser; it comes back to `back`."""
+        """Return the address to send the browser to; it comes back to `back`."""
         digest = hashlib.sha256(attempt.verifier.encode()).digest()
         asked = {
             "response_type": "code",
@@ -83,7 +83,7 @@ class OpenIdConnect:
         return f"{self._discovered()['authorization_endpoint']}?{urlencode(asked)}"
 
     def name_of(self, code: str, attempt: Attempt, back: str) -> str:
-        """Return the name of whom the provider has signed in."""
+        """Return the name of the user whom the provider has signed in."""
         sent = {
             "grant_type": "authorization_code",
             "code": code,
@@ -94,16 +94,16 @@ class OpenIdConnect:
         claims = self._verified(str(answer.get("id_token", "")), attempt.nonce)
         name = claims.get(self.claim)
         if self.claim == "email" and claims.get("email_verified") is not True:
-            raise _refuse("it has not verified the address")
+            raise _refuse("it has not verified the e-mail address")
         if not isinstance(name, str) or not name:
-            raise _refuse(f"it does not say the '{self.claim}'")
+            raise _refuse(f"its token has no claim '{self.claim}'")
         return name
 
     def _verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """Return the claims of a token that the provider signed, for us, for this attempt, now."""
-        jwt = require_extra("joserfc.jwt", "desk-oidc", WHAT)
-        errors = require_extra("joserfc.errors", "desk-oidc", WHAT)
-        keys = require_extra("joserfc.jwk", "desk-oidc", WHAT)
+        """Return a token's claims; it must be valid now, and signed for us and this attempt."""
+        jwt = require_extra("joserfc.jwt", "desk-oidc", FEATURE)
+        errors = require_extra("joserfc.errors", "desk-oidc", FEATURE)
+        keys = require_extra("joserfc.jwk", "desk-oidc", FEATURE)
         wanted = {
             "iss": {"essential": True, "value": self.issuer},
             "aud": {"essential": True, "value": self.client_id},
@@ -124,12 +124,12 @@ class OpenIdConnect:
             where = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
             found = self._ask("GET", where)
             if found.get("issuer") != self.issuer:
-                raise _refuse("it calls itself by another name than the desk's settings")
+                raise _refuse("its issuer is not the one in the desk's settings")
             self._found.update(found)
         return self._found
 
     def _ask(self, method: str, address: str, **options: Any) -> dict[str, Any]:
-        httpx = require_extra("httpx", "desk-oidc", WHAT)
+        httpx = require_extra("httpx", "desk-oidc", FEATURE)
         if method == "POST":
             options["auth"] = (self.client_id, self.client_secret)
         try:

@@ -1,4 +1,4 @@
-"""Passwords, stretched with scrypt: a stolen database does not give them away."""
+"""Passwords, hashed with scrypt, so that a stolen database does not reveal them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMORY = 64 * 2**20
 
 
 def hash_password(password: str) -> str:
-    """Return what is stored of a password: the parameters, the salt and the digest."""
+    """Return what is stored for a password: the parameters, the salt and the digest."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise DeskRefusedError(
             "bad_password", f"A password must have {SHORTEST} to {LONGEST} characters."
@@ -30,7 +30,7 @@ def hash_password(password: str) -> str:
 
 
 def check_password(stored: str | None, password: str) -> bool:
-    """Whether a password is the stored one; takes as long where nothing is stored."""
+    """Whether a password is the stored one; takes the same time if nothing is stored."""
     kept = stored or _NOBODY
     _, cost, block, lanes, salt, digest = kept.split("$")
     if len(password) > LONGEST:
@@ -40,7 +40,7 @@ def check_password(stored: str | None, password: str) -> bool:
 
 
 def _stretched(password: str, salt: bytes, cost: int, block: int, lanes: int) -> bytes:
-    # One person's keyboard may send é as one character, another's as two.
+    # Some keyboards send é as one character, others as two.
     same = unicodedata.normalize("NFKC", password).encode("utf-8", "surrogatepass")
     return hashlib.scrypt(same, salt=salt, n=cost, r=block, p=lanes, maxmem=MEMORY, dklen=32)
 

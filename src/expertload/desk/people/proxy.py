@@ -1,6 +1,6 @@
-"""A proxy that has signed people in already says who comes; it proves itself with a secret.
+"""A trusted proxy that has signed people in names them; it proves its identity with a secret.
 
-An address proves nothing: whoever can reach the desk's port could send the same header.
+Its address would prove nothing: whoever can reach the desk's port could send the same header.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SHORTEST_SECRET = 20
 
 @dataclass(frozen=True)
 class TrustedProxy:
-    """Which header names the user, and the secret that the proxy sends beside it.
+    """The header that names the user, and the secret that the proxy sends with it.
 
     Attributes
     ----------
     header : str
-        For instance "X-Remote-User"; its value is a user's name at the desk.
+        For example "X-Remote-User"; its value is the name of a user of the desk.
     secret : str
-        What the proxy sends as `X-Desk-Proxy-Secret`, and browsers never see.
+        The value of `X-Desk-Proxy-Secret`, which browsers never see.
     """
 
     header: str
@@ -36,7 +36,8 @@ class TrustedProxy:
     def __post_init__(self) -> None:
         if len(self.secret) < SHORTEST_SECRET:
             raise ParameterError(
-                f"The proxy's secret must have at least {SHORTEST_SECRET} characters. Hint: "
+                f"The proxy's secret must have at least {SHORTEST_SECRET} characters. Hint: set "
+                "EXPERTLOAD_DESK_PROXY_SECRET to what this prints: "
                 "python -c 'import secrets; print(secrets.token_urlsafe())'"
             )
 
@@ -46,7 +47,7 @@ class TrustedProxy:
 
 
 def find_named(transaction: Transaction, name: str) -> Principal | None:
-    """Return somebody by name; None if they are unknown or shut out."""
+    """Return a user by name; None if they are unknown or disabled."""
     row = find_user(transaction, name)
     if row is None or row.disabled is not None:
         return None

@@ -1,4 +1,4 @@
-"""Roles, each a kind of work at the desk, and who has them."""
+"""Roles: each allows one kind of work at the desk."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 @dataclass(frozen=True)
 class Principal:
-    """Somebody who acts: a person or a program.
+    """A person or a program that acts at the desk.
 
     Attributes
     ----------
     user : int
-        The row in `users`.
+        The id in the table `users`.
     name : str
-        As people know them.
+        The user's name.
     roles : frozenset of str
-        What they may do in this project.
+        The user's roles in this project.
     """
 
     user: int
@@ -33,15 +33,16 @@ class Principal:
 
 
 def require(principal: Principal | None, *roles: Role) -> Principal:
-    """Return who acts, if they have one of these roles; refuse otherwise."""
+    """Return who acts if they have one of these roles; refuse otherwise."""
     if principal is None:
         raise DeskRefusedError(
             "unauthorized",
             "This needs a valid token.",
-            "send 'Authorization: Bearer TOKEN'; expertload desk token add NAME --role ROLE",
+            "send 'Authorization: Bearer TOKEN'; 'expertload desk token add' makes a token.",
         )
     if principal.roles.isdisjoint(roles):
         raise DeskRefusedError(
-            "forbidden", f"This needs the role {' or '.join(roles)}, which {principal.name} lacks."
+            "forbidden",
+            f"This needs the role {' or '.join(roles)}, which {principal.name} does not have.",
         )
     return principal

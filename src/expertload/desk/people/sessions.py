@@ -1,4 +1,4 @@
-"""A browser's session and one-time links: random, stored as digests, ended at any time."""
+"""Sessions of browsers and one-time links: random, stored as digests, can be ended any time."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = [
 
 SESSION_SECONDS = 12 * 3_600  # a working day
 LINK_SECONDS = 24 * 3_600
-FIRST = "admin"  # who signs in first
+FIRST = "admin"  # the name of the first user
 
 
 def begin_session(transaction: Transaction, user: int) -> str:
-    """Begin a session; return its secret, for the only time."""
+    """Start a session; return its secret, which cannot be shown again."""
     transaction.event("session.begun")
     return _add(transaction, user, "session", SESSION_SECONDS)
 
 
 def find_session(transaction: Transaction, secret: str) -> Principal | None:
-    """Return who a session belongs to, with all their roles; None if it is not valid now."""
+    """Return whose session it is, with all their roles; None if it is not valid now."""
     row = _find(transaction, secret, "session")
     if row is None:
         return None
@@ -47,7 +47,7 @@ def find_session(transaction: Transaction, secret: str) -> Principal | None:
 
 
 def end_session(transaction: Transaction, secret: str) -> None:
-    """End a session; its secret is worth nothing from now on."""
+    """End a session; its secret is not valid any more."""
     row = _find(transaction, secret, "session")
     if row is not None:
         transaction.event("session.ended")
@@ -55,7 +55,7 @@ def end_session(transaction: Transaction, secret: str) -> None:
 
 
 def end_sessions(transaction: Transaction, user: int) -> None:
-    """End all sessions and links of a user, on whatever machine they are."""
+    """End all sessions and links of a user, on all machines."""
     transaction.event("session.all_ended")
     _end(transaction, sessions.c.user_id == user)
 
@@ -64,7 +64,7 @@ def end_sessions(transaction: Transaction, user: int) -> None:
 
 
 def make_link(transaction: Transaction, user: int) -> str:
-    """Make the secret of a link that signs a user in once; earlier links of theirs end."""
+    """Return the secret of a link that signs a user in once; the user's earlier links end."""
     transaction.event("link.made")
     _end(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
     return _add(transaction, user, "link", LINK_SECONDS)
@@ -83,7 +83,7 @@ def peek_link(transaction: Transaction, secret: str) -> Principal:
 
 
 def use_link(transaction: Transaction, secret: str) -> str:
-    """Use a link up; return the secret of the session that it begins."""
+    """Use a link up; return the secret of a new session."""
     who = peek_link(transaction, secret)
     used = transaction.connection.execute(
         update(sessions)
@@ -97,11 +97,11 @@ def use_link(transaction: Transaction, secret: str) -> str:
 
 
 def first_link(transaction: Transaction) -> str | None:
-    """Return a link's secret while nobody has ever signed in; None after that."""
+    """Return the secret of a link for the first user; None if somebody has ever signed in."""
     began = select(sessions.c.id).where(sessions.c.kind == "session").limit(1)
     if transaction.connection.execute(began).first() is not None:
         return None
-    transaction.require_alone()  # several servers may begin at once, and one adds the first user
+    transaction.require_alone()  # several servers may start together; only one adds the user
     known = find_user(transaction, FIRST)
     if known is None and people_of(transaction):
         return None
@@ -109,8 +109,8 @@ def first_link(transaction: Transaction) -> str | None:
     return make_link(transaction, int(user))
 
 
-# Sessions come and go by the thousand and are no part of what the events tell row by row; that
-# they began and ended is an event without their digests.
+# There are thousands of sessions, so events do not record their rows. That a session started or
+# ended is an event, without its digest.
 
 
 def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
@@ -136,7 +136,7 @@ def _find(transaction: Transaction, secret: str, kind: str) -> AnyRow | None:
             sessions.c.kind == kind,
             sessions.c.ended.is_(None),
             sessions.c.expires > transaction.now,
-            # begun in the future: the clock was set back, and it would outlive its time
+            # started in the future: the clock was set back, and the session would last too long
             sessions.c.created <= transaction.now + CLOCK_SLACK,
             users.c.disabled.is_(None),
         )

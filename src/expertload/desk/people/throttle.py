@@ -1,4 +1,4 @@
-"""A limit on guesses: a few a minute for a name, a few more for an address."""
+"""A limit on wrong passwords, per name and per address."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["Throttle"]
 
 
 class Throttle:
-    """Counts failures by name and by address, for a while.
+    """Counts recent failures, by name or by address.
 
     Parameters
     ----------
     most : int
-        Failures allowed within the time.
+        How many failures are allowed within this time.
     seconds : float
-        The time.
+        The length of the time.
     kept : int
-        How many names are remembered; the oldest are forgotten first, so that nobody fills the
-        memory by making names up.
+        How many names are remembered. The oldest are forgotten first, so that made-up names cannot
+        fill the memory.
     """
 
     def __init__(self, most: int, *, seconds: float = 300.0, kept: int = 10_000) -> None:
@@ -30,7 +30,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def check(self, who: str, now: float) -> None:
-        """Refuse where there were too many failures lately."""
+        """Refuse if there were too many failures recently."""
         with self._lock:
             recent = self._recent(who, now)
         if len(recent) >= self.most:
@@ -38,7 +38,7 @@ class Throttle:
             raise DeskRefusedError("too_many", f"Too many attempts. Try again in {wait} seconds.")
 
     def fail(self, who: str, now: float) -> None:
-        """Note a failure."""
+        """Count a failure."""
         with self._lock:
             self._recent(who, now).append(now)
             self._failures.move_to_end(who)
@@ -46,7 +46,7 @@ class Throttle:
                 self._failures.popitem(last=False)
 
     def forget(self, who: str) -> None:
-        """Begin anew, after a success."""
+        """Forget all failures, after a success."""
         with self._lock:
             self._failures.pop(who, None)
 

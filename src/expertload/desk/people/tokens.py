@@ -1,6 +1,6 @@
-"""Bearer tokens: shown once, stored as a digest, revocable at any time.
+"""Bearer tokens: shown once, stored as a digest, can be revoked any time.
 
-A token has 256 random bits, so a plain digest is as safe as a slow one: nobody guesses it.
+A token has 256 random bits. Nobody can guess it, so a fast digest is as safe as a slow one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIX = "eld_"
 def add_token(
     transaction: Transaction, name: str, role: Role, *, expires: int | None = None
 ) -> str:
-    """Make a token for a user, who is added if new; return it, for the only time."""
+    """Make a token for a user, who is added if new; return it. It cannot be shown again."""
     if role not in get_args(Role):
         raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(get_args(Role)))
     if not 1 <= len(name) <= 100 or not name.isprintable():
@@ -50,7 +50,7 @@ def add_token(
 
 
 def find_token(transaction: Transaction, token: str) -> Principal | None:
-    """Return who a token belongs to, None if it is not valid now."""
+    """Return who a token belongs to; None if it is not valid now."""
     return find_tokens(transaction, [token])[0]
 
 
@@ -86,5 +86,5 @@ def revoke_token(transaction: Transaction, number: int) -> None:
 
 
 def digest_of(token: str) -> str:
-    """Return what is stored of a secret that nobody can guess."""
+    """Return the digest that is stored instead of a secret."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The queue: one case for one reader, answers kept, disputes settled."""
+"""The queue: gives each reader one case at a time, stores answers, settles disputes."""
 
 from expertload.desk.queue.claiming import Claim, ShownBody, claim, classes_of, holding, upcoming
 from expertload.desk.queue.completing import Answered, answer, extend, hand_back, skip

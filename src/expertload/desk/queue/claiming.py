@@ -1,8 +1,8 @@
-"""One case for one reader: earliest due first, taken in one statement, the same on both databases.
+"""Gives a reader the case that is due first, in one statement, the same on both databases.
 
-A lease that has run out is on its own row and is returned inside the next claim, whoever makes it:
-there is no cleaning process that could die. Readers never get a case they have read before, and
-nothing here tells them what the model said or why the case came to them.
+A lease is stored in the row of its reading. Whoever claims next also ends the leases that have run
+out, so there is no cleaning process that could die. Readers never get a case they have read before,
+and nothing here tells them what the model said or why the case came to them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Claim:
     body : ShownBody or None
         What to read.
     classes : tuple of str
-        What may be answered; empty where anything may.
+        The answers that are allowed; if empty, any answer is.
     """
 
     lease: str
@@ -76,7 +76,7 @@ _TAKE = {
     )
     for dialect, locking in (("sqlite", ""), ("postgresql", "FOR UPDATE OF r SKIP LOCKED"))
 }
-_SEAL = "UPDATE readings SET lease = :token WHERE id = :number RETURNING id"
+_SET_LEASE = "UPDATE readings SET lease = :token WHERE id = :number RETURNING id"
 _EXPIRE = (
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
@@ -93,12 +93,12 @@ _SHOWN = (
 
 
 def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Claim | None:
-    """Give a reader the case that is due first, or the one still held; None if nothing waits.
+    """Return the case that a reader holds, or else the case due first; None if nothing waits.
 
     Parameters
     ----------
     transaction : Transaction
-        One that writes.
+        A transaction for writing.
     reader : int
         The user.
     arbiter : bool, default=False
@@ -123,8 +123,8 @@ def holding(transaction: Transaction, reader: int) -> Claim | None:
 def return_expired(transaction: Transaction) -> int:
     """Put readings whose lease has run out back into the queue; return how many.
 
-    So are leases that last longer than any given now: the clock has been set back since, or the
-    rules give less time.
+    This includes leases that end later than a lease given now would: the clock has been set back
+    since, or the rules have been changed to a shorter time.
     """
     now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
     lost = transaction.rows(
@@ -141,15 +141,16 @@ FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "unt
 
 
 def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
-    """Return the id of the case a claim would probably give next, without taking it."""
+    """Return the id of the case that the next claim would probably return, without taking it."""
     found = transaction.rows(
         f"SELECT case_id FROM readings WHERE id = ({_CANDIDATE})",
-        **_wishes(transaction, reader, arbiter),
+        **_for_reader(transaction, reader, arbiter),
     )
     return found[0][0] if found else None
 
 
-def _wishes(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
+def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
+    """Return the parameters of `_CANDIDATE`."""
     rest = transaction.project.rules.skip_rest_seconds * SECOND
     return {
         "project": transaction.project.id,
@@ -177,7 +178,7 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     taken = transaction.rows(
         _TAKE[transaction.connection.dialect.name],
-        **_wishes(transaction, reader, arbiter),
+        **_for_reader(transaction, reader, arbiter),
         now=transaction.now,
         until=until,
     )
@@ -185,7 +186,7 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
         return None
     ((number, case),) = taken
     lease = new_lease(transaction.project, number, reader)
-    transaction.rows(_SEAL, number=number, token=lease)
+    transaction.rows(_SET_LEASE, number=number, token=lease)
     event = transaction.event("reading.leased", case_id=case)
     values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
     event.note(readings, number, values)
@@ -206,9 +207,9 @@ def _shown(transaction: Transaction, held: _Held) -> Claim:
 
 
 def classes_of(transaction: Transaction) -> tuple[str, ...]:
-    """Return the project's classes: its rules', or those of its latest policy that names some.
+    """Return the classes in the project's rules, or else those of its latest policy.
 
-    A withdrawn policy's classes remain, for its cases are read after it has ended.
+    The classes of a withdrawn policy remain, because its cases are still read after it has ended.
     """
     if transaction.project.rules.classes:
         return transaction.project.rules.classes

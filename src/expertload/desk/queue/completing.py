@@ -1,6 +1,7 @@
-"""A reader answers: the answer, what follows from it, and the event are one commit.
+"""A reader answers: the answer, its consequences and the event are stored in one commit.
 
-An answer whose lease was lost is kept and marked late. The same submission twice is one answer.
+An answer that comes after its lease was lost is kept and marked late. A submission that is sent
+twice is one answer.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ LONGEST_REASON = 2_000
 
 @dataclass(frozen=True)
 class Answered:
-    """What became of an answer.
+    """The result of an answer.
 
     Attributes
     ----------
     outcome : {"counted", "late", "replayed"}
-        Whether it counts, came after the lease was lost, or had been given before.
+        Whether it counts, came after the lease was lost, or was sent before.
     standing : {"counted", "late"}
         Whether the stored answer counts or is late.
     undo_until : int or None
-        Until when it can be taken back, in microseconds since 1970.
+        The time until which it can be taken back, in microseconds since 1970.
     """
 
     outcome: str
@@ -49,7 +50,7 @@ def answer(
     Parameters
     ----------
     transaction : Transaction
-        One that writes.
+        A transaction for writing.
     reader : int
         The user.
     lease : str
@@ -97,9 +98,9 @@ def answer(
 
 
 def _seconds(transaction: Transaction, taken: AnyRow) -> float | None:
-    """Return how long a reader took; None where the clock cannot tell, for it was set meanwhile."""
-    is_told = taken.leased <= transaction.now <= taken.until
-    return (transaction.now - taken.leased) / SECOND if is_told else None
+    """Return how long a reader took; None if the clock was set meanwhile, so nobody can tell."""
+    is_known = taken.leased <= transaction.now <= taken.until
+    return (transaction.now - taken.leased) / SECOND if is_known else None
 
 
 def _undo_until(transaction: Transaction, given: int) -> int:
@@ -143,7 +144,7 @@ def _check_label(transaction: Transaction, label: str) -> None:
 
 
 def _finish(transaction: Transaction, reading: int, lease: str) -> AnyRow | None:
-    """Take the lease off a reading, if it is still the one; nobody else can after that."""
+    """End a lease if the reading still has it; return None if it was lost before."""
     return transaction.connection.execute(
         text(
             "UPDATE readings SET lease = NULL WHERE id = :reading AND lease = :lease "
@@ -161,7 +162,7 @@ def _reading(transaction: Transaction, number: int) -> AnyRow:
 
 
 def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool:
-    """Pass a case on to other readers, with a reason; False if the lease was lost before."""
+    """Pass a case on to other readers, with a reason; return False if the lease was lost before."""
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise DeskRefusedError(
             "bad_reason", f"'reason' must have 1 to {LONGEST_REASON} characters."
@@ -183,7 +184,7 @@ def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool
 
 
 def hand_back(transaction: Transaction, reader: int, lease: str) -> bool:
-    """Put a case back without an answer; False if the lease was lost before."""
+    """Put a case back without an answer; return False if the lease was lost before."""
     return _give_back(transaction, reader, lease, "reading.returned") is not None
 
 
@@ -198,7 +199,7 @@ def _give_back(transaction: Transaction, reader: int, lease: str, kind: str) -> 
 
 
 def extend(transaction: Transaction, reader: int, lease: str) -> int | None:
-    """Lengthen a lease that is still held; return until when, None if it was lost."""
+    """Extend a lease that is still held; return its new end, or None if it was lost."""
     number = _own_reading(transaction, reader, lease)
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     row = transaction.connection.execute(

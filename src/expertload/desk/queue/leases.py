@@ -1,7 +1,7 @@
-"""Lease tokens: fresh for every claim, and known again after they have run out.
+"""Lease tokens: a new one for every claim, still recognised after the lease has run out.
 
-A token carries the reading it was made for and a seal over that reading and its reader. So an
-answer that comes after the lease was lost still finds its case, and nobody can make one up.
+A token contains the number of its reading, signed together with the reader. So a late answer still
+finds its case, and nobody can forge a token.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ __all__ = ["new_lease", "reading_of"]
 def new_lease(project: Project, reading: int, reader: int) -> str:
     """Return a new token for a reading that a reader takes."""
     nonce = secrets.token_hex(8)
-    return f"{reading}-{nonce}-{_seal(project, reading, reader, nonce)}"
+    return f"{reading}-{nonce}-{_signature(project, reading, reader, nonce)}"
 
 
 def reading_of(project: Project, lease: str, reader: int) -> int | None:
-    """Return the reading that a token was made for, None if this reader was given no such token."""
+    """Return the reading that a token was made for; None if this reader never got such a token."""
     parts = lease.split("-")
     if len(parts) != 3 or not (parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 19):
         return None
-    reading, nonce, seal = int(parts[0]), parts[1], parts[2]
-    right = _seal(project, reading, reader, nonce)
-    return reading if hmac.compare_digest(seal.encode(), right.encode()) else None
+    reading, nonce, signature = int(parts[0]), parts[1], parts[2]
+    expected = _signature(project, reading, reader, nonce)
+    return reading if hmac.compare_digest(signature.encode(), expected.encode()) else None
 
 
-def _seal(project: Project, reading: int, reader: int, nonce: str) -> str:
-    said = f"lease\x1f{project.name}\x1f{reading}\x1f{reader}\x1f{nonce}".encode()
-    return hmac.digest(project.secret, said, "sha256").hex()[:32]
+def _signature(project: Project, reading: int, reader: int, nonce: str) -> str:
+    signed = f"lease\x1f{project.name}\x1f{reading}\x1f{reader}\x1f{nonce}".encode()
+    return hmac.digest(project.secret, signed, "sha256").hex()[:32]

@@ -17,18 +17,18 @@ __all__ = ["Settled", "decide", "live_decision", "locked_case", "next_reading", 
 
 
 class Settled(NamedTuple):
-    """Nobody needs to look again."""
+    """The final label: nobody needs to read the case again."""
 
     label: str
 
 
 def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> Settled | str:
-    """Return the label that is settled, or who must read next: "second" or "arbiter".
+    """Return the final label, or who must read next: "second" or "arbiter".
 
     Parameters
     ----------
     opinions : sequence of str
-        In their order; the model's comes first where its decision is being checked.
+        In order. If a decision of the model is being checked, the model's opinion comes first.
     wanted : int
         How many opinions must agree.
     arbitrated : bool
@@ -44,7 +44,7 @@ def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> S
 
 
 def settle(transaction: Transaction, reading: AnyRow) -> None:
-    """Go on after a counted answer: ask for another reading, or close the case."""
+    """Continue after an answer that counts: ask for another reading, or close the case."""
     case = locked_case(transaction, reading.case_id)
     if case.state in ("closed", "void"):
         return
@@ -60,7 +60,7 @@ def settle(transaction: Transaction, reading: AnyRow) -> None:
 
 
 def locked_case(transaction: Transaction, number: int) -> AnyRow:
-    """Return a case's row, which nobody else changes before this transaction ends."""
+    """Return a case's row, locked against other transactions until this one ends."""
     query = select(cases).where(cases.c.id == number)
     if transaction.connection.dialect.name == "postgresql":
         query = query.with_for_update()
@@ -72,13 +72,13 @@ def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | 
         select(answers.c.label)
         .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
         .where(
-            readings.c.case_id == reading.case_id,  # what the index knows
+            readings.c.case_id == reading.case_id,  # follows from the root, but has an index
             readings.c.root == reading.root,
             readings.c.state == "done",
         )
         .order_by(readings.c.id)
     ).scalars()
-    # Where a decision of the model's is checked, the model is one of those who must agree.
+    # If a decision of the model is being checked, the model is one of those who must agree.
     model = [case.predicted] if case.accepted else []
     project = transaction.project
     second = draw(project.secret, "second", project.name, case.key) < project.rules.second_share
@@ -90,7 +90,7 @@ def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | 
 
 
 def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) -> None:
-    """Decide a case, unless the decision that stands says the same and was only checked."""
+    """Decide a case, unless its automatic decision was only checked, and confirmed."""
     live = live_decision(transaction, case.id)
     if case.state == "auto" and live is not None and live.label == label:
         return
@@ -104,7 +104,7 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
 
 
 def live_decision(transaction: Transaction, case: int) -> AnyRow | None:
-    """Return the decision of a case that nothing has superseded."""
+    """Return the current decision of a case, which no later one supersedes."""
     return transaction.connection.execute(
         select(decisions)
         .where(decisions.c.case_id == case)

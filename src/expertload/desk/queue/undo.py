@@ -1,4 +1,4 @@
-"""Taking an answer back, for a stated time and while nothing rests on it."""
+"""Taking an answer back: for a limited time, and only while nothing depends on it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["undo"]
 
 
 def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
-    """Take an answer back; the reader holds its case again, and gives back any other.
+    """Take an answer back; the reader holds its case again, and returns any other.
 
     Parameters
     ----------
     transaction : Transaction
-        One that writes.
+        A transaction for writing.
     reader : int
-        The user, who gave the answer.
+        The user who gave the answer.
     submission : str
-        As it was given with the answer.
+        The submission of the answer.
     """
     given, reading = _find(transaction, reader, submission)
     case = locked_case(transaction, given.case_id)
@@ -56,7 +56,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
 
 def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRow, AnyRow]:
     given = None
-    if submission.isprintable():  # as all are, and not every database can look for others
+    if submission.isprintable():  # all are, and PostgreSQL cannot search for every other text
         given = transaction.connection.execute(
             select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
         ).first()
@@ -79,7 +79,7 @@ def _check_in_time(transaction: Transaction, given: AnyRow) -> None:
 
 
 def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
-    """Void readings that this answer asked for; refuse if anybody has begun one."""
+    """Void the readings that this answer asked for; refuse if somebody has started one."""
     following = transaction.connection.execute(
         select(readings).where(
             readings.c.case_id == reading.case_id,
@@ -103,7 +103,7 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 
 
 def _release(transaction: Transaction, reader: int) -> None:
-    """Give back the case that the reader has taken since: one reader holds one."""
+    """Return the case that the reader has taken since: a reader holds only one."""
     held = transaction.connection.execute(
         select(readings).where(readings.c.reader == reader, in_state(readings, "leased"))
     ).first()
@@ -114,7 +114,7 @@ def _release(transaction: Transaction, reader: int) -> None:
 
 
 def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
-    """Let the case be as it was before the answer; its decision is superseded by none."""
+    """Restore the case to its state before the answer; a new decision supersedes the answer's."""
     live = live_decision(transaction, case.id)
     if live is not None and live.reading_id == reading.id:
         before = _label_before(transaction, live)
@@ -128,17 +128,17 @@ def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 
 
 def _state_before(transaction: Transaction, reading: AnyRow) -> str:
-    """Return the state of a case before an answer: what is only checked stays decided."""
-    began = transaction.connection.execute(
+    """Return the state of a case before an answer; a case that was only checked stays decided."""
+    why = transaction.connection.execute(
         select(readings.c.why).where(readings.c.id == reading.root)
     ).scalar()
-    if began == "quality":
+    if why == "quality":
         return "auto"
     return "disputed" if reading.why == "arbiter" else "waiting"
 
 
 def _label_before(transaction: Transaction, live: AnyRow) -> str | None:
-    """Return what the superseded decision said: an automatic one stands again."""
+    """Return the label of the superseded decision: an automatic decision is valid again."""
     label: str | None = transaction.connection.execute(
         select(decisions.c.label).where(decisions.c.id == live.supersedes)
     ).scalar()

@@ -1,4 +1,4 @@
-"""The desk's memory: tables written once, SQLite in a folder or PostgreSQL for a team."""
+"""Stores everything: the same tables in SQLite (a folder) or PostgreSQL (several servers)."""
 
 from expertload.desk.store.backup import backup, restore
 from expertload.desk.store.database import Database, WantsExclusive

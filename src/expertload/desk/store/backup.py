@@ -1,7 +1,7 @@
-"""Copies of a desk, taken while it runs: one SQLite file, whichever database it came from.
+"""Copies a running desk to one SQLite file, whichever database the desk uses.
 
-The tables are the same on both databases, so one kind of copy serves for both, and a desk moves
-from a folder to PostgreSQL by being restored there.
+Both databases have the same tables, so one kind of copy is enough. To move a desk from a folder to
+PostgreSQL, restore a copy there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CHUNK = 2_000
 
 
 def backup(database: Database, path: str | os.PathLike[str]) -> None:
-    """Copy a desk to a file, as it was at one moment; the file appears completely or not at all."""
+    """Copy a desk to a file, as of a single point in time; the file is complete or not there."""
     target = Path(path)
     if target.exists():
         raise DeskRefusedError(
-            "exists", f"{target} is there already.", "name a new file; copies are not replaced."
+            "exists", f"{target} already exists.", "name a new file; copies are not replaced."
         )
     try:
         with replaced_whole(target) as draft:
@@ -56,14 +56,14 @@ def _copy_out(database: Database, draft: Path) -> None:
 
 
 def restore(path: str | os.PathLike[str], database: Database) -> None:
-    """Fill an empty desk from a copy; the copy must be of this version's schema.
+    """Fill an empty desk from a copy; the copy must have the schema of this version.
 
     Parameters
     ----------
     path : str or path
-        What `backup` wrote.
+        A file that `backup` wrote.
     database : Database
-        Open, with its tables made and nothing in them.
+        Open, with empty tables.
     """
     file = Path(path)
     if not file.is_file():
@@ -86,8 +86,8 @@ def _check(source: Connection, file: Path) -> None:
     if found != newest_revision():
         raise DeskRefusedError(
             "bad_backup",
-            f"{file} is not a copy of a desk of this version: its schema is {found}.",
-            "put it into an empty folder as desk.sqlite, and open that: it is brought up to date.",
+            f"{file} is not a copy from this version of expertload: its schema is {found}.",
+            "copy it to an empty folder as desk.sqlite; opening that folder upgrades it.",
         )
 
 
@@ -95,7 +95,9 @@ def _fill(source: Connection, target: Connection) -> None:
     for table in metadata.sorted_tables:
         if target.execute(select(func.count()).select_from(table)).scalar_one():
             raise DeskRefusedError(
-                "not_empty", "The desk to restore to is in use.", "name a new folder or database."
+                "not_empty",
+                "The desk to restore into is not empty.",
+                "name a new folder or database.",
             )
     _copy_rows(source, target)
     if target.dialect.name == "postgresql":

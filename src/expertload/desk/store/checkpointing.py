@@ -1,9 +1,9 @@
-"""The write-ahead log moved into the file by a thread of its own, while the writers rest.
+"""A thread that moves SQLite's write-ahead log into the database file while nothing is written.
 
-SQLite would do this inside the commit that fills the log's thousandth page, and that one sender or
-reader would wait for all of it. Beside a commit the disk has two files to flush, and the commit
-takes ten times as long: so the log is moved when nothing was written for a second, and under steady
-work once in a while.
+By default, SQLite does this inside the commit that fills the log's thousandth page, and that one
+sender or reader waits for all of it. At the same time as a commit, the disk has two files to flush,
+and the commit takes ten times as long. So the log is moved after a second without writes and, under
+steady load, every 15 seconds or when it is too long.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["MOST_BYTES", "Checkpointer"]
 
 REST_SECONDS = 1.0
 LATEST_SECONDS = 15.0
-MOST_BYTES = 64_000_000  # of a log, to which it is cut when it begins anew
+MOST_BYTES = 64_000_000  # a longer log is cut to this size when it starts again
 PAGE_BYTES = 4_096
-PATIENCE_SECONDS = 0.05  # while which writers may have to wait
+BUSY_SECONDS = 0.05  # how long writers may have to wait
 
 
 class Checkpointer:
-    """Moves the log of a database while others read and write."""
+    """Moves the log of a database into its file, from its own thread."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -34,18 +34,18 @@ class Checkpointer:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; the last connection that closes moves the rest."""
+        """End the thread; SQLite moves the rest when the last connection closes."""
         self._ending.set()
         self._thread.join()
 
     def _run(self) -> None:
         connection = sqlite3.connect(
-            self._file, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+            self._file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        seen = moved = 0  # numbers that SQLite gives to what others have committed
+        seen = moved = 0  # SQLite's numbers for the last commit seen, and the last one moved
         last = time.monotonic()
         while not self._ending.wait(REST_SECONDS):
-            with contextlib.suppress(OSError, sqlite3.Error):  # a full disk: the writer has words
+            with contextlib.suppress(OSError, sqlite3.Error):  # the writer reports a full disk
                 before, seen = seen, _version(connection)
                 resting = seen == before
                 waited = time.monotonic() - last
@@ -56,7 +56,7 @@ class Checkpointer:
 
 
 def is_time(resting: bool, waited: float, log_bytes: int) -> bool:
-    """Whether to move the log now: nobody is disturbed, or it must not wait any longer."""
+    """Whether to move the log now: nobody is writing, or it cannot wait any longer."""
     return resting or waited > LATEST_SECONDS or log_bytes > MOST_BYTES
 
 
@@ -66,7 +66,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _move(connection: sqlite3.Connection) -> None:
-    """Move what is in the log; where writers never rest, make them begin it anew."""
+    """Move the log into the file; if it stays too long, make writers start it again."""
     _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     if pages * PAGE_BYTES > MOST_BYTES:
         connection.execute("PRAGMA wal_checkpoint(RESTART)").close()

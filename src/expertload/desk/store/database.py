@@ -1,4 +1,4 @@
-"""What both databases can do: read, write in one transaction, hand out ids, be copied."""
+"""What both databases can do: read, write in one transaction, assign ids, upgrade their tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 READERS = 8
 
 
-class WantsExclusive(Exception):  # noqa: N818 - not an error: a request to begin again
-    """Raised by work that must run alone: it is rolled back and begun again so."""
+class WantsExclusive(Exception):  # noqa: N818 - not an error: a request to start again
+    """Raised by work that must run alone: it is rolled back and starts again, alone."""
 
 
 class Database(ABC):
@@ -36,38 +36,38 @@ class Database(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What to call it in a sentence, without a password."""
+        """The database's name for messages, without a password."""
 
     @abstractmethod
     def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
-        """Run work in a transaction; the future is settled after the commit.
+        """Run work in a transaction; the future gets its result after the commit.
 
-        Work that is done `alone` sees every earlier transaction, and no other runs beside it.
+        Work that runs `alone` sees every earlier transaction, and no other one runs meanwhile.
         """
 
     @abstractmethod
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
-        """Return ids for rows about to be inserted in this transaction, ascending."""
+        """Return ids in ascending order, for rows that this transaction will insert."""
 
     @abstractmethod
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert plain values in the quickest way there is: a batch of cases is mostly this."""
+        """Insert plain values in the fastest way, since most of a batch's time is spent here."""
 
     @abstractmethod
     def rows(
         self, connection: Connection, query: str, values: dict[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query with `:names` in it, by the driver alone.
+        """Return the rows of a query with `:names` in it, without SQLAlchemy.
 
-        What every request asks is asked so: to build and unpack a statement takes SQLAlchemy longer
-        than the database needs to answer it.
+        For queries of every request: SQLAlchemy takes longer to build and unpack a statement than
+        the database takes to answer it.
         """
 
     @abstractmethod
     def among(self, name: str) -> str:
-        """Return the condition that something is in a list, which is the value of this name."""
+        """Return the SQL condition "is in the list", for the list passed under this name."""
 
     @abstractmethod
     def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
@@ -75,7 +75,7 @@ class Database(ABC):
 
     @contextmanager
     def _driver(self, connection: Connection, statement: str) -> Iterator[Any]:
-        """Give the driver's own connection; its errors are made those of any other statement."""
+        """Yield the driver's own connection; its errors become those of SQLAlchemy."""
         try:
             yield connection.connection.dbapi_connection
         except self._driver_error as error:
@@ -87,18 +87,18 @@ class Database(ABC):
     def stream(
         self, connection: Connection, query: str, values: dict[str, Any], n: int
     ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Give the rows of a query, n at a time, however many there are."""
+        """Yield the rows of a query, n at a time, so that any number fits into memory."""
 
     @abstractmethod
     def migrate(self) -> None:
-        """Bring the tables up to date; what was there is copied first."""
+        """Upgrade the tables, after a copy of the old ones."""
 
     def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
         """Run work in a transaction and wait for its commit."""
         return self.submit(work, alone=alone).result()
 
     def submit_read(self, work: Callable[[Connection], T]) -> Future[T]:
-        """Run work that only reads, in a thread of the readers'."""
+        """Run work that only reads, in one of the reading threads."""
         return self._readers.submit(self.read, work)
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -108,15 +108,15 @@ class Database(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection with a transaction for reading; errors say what they mean."""
+        """Yield a connection with a transaction for reading; errors are `explained`."""
         try:
             with self.engine.connect() as connection, connection.begin():
                 yield connection
         except DBAPIError as error:
-            raise self.said(error) from error
+            raise self.explained(error) from error
 
-    def said(self, error: DBAPIError) -> Exception:
-        """Word what a database that does not answer means; other errors are passed on."""
+    def explained(self, error: DBAPIError) -> Exception:
+        """Return the error to raise: if the database does not answer, one that explains it."""
         lost = error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
         if not lost:
             return error
@@ -126,7 +126,7 @@ class Database(ABC):
         )
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         self._readers.shutdown()
         self.engine.dispose()
 
@@ -148,7 +148,7 @@ def is_postgres(where: str | os.PathLike[str]) -> bool:
 
 
 def settled(future: Future[Any], work: Callable[[], Any]) -> None:
-    """Run work into a future."""
+    """Run work and put its result or error into a future."""
     try:
         future.set_result(work())
     except BaseException as error:

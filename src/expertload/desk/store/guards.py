@@ -1,4 +1,4 @@
-"""Triggers by which the database itself refuses to change what is only ever added."""
+"""Triggers with which the database itself refuses to change tables that only grow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["guard"]
 
 
 def guard(metadata: MetaData, names: Iterable[str]) -> None:
-    """Refuse UPDATE and DELETE on these tables, from the moment they are made."""
+    """Refuse UPDATE and DELETE on these tables from their creation on."""
     event.listen(metadata, "before_create", _REFUSE)
     for name in names:
         _guard(metadata.tables[name])

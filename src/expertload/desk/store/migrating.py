@@ -1,4 +1,4 @@
-"""From any released schema to this one, forward only, after a copy of what was there."""
+"""Upgrades any released schema to this one, forward only, after a copy of the tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def upgrade(engine: Engine, *, before: Callable[[str], None]) -> None:
     engine : Engine
         The database.
     before : callable
-        Called with the revision found, before anything is changed; makes the copy.
+        Called with the present revision before anything is changed; makes the copy.
     """
     with engine.connect() as connection:
         found = current_revision(connection)
@@ -45,7 +45,7 @@ def upgrade(engine: Engine, *, before: Callable[[str], None]) -> None:
 
 
 def current_revision(connection: Connection) -> str | None:
-    """Return the revision of a database, None of an empty one."""
+    """Return the revision of a database; None if it is empty."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
@@ -60,7 +60,7 @@ def _check_known(found: str | None) -> None:
         raise DeskRefusedError(
             "newer_schema",
             f"This database was made by a newer version of expertload (its schema is {found}).",
-            "install that version; schemas are never taken back.",
+            "install that version; a schema is never downgraded.",
         )
 
 

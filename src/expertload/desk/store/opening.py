@@ -1,4 +1,4 @@
-"""From what an operator typed to a database that is ready."""
+"""Opens the database that an operator named."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def open_database(where: str | os.PathLike[str], *, serving: bool = False) -> Da
     Parameters
     ----------
     where : str or path
-        A folder, made if it is not there, or an address.
+        A folder, which is created if it does not exist, or an address.
     serving : bool, default=False
-        Whether this is the server: of a folder there is one.
+        Whether this is the server. A folder can have only one.
     """
     database: Database = (
         PostgresDatabase(str(where))
@@ -33,7 +33,7 @@ def open_database(where: str | os.PathLike[str], *, serving: bool = False) -> Da
         database.migrate()
     except DBAPIError as error:
         database.close()
-        raise database.said(error) from error
+        raise database.explained(error) from error
     except BaseException:
         database.close()
         raise

@@ -22,16 +22,17 @@ __all__ = ["PostgresDatabase"]
 T = TypeVar("T")
 WRITERS = 16
 ATTEMPTS = 8
-# Serialization failure, deadlock, and a row that another sender has just inserted: begin again.
-BEGIN_AGAIN = {"40001", "40P01", "23505"}
-# Every transaction holds it shared; one that must be alone (a policy's end, the sealer) does not.
+# Serialization failure, deadlock, and a row that another sender has just inserted.
+RETRIED_STATES = {"40001", "40P01", "23505"}
+# Every transaction holds this lock shared. One that must run alone (the end of a policy, sealing)
+# holds it exclusively.
 LOCK = 5_403_117_920
 
-# Seconds to wait for a connection, and milliseconds for a sign that what was sent has arrived.
-PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
+# Seconds to wait for a connection, and milliseconds until the network must acknowledge sent bytes.
+TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
 
 
-SLOTS = 16  # of each counter
+SLOTS = 16  # rows per counter
 _COUNT = (
     "INSERT INTO counters (project_id, name, slot, value) "
     "SELECT :project, name, :slot, n "
@@ -41,7 +42,7 @@ _COUNT = (
 
 
 class PostgresDatabase(Database):
-    """The desk in a PostgreSQL database, which other servers may share."""
+    """A desk in a PostgreSQL database, which several servers may share."""
 
     def __init__(self, address: str) -> None:
         psycopg = require_extra("psycopg", "desk-postgres", "A desk on PostgreSQL")
@@ -50,9 +51,9 @@ class PostgresDatabase(Database):
         self._name = f"The database {url.render_as_string(hide_password=True)}"
         self.address = url.set(drivername="postgresql").render_as_string(hide_password=False)
         self.engine = create_engine(
-            _with_patience(url),
+            _with_timeouts(url),
             pool_pre_ping=True,
-            pool_use_lifo=True,  # the connection used last has its statements prepared
+            pool_use_lifo=True,  # the connection used last has prepared statements
             pool_size=WRITERS + 8,
             max_overflow=0,
             pool_timeout=30,
@@ -61,15 +62,15 @@ class PostgresDatabase(Database):
 
     @property
     def name(self) -> str:
-        """The address, without its password."""
+        """The database's name for messages: its address, without the password."""
         return self._name
 
     def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
-        """Run work in a writer's thread."""
+        """Run work in one of the writing threads."""
         return self._writers.submit(self._attempt, work, alone)
 
     def write(self, work: Callable[[Connection], T], *, alone: bool = False) -> T:
-        """Run work here and now."""
+        """Run work in this thread."""
         return self._attempt(work, alone)
 
     def _attempt(self, work: Callable[[Connection], T], alone: bool) -> T:
@@ -80,8 +81,8 @@ class PostgresDatabase(Database):
                 alone = True
             except DBAPIError as error:
                 state = getattr(error.orig, "sqlstate", None)
-                if state not in BEGIN_AGAIN or attempt == ATTEMPTS - 1:
-                    raise self.said(error) from error
+                if state not in RETRIED_STATES or attempt == ATTEMPTS - 1:
+                    raise self.explained(error) from error
                 time.sleep(0.005 * 2**attempt)
         return self._once(work, alone=True)
 
@@ -99,7 +100,7 @@ class PostgresDatabase(Database):
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert by COPY."""
+        """Insert with COPY."""
         statement = f"COPY {table} ({', '.join(names)}) FROM STDIN"
         with (
             self._driver(connection, statement) as driver,
@@ -112,9 +113,9 @@ class PostgresDatabase(Database):
     def rows(
         self, connection: Connection, query: str, values: dict[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """Ask; a query that comes again is prepared by the driver."""
+        """Run the query; the driver prepares one that is repeated."""
         with self._driver(connection, query) as driver:
-            found: list[tuple[Any, ...]] = driver.execute(_spelled(query), values).fetchall()
+            found: list[tuple[Any, ...]] = driver.execute(_psycopg(query), values).fetchall()
             return found
 
     def among(self, name: str) -> str:
@@ -122,7 +123,7 @@ class PostgresDatabase(Database):
         return f"= ANY(:{name})"
 
     def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
-        """Add to one of the rows that a counter has: several transactions count at once."""
+        """Add to one of the rows of each counter, so that transactions do not wait for another."""
         names, numbers = zip(*counts, strict=True)
         values = {
             "project": project,
@@ -131,23 +132,23 @@ class PostgresDatabase(Database):
             "numbers": list(numbers),
         }
         with self._driver(connection, _COUNT) as driver:
-            driver.execute(_spelled(_COUNT), values)
+            driver.execute(_psycopg(_COUNT), values)
 
     def stream(
         self, connection: Connection, query: str, values: dict[str, Any], n: int
     ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Give the driver's own rows, of a cursor that stays on the server."""
+        """Yield the driver's own rows, from a cursor on the database server."""
         with self._driver(connection, query) as driver, driver.cursor("export") as cursor:
-            cursor.execute(_spelled(query), values)
+            cursor.execute(_psycopg(query), values)
             while rows := cursor.fetchmany(n):
                 yield rows
 
     def migrate(self) -> None:
-        """Bring the tables up to date, after a copy of what was there."""
+        """Upgrade the tables, after a copy of the old ones."""
         upgrade(self.engine, before=self._copy_first)
 
     def _copy_first(self, revision: str) -> None:
-        """Copy every table into a schema beside it."""
+        """Copy every table into another schema of the database."""
         schema = f"before_upgrade_from_{revision}"
         with self.engine.begin() as connection:
             connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
@@ -156,17 +157,17 @@ class PostgresDatabase(Database):
                 connection.execute(text(f"CREATE TABLE {schema}.{name} AS TABLE {name}"))
 
     def close(self) -> None:
-        """Finish what is being written, and let every connection go."""
+        """Finish pending writes and close all connections."""
         self._writers.shutdown()
         super().close()
 
 
-def _with_patience(url: URL) -> URL:
-    """Give up on a machine that has vanished without a word, unless the address says otherwise."""
-    return url.set(query={**PATIENCE, **url.query})
+def _with_timeouts(url: URL) -> URL:
+    """Add timeouts for a server that disappears silently; those in the address are kept."""
+    return url.set(query={**TIMEOUTS, **url.query})
 
 
 @cache
-def _spelled(query: str) -> str:
-    """Write the `:names` of a query as the driver wants them."""
+def _psycopg(query: str) -> str:
+    """Write the `:names` of a query as psycopg expects them."""
     return re.sub(r":(\w+)", r"%(\1)s", query.replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""A desk in a folder: SQLite with a write-ahead log, one writer, and a lock against a second."""
+"""A desk in a folder: SQLite with a write-ahead log, one writer, and a lock for one server."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class SqliteDatabase(Database):
     Parameters
     ----------
     folder : path
-        Made if it is not there; readable by its owner alone.
+        Created if it does not exist; then only its owner can read it.
     serving : bool
-        Take the folder's lock, so that a second server is refused. Commands beside a running
-        server do without.
+        Whether to lock the folder, so that a second server is refused. Commands that run next to a
+        server do not lock it.
     """
 
     def __init__(self, folder: Path, *, serving: bool = False) -> None:
@@ -56,32 +56,32 @@ class SqliteDatabase(Database):
         )
         event.listen(self.engine, "connect", _prepare)
         if serving:
-            event.listen(self.engine, "connect", _leave_the_log)
-        event.listen(self.engine, "begin", _begin_reading)
+            event.listen(self.engine, "connect", _disable_checkpoints)
+        event.listen(self.engine, "begin", _begin)
         self._writing = self.engine.execution_options(desk_writes=True)
-        self._writer = Writer(self._writing, self.said)
+        self._writer = Writer(self._writing, self.explained)
         self._checkpointer = Checkpointer(self.file) if serving else None
 
     @property
     def name(self) -> str:
-        """The file."""
+        """The database's name for messages: its file."""
         return f"The database {self.file}"
 
     def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
-        """Hand work to the one writer, which is always alone."""
-        return self._writer.submit(self._wording(work))
+        """Pass work to the one writer, which always runs alone."""
+        return self._writer.submit(self._explaining(work))
 
-    def _wording(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        def worded(connection: Connection) -> T:
+    def _explaining(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        def explained(connection: Connection) -> T:
             try:
                 return work(connection)
             except DBAPIError as error:
-                raise self.said(error) from error
+                raise self.explained(error) from error
 
-        return worded
+        return explained
 
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
-        """Count on from the last row: nobody else inserts meanwhile."""
+        """Continue from the last id: nobody else inserts meanwhile."""
         ((last,),) = self.rows(connection, f"SELECT max(id) FROM {table.name}", {})
         first = (last or 0) + 1
         return list(range(first, first + n))
@@ -89,7 +89,7 @@ class SqliteDatabase(Database):
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert by one prepared statement."""
+        """Insert with one prepared statement."""
         marks = ", ".join("?" * len(names))
         statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
         with self._driver(connection, statement) as driver:
@@ -98,7 +98,7 @@ class SqliteDatabase(Database):
     def rows(
         self, connection: Connection, query: str, values: dict[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """Ask; lists go as JSON, which SQLite can look into."""
+        """Run the query; lists are passed as JSON, which SQLite can read."""
         given = {
             name: orjson.dumps(value).decode() if isinstance(value, list) else value
             for name, value in values.items()
@@ -108,39 +108,39 @@ class SqliteDatabase(Database):
             return found
 
     def among(self, name: str) -> str:
-        """Look into the JSON of a list."""
+        """Compare with the items of a JSON list."""
         return f"IN (SELECT value FROM json_each(:{name}))"
 
     def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
-        """Add to the one row that every counter has."""
+        """Add to counters; each has one row."""
         with self._driver(connection, _COUNT) as driver:
             driver.executemany(_COUNT, [(project, name, n) for name, n in counts])
 
     def stream(
         self, connection: Connection, query: str, values: dict[str, Any], n: int
     ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Give the driver's own rows: it names no columns, and a million rows need none."""
+        """Yield the driver's own rows: tuples without column names, which cost less."""
         with self._driver(connection, query) as driver:
             cursor = driver.execute(query, values)
             while rows := cursor.fetchmany(n):
                 yield rows
 
     def migrate(self) -> None:
-        """Bring the tables up to date, after a copy of what was there."""
+        """Upgrade the tables, after a copy of the old ones."""
         upgrade(self.engine, before=self._copy_first)
 
     def _copy_first(self, revision: str) -> None:
         self.copy(self.folder / f"before-upgrade-from-{revision}.sqlite")
 
     def copy(self, target: Path) -> None:
-        """Copy the database while it is in use: the copy is of one moment."""
+        """Copy the database while it is in use; the copy shows a single point in time."""
         with sqlite3.connect(self.file) as source, sqlite3.connect(target) as copy:
             source.backup(copy)
         source.close()
         copy.close()
 
     def close(self) -> None:
-        """Finish what waits to be written, and let the folder go."""
+        """Finish pending writes, close the database and unlock the folder."""
         self._writer.close()
         if self._checkpointer is not None:
             self._checkpointer.close()
@@ -156,14 +156,14 @@ def _locked(folder: Path) -> Any:
         lock.acquire()
     except filelock.Timeout:
         raise DeskInUseError(
-            f"Another server has the desk in {folder} open, and one SQLite file has one server. "
-            "Hint: use the server that runs, or PostgreSQL (--database) for several."
+            f"Another server is running on the desk in {folder}, and a folder can have only one. "
+            "Hint: use that server, or PostgreSQL (--database) for several servers."
         ) from None
     return lock
 
 
 def _prepare(connection: Any, _: object) -> None:
-    """Set up a connection; transactions are begun by hand, not by the driver's guess."""
+    """Set up a connection; `_begin` starts transactions, because the driver would only guess."""
     connection.isolation_level = None
     for pragma in (
         "journal_mode = WAL",
@@ -175,13 +175,13 @@ def _prepare(connection: Any, _: object) -> None:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _leave_the_log(connection: Any, _: object) -> None:
-    """Leave the log to the checkpointer."""
+def _disable_checkpoints(connection: Any, _: object) -> None:
+    """Leave the write-ahead log to the `Checkpointer`."""
     connection.execute("PRAGMA wal_autocheckpoint = 0").close()
     connection.execute(f"PRAGMA journal_size_limit = {MOST_BYTES}").close()
 
 
-def _begin_reading(connection: Connection) -> None:
-    """Begin; those who write say so at once, for a read that turns into a write may fail."""
+def _begin(connection: Connection) -> None:
+    """Start a transaction; one that writes locks at once, because locking later may fail."""
     writes = connection.get_execution_options().get("desk_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,9 +1,9 @@
-"""Every table of a desk, written once for SQLite and PostgreSQL.
+"""All tables of a desk, defined once for SQLite and PostgreSQL.
 
-Times are whole microseconds since 1970: they compare, sort and hash the same everywhere. What is
-only ever added (answers, decisions, events, seals) is guarded by triggers, so that not even a
-mistake in this package can change it. Columns marked with `secret` never reach an event: what is
-large or private is there by its digest.
+Times are whole microseconds since 1970, which compare, sort and hash the same everywhere. Triggers
+guard the tables that only grow (answers, decisions, skips, events, seals), so that not even a
+mistake in this package can change them. Columns marked as `secret` are private or large and never
+reach an event; of large content, events have the digest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ metadata = MetaData(
     }
 )
 
-# SQLite counts rows only under the name INTEGER; PostgreSQL needs the wide kind.
+# SQLite assigns ids only to a column of type INTEGER; PostgreSQL needs the larger type.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 SECRET: dict[str, Any] = {"secret": True}
 
@@ -160,7 +160,7 @@ cases = Table(
     Column("accepted", Boolean, nullable=False),  # whether the policy would decide it alone
     Column("cause", Text, nullable=False),  # why it went where it went
     _to("policy_id", "policies"),
-    Column("draw", Float, nullable=False),  # u: recomputes from the secret and the key
+    Column("draw", Float, nullable=False),  # u: can be recomputed from the secret and the key
     Column("rate", Float, nullable=False),  # q: blind labels are wanted iff u < q
     Column("audit", Text),  # of an accepted case in the sample: open, right or wrong
     Column("received", BigInteger, nullable=False),
@@ -198,7 +198,7 @@ decisions = Table(
     Column("kind", Text, nullable=False),
     Column("label", Text),
     _to("policy_id", "policies"),
-    Column("reading_id", Id),  # whose answer it rests on
+    Column("reading_id", Id),  # the reading whose answer led to it
     Column("made", BigInteger, nullable=False),
     _to("supersedes", "decisions", unique=True),
     UniqueConstraint("case_id", "version"),
@@ -211,7 +211,7 @@ readings = Table(
     _id(),
     _to("project_id", "projects", nullable=False),
     _to("case_id", "cases", nullable=False),
-    Column("root", Id, nullable=False),  # the first reading of its round; its own id if it is that
+    Column("root", Id, nullable=False),  # the id of the first reading of the same round
     Column("why", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("due", BigInteger, nullable=False),
@@ -309,7 +309,7 @@ counters = Table(
     metadata,
     Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
     Column("name", Text, primary_key=True),
-    Column("slot", Integer, primary_key=True),  # spread, lest senders wait for one row
+    Column("slot", Integer, primary_key=True),  # several rows, so that senders need not wait
     Column("value", BigInteger, nullable=False),
 )
 
@@ -383,9 +383,9 @@ Index("ix_outbox_case", outbox.c.case_id)
 
 
 def in_state(table: Table, state: str) -> ColumnElement[bool]:
-    """Return the condition that a row is in a state, spelled out: no bound value.
+    """Return the condition that a row is in a state, written out instead of as a parameter.
 
-    Partial indices are of one state, and a database that is not told which one scans the table.
+    A partial index covers one state. If the state is a parameter, the database scans the table.
     """
     return table.c.state == literal(state, literal_execute=True)
 

@@ -1,7 +1,7 @@
-"""One transaction on one project: rows, the event that tells of them, and the counters.
+"""One transaction on one project: its rows, the events that record them, and the counters.
 
-Whatever changes a row here also notes the change in an event, in the same transaction. So the
-events are the whole story: read from the first to the last, they give the tables.
+Every change of a row is also recorded in an event, in the same transaction. So the tables can be
+rebuilt from the events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["CLOCK_SLACK", "SECOND", "AnyRow", "Event", "Project", "Transaction"]
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
-CLOCK_SLACK = 60 * SECOND  # clocks of several servers differ, and are set back a little
+CLOCK_SLACK = 60 * SECOND  # by how much clocks may differ, or may be set back
 
 
 _PROJECT = "SELECT id, name, secret, rules, sampling_rate FROM projects WHERE name = :wanted"
@@ -49,28 +49,28 @@ class Project:
 
 @dataclass(slots=True)
 class Event:
-    """What happened: a kind, perhaps a case, and every change of a row."""
+    """What happened: a kind, the case if there is one, and every change of a row."""
 
     kind: str
     case_id: int | None = None
     changes: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)
 
     def note(self, table: Table, row: int, values: dict[str, Any]) -> None:
-        """Note what a row's columns became; its id is said once, secrets stay out."""
-        told = _shape(table).told
-        kept = {name: value for name, value in values.items() if name in told}
+        """Record the new values of a row, without secrets."""
+        recorded = _shape(table).recorded
+        kept = {name: value for name, value in values.items() if name in recorded}
         self.changes.append((table.name, row, kept))
 
 
 class Transaction:
-    """A connection with a transaction under way, the project, the time and who acts.
+    """A connection with a running transaction, the project, the time and the user who acts.
 
     Attributes
     ----------
     connection : Connection
-        For reading, and for statements whose changes are noted by hand.
+        For reading, and for statements whose changes the caller records.
     project : Project
-        The project as it is in this transaction.
+        The project as this transaction sees it.
     now : int
         Microseconds since 1970, the same throughout the transaction.
     actor : int or None
@@ -98,46 +98,46 @@ class Transaction:
         found = self.rows(_PROJECT, wanted=name)
         if not found:
             raise DeskRefusedError(
-                "no_such_project", f"There is no project '{name}'.", "expertload desk init"
+                "no_such_project", f"There is no project '{name}'.", "open the desk again."
             )
         ((number, name, secret, rules, rate),) = found
         return Project(number, name, secret, _rules(rules), rate)
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query with `:names` in it, by the shortest way."""
+        """Return the rows of a query with `:names` in it, in the fastest way."""
         return self._database.rows(self.connection, query, values)
 
     def among(self, name: str) -> str:
-        """Return the condition that something is in the list of this name."""
+        """Return the SQL condition "is in the list", for the list passed under this name."""
         return self._database.among(name)
 
     # ------------------------------------------------------------------ writing
 
     def event(self, kind: str, *, case_id: int | None = None) -> Event:
-        """Begin an event; it is written when the transaction ends."""
+        """Start an event; it is written when the transaction ends."""
         made = Event(kind, case_id)
         self._events.append(made)
         return made
 
     def new_ids(self, table: Table, n: int) -> list[int]:
-        """Return ids for rows about to be inserted."""
+        """Return ids for rows that will be inserted."""
         return self._database.new_ids(self.connection, table, n)
 
     def insert(self, table: Table, event: Event, **values: Any) -> int:
-        """Insert one row and note it; return its id."""
+        """Insert one row and record it; return its id."""
         if "id" not in values:
             values["id"] = self.new_ids(table, 1)[0]
         self.insert_all(table, [(event, {**_shape(table).blank, **values})])
         return int(values["id"])
 
     def insert_all(self, table: Table, rows: Sequence[tuple[Event, dict[str, Any]]]) -> None:
-        """Insert rows that have every column, each noted in an event of its own."""
+        """Insert rows that have every column, each recorded in its own event."""
         if not rows:
             return
         shape = _shape(table)
         self._insert_rows(table, [shape.row(values) for _, values in rows])
         for event, values in rows:
-            event.changes.append((table.name, values["id"], shape.told_of(values)))
+            event.changes.append((table.name, values["id"], shape.to_record(values)))
         if "state" in table.c:
             for state, n in Counter(values["state"] for _, values in rows).items():
                 self.count(f"{table.name}.{state}", n)
@@ -146,17 +146,17 @@ class Transaction:
         self._database.insert(self.connection, table.name, _shape(table).names, rows)
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
-        """Change one row and note it."""
+        """Change one row and record it."""
         self.connection.execute(update(table).where(table.c.id == row).values(**values))
         event.note(table, row, values)
 
     def move(self, table: Table, row: AnyRow, state: str, event: Event, **values: Any) -> None:
-        """Change the state of a row, and how many are in each."""
+        """Change the state of a row, and the counters of both states."""
         self.update(table, row.id, event, state=state, **values)
         self.moved(table, row.state, state)
 
     def moved(self, table: Table, old: str, new: str) -> None:
-        """Count a change of state that a statement has made by itself."""
+        """Count a change of state that another statement has made."""
         self.count(f"{table.name}.{old}", -1)
         self.count(f"{table.name}.{new}")
 
@@ -165,10 +165,10 @@ class Transaction:
         self._counts[name] += n
 
     def is_within(self, seconds: float, began: int) -> bool:
-        """Whether a time that began then still runs.
+        """Whether at most this many seconds have passed since `began`.
 
-        One that begins in the future was begun by a clock that has been set back since. Nobody
-        knows how much of it is left, so it is over, and does not last until the clock is there.
+        If the start lies in the future, the clock has been set back since. Nobody knows how much
+        time is left, so it counts as over. Otherwise it would last until the clock gets there.
         """
         return began - CLOCK_SLACK <= self.now <= began + seconds * SECOND
 
@@ -177,7 +177,7 @@ class Transaction:
         self.count(f"{name}@{self.now // HOUR}", n)
 
     def require_alone(self) -> None:
-        """Go on only while no other transaction runs; else begin again so."""
+        """Make sure that no other transaction runs; otherwise start again, alone."""
         alone = self.connection.get_execution_options().get("desk_alone", True)
         if not alone:
             raise WantsExclusive
@@ -196,35 +196,35 @@ class Transaction:
 
     def _write_counts(self) -> None:
         counted = [(name, n) for name, n in sorted(self._counts.items()) if n]
-        if counted:  # in one order, against deadlocks
+        if counted:  # always in the same order, to avoid deadlocks
             self._database.count(self.connection, self.project.id, counted)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """How rows of a table are written, worked out once.
+    """How rows of a table are written, computed once per table.
 
     Attributes
     ----------
     names : list of str
         The columns.
     row : callable
-        The values of a row in the order of the columns.
+        Returns the values of a row in the order of the columns.
     blank : dict
-        A row of nothing.
-    told : frozenset of str
-        The columns that events tell of: neither the id, which is said once, nor secrets.
+        A row with None in every column.
+    recorded : frozenset of str
+        The columns that events record: all but secrets and the id, which each change has anyway.
     """
 
     names: list[str]
     row: Callable[[dict[str, Any]], tuple[Any, ...]]
     blank: dict[str, Any]
-    told: frozenset[str]
+    recorded: frozenset[str]
 
-    def told_of(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return what an event tells of a new row: what is not there needs no word."""
-        told = self.told
-        return {name: v for name, v in values.items() if v is not None and name in told}
+    def to_record(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return what an event records of a new row; empty columns are left out."""
+        recorded = self.recorded
+        return {name: v for name, v in values.items() if v is not None and name in recorded}
 
 
 @cache

@@ -1,8 +1,8 @@
-"""One thread that writes: waiting requests share one commit, and are answered after it.
+"""The one thread that writes: waiting requests share a commit, and are answered after it.
 
-SQLite lets one connection write at a time, and a durable commit costs a flush to the disk. So all
-writing is done here: whatever waits when a commit ends goes into the next one together, each in a
-savepoint of its own, and nobody is told of success before the disk has it.
+SQLite lets one connection write at a time, and a durable commit costs a flush to the disk. So one
+thread does all writing. Requests that wait when a commit ends go into the next commit together,
+each in its own savepoint. None is reported as done before it is on the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_IN_A_COMMIT = 256
 
 @dataclass(eq=False)
 class _QueuedWork:
-    """Work that waits for the writer's thread, and what became of it."""
+    """Work that waits for the writing thread, and then its result or error."""
 
     work: Work
     future: Future[Any] = field(default_factory=Future)
@@ -36,11 +36,11 @@ class _QueuedWork:
 
 
 class Writer:
-    """Takes work, does it in a thread of its own, and answers after the commit."""
+    """Runs work in its own thread and returns the results after the commit."""
 
-    def __init__(self, engine: Engine, worded: Callable[[DBAPIError], Exception]) -> None:
+    def __init__(self, engine: Engine, explain: Callable[[DBAPIError], Exception]) -> None:
         self._engine = engine
-        self._worded = worded
+        self._explain = explain
         self._waiting: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -48,7 +48,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, work: Work) -> Future[Any]:
-        """Queue work; its future is settled when the commit is on the disk, or has failed."""
+        """Queue work; its future gets the result when the commit is on the disk, or the error."""
         request = _QueuedWork(work)
         with self._closing:
             if self._closed:
@@ -57,7 +57,7 @@ class Writer:
         return request.future
 
     def close(self) -> None:
-        """Finish what waits, and end the thread."""
+        """Finish the waiting work and end the thread."""
         with self._closing:
             self._closed = True
             self._waiting.put(None)
@@ -86,10 +86,10 @@ class Writer:
                 else:
                     for request in batch:
                         _attempt(request, connection)
-        except BaseException as error:  # whatever it is, those who wait must hear of it
-            said = self._worded(error) if isinstance(error, DBAPIError) else error
+        except BaseException as error:  # of any kind: those who wait must get an answer
+            raised = self._explain(error) if isinstance(error, DBAPIError) else error
             for request in batch:
-                request.future.set_exception(said)
+                request.future.set_exception(raised)
             return
         for request in batch:
             if request.error is not None:
@@ -99,10 +99,10 @@ class Writer:
 
 
 def _attempt(request: _QueuedWork, connection: Connection) -> None:
-    """Do one request's work in a savepoint; its failure is its own.
+    """Do the work of one request in a savepoint, so that its failure does not affect the others.
 
-    Unless SQLite has ended the whole transaction, as it does when the disk is full: then nobody's
-    work is kept, and whatever came after would be written outside of any transaction.
+    If the disk is full, SQLite ends the whole transaction. Then the error is raised for the whole
+    batch: no request is kept, and the rest is not written outside of a transaction.
     """
     raised: list[Exception] = []
     try:

@@ -1,4 +1,4 @@
-"""What happened, for good: events in a sealed chain, and messages to others."""
+"""The record of what happened: events in a sealed chain, and messages to webhooks."""
 
 from expertload.desk.trail.delivery import add_webhook, deliver, end_webhook, send_again
 from expertload.desk.trail.outbox import announce

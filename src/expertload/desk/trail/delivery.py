@@ -1,8 +1,8 @@
-"""Webhooks: signed, tried again with growing pauses, and replayable.
+"""Webhooks: messages are signed, retried with growing pauses, and sent again on request.
 
 A receiver checks `X-Desk-Signature`: the HMAC-SHA256 of the time, a dot and the body, with the
 secret that was shown when the webhook was added. `X-Desk-Delivery` is the same for every attempt,
-so a message that comes twice is known.
+so a receiver recognises a message that comes twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AT_ONCE = 50
 
 
 def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
-    """Send news to an address from now on; return its number and the secret, shown once."""
+    """Send messages to an address from now on; return its number and the secret, shown once."""
     if not _is_address(url):
         raise DeskRefusedError("bad_url", "A webhook needs an http or https address.")
     secret = secrets.token_hex(32)
@@ -54,7 +54,7 @@ def _is_address(url: str) -> bool:
 
 
 def end_webhook(transaction: Transaction, number: int) -> None:
-    """Send no more news to an address; what waits for it is dropped."""
+    """Stop sending messages to an address; those that wait for it are dropped."""
     _find(transaction, number)
     event = transaction.event("webhook.ended")
     transaction.update(webhooks, number, event, ended=transaction.now)
@@ -66,7 +66,7 @@ def end_webhook(transaction: Transaction, number: int) -> None:
 
 
 def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
-    """Deliver again what was told since a moment, in microseconds; return how many."""
+    """Send the messages since a time, in microseconds, again; return how many."""
     _find(transaction, webhook)
     again = transaction.connection.execute(
         update(outbox)
@@ -91,24 +91,24 @@ def _find(transaction: Transaction, number: int) -> None:
 
 
 def signature(secret: bytes, moment: str, body: str) -> str:
-    """Return what a receiver compares."""
+    """Return the signature of a message, which receivers compare with their own."""
     return hmac.digest(secret, f"{moment}.{body}".encode(), "sha256").hex()
 
 
 def deliver(desk: Desk) -> int:
-    """Send what is due, once; return how many messages arrived."""
+    """Send each message that is due once; return how many arrived."""
     arrived = 0
     for message in desk.write(_take):
         error = _post(message)
-        desk.write(_note, message.id, error)
+        desk.write(_record, message.id, error)
         arrived += error is None
     return arrived
 
 
 def _take(transaction: Transaction) -> list[AnyRow]:
-    """Take messages that are due; one that a dead server took is due again after a while."""
+    """Take messages that are due. If this server dies, they are due again after a while."""
     latest = transaction.now + LONGEST_PAUSE * SECOND + CLOCK_SLACK
-    transaction.connection.execute(  # later than any pause: the clock has been set back since
+    transaction.connection.execute(  # due later than any pause: the clock was set back since
         update(outbox)
         .where(in_state(outbox, "waiting"), outbox.c.next_try > latest)
         .values(next_try=transaction.now)
@@ -143,7 +143,7 @@ def _take(transaction: Transaction) -> list[AnyRow]:
 
 
 def _post(message: AnyRow) -> str | None:
-    """Send one message; return what went wrong, None if it arrived."""
+    """Send one message; return what went wrong, or None if it arrived."""
     httpx = require_extra("httpx", "desk", "A webhook")
     moment = str(int(time.time()))
     headers = {
@@ -153,7 +153,7 @@ def _post(message: AnyRow) -> str | None:
         "X-Desk-Signature": signature(message.secret, moment, message.payload),
     }
     try:
-        with httpx.stream(  # what a receiver says beside its status is not read: it may be endless
+        with httpx.stream(  # only the status is read: the body of the answer may be endless
             "POST", message.url, content=message.payload, headers=headers, timeout=TIMEOUT
         ) as answer:
             return None if answer.is_success else f"status {answer.status_code}"
@@ -161,7 +161,7 @@ def _post(message: AnyRow) -> str | None:
         return type(error).__name__
 
 
-def _note(transaction: Transaction, number: int, error: str | None) -> None:
+def _record(transaction: Transaction, number: int, error: str | None) -> None:
     row = transaction.connection.execute(
         select(outbox.c.attempts).where(outbox.c.id == number)
     ).one()

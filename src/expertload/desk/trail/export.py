@@ -1,8 +1,8 @@
-"""Every case in a row, streamed: what `expertload evaluate` reads, and any other program.
+"""Exports cases, one row each, for `expertload evaluate` and other programs.
 
-`y_true` is what experts have settled on, empty where they were not asked; `p_*` are the model's
-probabilities, `predicted`, `confidence` and `correct` what follows from them. Rows become columns a
-few thousand at a time, and the columns bytes: memory does not grow with the desk.
+`y_true` is the experts' final answer, empty if there is none. `p_*` are the model's probabilities;
+`predicted`, `confidence` and `correct` follow from them. Rows are turned into columns and bytes a
+few thousand at a time, so that memory does not grow with the desk.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["Format", "Which", "export", "export_bytes"]
 T = TypeVar("T")
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]
-CHUNK = 2_000  # rows that are Python's objects at a time
-CELLS_TOGETHER = 120_000  # that are written at a time: a row group of Parquet
+CHUNK = 2_000  # rows that are Python objects at a time
+CELLS_TOGETHER = 120_000  # cells written at a time: a row group of Parquet
 TYPES = {
     "key": "string",
     "state": "string",
@@ -51,8 +51,8 @@ TYPES = {
     "received": "float64",
     "due": "float64",
 }
-# By the plus sign the index of the project is passed over: rows come in the order of their numbers,
-# and none has to be sorted in memory.
+# The plus sign keeps the database from using the index of the project. So rows come in the order of
+# their ids, and need not be sorted in memory.
 _QUERY = """
     SELECT c.key, c.state, c.cause, c.model, c.group_name, c.cluster, c.policy_id, c.accepted,
       c.draw < c.rate, c.rate, c.predicted, c.confidence,
@@ -80,7 +80,9 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
     kind = target.suffix.lower()
     if kind not in (".jsonl", ".csv", ".parquet"):
         raise DeskRefusedError(
-            "bad_format", f"{target.name} cannot be written.", "name a .jsonl, .csv or .parquet."
+            "bad_format",
+            f"{target.name} is not a .jsonl, .csv or .parquet file.",
+            "give the file one of these endings.",
         )
     n = 0
     try:
@@ -89,40 +91,40 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
                 write(_without_formulas(columns) if kind == ".csv" else columns)
                 n += len(columns["key"])
     except FileWriteError as error:
-        if isinstance(error.__cause__, DeskUnavailableError):  # it was the reading that failed
+        if isinstance(error.__cause__, DeskUnavailableError):  # reading failed, not writing
             raise error.__cause__ from None
         raise
     return n
 
 
 def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
-    """Give the bytes of an export as they are made."""
-    made = _Made()
-    with stream_writer(made, f".{kind}") as write:  # type: ignore[arg-type]
+    """Yield the bytes of an export as they are produced."""
+    buffer = _Buffer()
+    with stream_writer(buffer, f".{kind}") as write:  # type: ignore[arg-type]
         for columns in _columns(desk, which):
             write(_without_formulas(columns) if kind == "csv" else columns)
-            yield made.taken()
-    yield made.taken()
+            yield buffer.take()
+    yield buffer.take()
 
 
-class _Made(io.RawIOBase):
-    """A stream whose bytes are taken away as they come."""
+class _Buffer(io.RawIOBase):
+    """A stream that keeps its bytes until they are taken."""
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: list[bytes] = []
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def write(self, part: Any) -> int:
-        """Keep some bytes."""
+        """Add some bytes."""
         self._parts.append(bytes(part))
         return len(self._parts[-1])
 
-    def taken(self) -> bytes:
-        """Return what has come since the last time."""
+    def take(self) -> bytes:
+        """Return and remove the bytes."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -131,12 +133,12 @@ class _Made(io.RawIOBase):
 
 
 def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
-    """Give columns, many rows at a time; once without rows where there are none."""
-    return _ahead(_gathered(desk, which))
+    """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
+    return _prefetched(_column_groups(desk, which))
 
 
-def _ahead(parts: Generator[T]) -> Iterator[T]:
-    """Give parts, each while the next is made in another thread: bytes and rows share no lock."""
+def _prefetched(parts: Generator[T]) -> Iterator[T]:
+    """Yield parts; another thread reads the next part while the caller writes this one."""
     end: Any = object()
     with ThreadPoolExecutor(1, thread_name_prefix="desk-export") as other, closing(parts):
         following = other.submit(next, parts, end)
@@ -144,12 +146,12 @@ def _ahead(parts: Generator[T]) -> Iterator[T]:
             following = other.submit(next, parts, end)
             try:
                 yield part
-            except GeneratorExit:  # nobody wants the rest
+            except GeneratorExit:  # the caller does not want the rest
                 wait([following])
                 raise
 
 
-def _gathered(desk: Desk, which: Which) -> Generator[dict[str, Any]]:
+def _column_groups(desk: Desk, which: Which) -> Generator[dict[str, Any]]:
     pa = require_extra("pyarrow", "desk", "An export")
     classes = desk.read(classes_of)
     names = [*TYPES, *(f"p_{name}" for name in classes)]
@@ -169,19 +171,20 @@ def _arrays(pa: Any, rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> l
     """Return the columns of some rows, in the order of `TYPES` and then of the classes."""
     compute = require_extra("pyarrow.compute", "desk", "An export")
     cells = zip(*rows, strict=True) if rows else [()] * len(_SELECTED)
-    said = dict(zip(_SELECTED, cells, strict=True))
-    seen = orjson.loads(f"[{','.join([each or '{}' for each in said.pop('probabilities')])}]")
+    selected = dict(zip(_SELECTED, cells, strict=True))
+    texts = [each or "{}" for each in selected.pop("probabilities")]
+    probabilities = orjson.loads(f"[{','.join(texts)}]")
     arrays = {}
-    for name, values in said.items():
+    for name, values in selected.items():
         kind = TYPES[name]
-        if kind == "bool":  # SQLite has no truth, only one
+        if kind == "bool":  # SQLite returns 0 and 1
             arrays[name] = pa.array(list(map(bool, values)), kind)
         else:
-            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN is nothing
+            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN becomes null
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
     for name in ("received", "due"):
         arrays[name] = compute.divide(arrays[name], 1e6)
-    by_class = [pa.array([each.get(name) for each in seen], "float64") for name in classes]
+    by_class = [pa.array([each.get(name) for each in probabilities], "float64") for name in classes]
     return [*(arrays[name] for name in TYPES), *by_class]
 
 
@@ -189,17 +192,17 @@ _SELECTED = [*(name for name in TYPES if name != "correct"), "probabilities"]
 
 
 def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return columns of which no spreadsheet runs a cell: formulas get an apostrophe first."""
+    """Return columns in which spreadsheets run no cell: an apostrophe precedes formulas."""
     return {
-        name: _harmless(values) if str(values.type) == "string" else values
+        name: _quoted_formulas(values) if str(values.type) == "string" else values
         for name, values in columns.items()
     }
 
 
-def _harmless(values: Any) -> Any:
+def _quoted_formulas(values: Any) -> Any:
     compute = require_extra("pyarrow.compute", "desk", "An export")
-    runs = compute.and_not(
+    is_formula = compute.and_not(
         compute.match_substring_regex(values, FORMULA),
         compute.match_substring_regex(values, NUMBER),
     )
-    return compute.if_else(runs, compute.binary_join_element_wise("'", values, ""), values)
+    return compute.if_else(is_formula, compute.binary_join_element_wise("'", values, ""), values)

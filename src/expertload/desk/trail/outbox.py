@@ -1,7 +1,8 @@
-"""What others are told: written in the transaction it tells of, delivered after it.
+"""Messages to webhooks: stored in the transaction they report, delivered after it.
 
-A message that is only sent after the commit can be lost, one that is sent before it can be a lie.
-So it is a row first. An expert's decision waits until it can no longer be taken back.
+A message sent after the commit can get lost, and one sent before it can turn out to be wrong. So
+each message is stored as a row first. An expert's decision is not sent before it can no longer be
+taken back.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def announce(
 
 
 def take_back(transaction: Transaction, case_id: int) -> bool:
-    """Cancel what was to be told of a case; False if it has been told already."""
+    """Cancel the messages about the decision of a case; return False if one was already sent."""
     of_case = (outbox.c.case_id == case_id) & (outbox.c.kind == "case.decided")
-    told = transaction.connection.execute(
+    sent = transaction.connection.execute(
         select(outbox.c.id).where(of_case, outbox.c.state.in_(("sent", "sending")))
     ).first()
-    if told is not None:
+    if sent is not None:
         return False
     waiting = of_case & (outbox.c.state == "waiting")
     transaction.connection.execute(update(outbox).where(waiting).values(state="cancelled"))

@@ -1,8 +1,8 @@
-"""Events in a chain of hashes, sealed in blocks.
+"""Seals events in blocks that form a chain of hashes.
 
-Each block's hash is over the one before it and every byte of its events, so a change anywhere
-breaks every block from there on. A chain proves nothing to those who could have rewritten all of
-it: note its head outside, and `verify` can be asked whether that head is in it.
+The hash of a block covers the hash before it and every byte of its events, so a change anywhere
+breaks every block from there on. Somebody could rewrite the whole chain. So note its head outside
+the desk: `verify` then checks whether that head is still in the chain.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ __all__ = ["FIRST", "SEALED", "hash_block", "last_seal", "seal_events"]
 
 FIRST = "0" * 64
 LARGEST_BLOCK = 10_000
-# What a block's hash is over. The order is for ever, and a column to come needs a hash of its own.
+# The columns that a block's hash covers. Their order must never change, and a new column would need
+# its own hash.
 SEALED = tuple(
     events.c[name] for name in ("id", "project_id", "at", "kind", "actor", "case_id", "changes")
 )
 
 
 def seal_events(desk: Desk) -> int:
-    """Seal everything that has happened until now; return how many events were sealed."""
-    upto = desk.write(_watermark)
+    """Seal all events so far; return how many were sealed."""
+    last = desk.write(_last_event)
     sealed = 0
-    while (block := desk.read(_next_block, upto)) is not None:
+    while (block := desk.read(_next_block, last)) is not None:
         sealed += desk.write(_seal, block)
     return sealed
 
 
-def _watermark(transaction: Transaction) -> int:
-    """Return the last event there is while nothing else runs: none before it can still appear."""
+def _last_event(transaction: Transaction) -> int:
+    """Return the last event while nothing else runs, so that no earlier one can still appear."""
     transaction.require_alone()
     return transaction.connection.execute(select(func.max(events.c.id))).scalar() or 0
 
 
-def _next_block(transaction: Transaction, upto: int) -> dict[str, Any] | None:
-    """Return the row of the next block, None if nothing is left.
+def _next_block(transaction: Transaction, last_event: int) -> dict[str, Any] | None:
+    """Return the row of the next block, or None if nothing is left.
 
-    Events never change, so they are hashed beside the writer, whom nobody should wait for.
+    Events never change, so they are hashed outside of the writing transaction, and nobody waits.
     """
     last = last_seal(transaction)
     rows = transaction.connection.execute(
         select(*SEALED)
-        .where(events.c.id > (0 if last is None else last.last_event), events.c.id <= upto)
+        .where(events.c.id > (0 if last is None else last.last_event), events.c.id <= last_event)
         .order_by(events.c.id)
         .limit(LARGEST_BLOCK)
     ).all()
@@ -68,7 +69,7 @@ def _next_block(transaction: Transaction, upto: int) -> dict[str, Any] | None:
 
 
 def _seal(transaction: Transaction, block: dict[str, Any]) -> int:
-    """Add a block, unless another sealer has; return how many events it has."""
+    """Add a block, unless another server has added it; return how many events it has."""
     last = last_seal(transaction)
     if block["id"] != (1 if last is None else last.id + 1):
         return 0
@@ -84,10 +85,10 @@ def last_seal(transaction: Transaction) -> AnyRow | None:
 
 
 def hash_block(previous: str, rows: Iterable[AnyRow]) -> str:
-    """Return the hash over the block before and every field of these events, in their order."""
+    """Return the hash of the previous hash and every field of these events, in order."""
     digest = hashlib.sha256(previous.encode())
     for row in rows:
         for value in row:
             data = b"-" if value is None else str(value).encode()
-            digest.update(len(data).to_bytes(8, "big") + data)  # lengths keep fields apart
+            digest.update(len(data).to_bytes(8, "big") + data)  # the length separates fields
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Has anything been changed? The chain is computed again, and the tables told again."""
+"""Checks for changes: computes the chain again, and rebuilds the tables from the events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MOST_PROBLEMS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What verification found.
+    """The result of a verification.
 
     Attributes
     ----------
     n_blocks, n_events, n_unsealed : int
-        Blocks, events in them, and events since the last.
+        Blocks, events in them, and events after the last block.
     head : str or None
-        The hash of the last block: note it outside of the desk.
+        The hash of the last block. Note it outside the desk.
     problems : tuple of str
-        What is not as it must be, a sentence each; empty if all is well.
+        One sentence for each problem; empty if there is none.
     """
 
     n_blocks: int
@@ -39,19 +39,19 @@ class Verdict:
 
     @property
     def is_intact(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 def verify(transaction: Transaction, *, head: str | None = None, tables: bool = True) -> Verdict:
-    """Compute the whole chain again, and compare the tables with what the events tell.
+    """Compute the whole chain again, and compare the tables with the events.
 
     Parameters
     ----------
     transaction : Transaction
-        One that reads.
+        A transaction for reading.
     head : str, optional
-        A head noted before: it must be in the chain still.
+        A head that was noted earlier; it must still be in the chain.
     tables : bool, default=True
         Whether to compare the tables too, which needs memory for all rows.
     """
@@ -74,7 +74,9 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
         seen = seen or block.sha256 == head
         previous, last, n_events = block.sha256, block.last_event, n_events + len(rows)
     if not seen:
-        problems.append(f"The head {head} is not in the chain: it was cut or written anew.")
+        problems.append(
+            f"The head {head} is not in the chain: the chain was cut short or rewritten."
+        )
     if tables:
         problems += islice(differences(transaction), MOST_PROBLEMS)
     unsealed = transaction.connection.execute(

@@ -1,4 +1,4 @@
-"""The promise, watched while it is used, and what happens when it is not kept."""
+"""Checks the promise of the active policy all the time, and acts if it is not kept."""
 
 from expertload.desk.watch.capacity import (
     Capacity,

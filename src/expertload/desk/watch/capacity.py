@@ -1,4 +1,4 @@
-"""How many readers keep up: the Erlang C formula of waiting lines."""
+"""How many readers are needed: the Erlang C formula for queues."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_READERS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What experts are needed for.
+    """How much work arrives for experts, and how many readers it needs.
 
     Attributes
     ----------
     readings_an_hour : float
-        How many readings arrive, over the last full hours.
+        How many readings arrive per hour, averaged over the last day.
     seconds_a_reading : float or None
-        How long one takes, on average; None before there are enough to tell.
+        How long a reading takes on average; None until there are five answers.
     hours_needed : float or None
-        Hours of work that arrive in an hour: how many readers are busy all the time.
+        Hours of work that arrive per hour, which is the number of readers who are always busy.
     readers_needed : int or None
-        The least number with which at most one reading in five waits for a minute or longer.
+        The smallest number with which at most one reading in five waits for a minute or longer.
     """
 
     readings_an_hour: float
@@ -44,13 +44,13 @@ def waiting_probability(readers: int, load: float) -> float:
     Parameters
     ----------
     readers : int
-        How many work at once.
+        How many work at the same time.
     load : float
-        Arrivals an hour times hours a reading, below `readers`.
+        Arrivals per hour times hours per reading. From `readers` on, every reading waits.
     """
     if load >= readers:
         return 1.0
-    blocked = 1.0  # Erlang B, by its recursion, which neither overflows nor cancels
+    blocked = 1.0  # Erlang B by its recursion: no overflow, no cancellation
     for n in range(1, readers + 1):
         blocked = load * blocked / (n + load * blocked)
     return blocked / (1 - load / readers * (1 - blocked))
@@ -63,14 +63,14 @@ def readers_needed(
     wait_seconds: float = 60.0,
     share_waiting: float = 0.2,
 ) -> int:
-    """Return the least number of readers with which few readings wait for long.
+    """Return the smallest number of readers with which few readings wait for long.
 
     Parameters
     ----------
     arrivals_an_hour, seconds_a_reading : float
-        How much arrives, and how long one reading takes on average.
+        How many readings arrive, and how long one takes on average.
     wait_seconds, share_waiting : float
-        At most this share may wait for longer than this.
+        At most this share may wait for this time or longer.
     """
     load = arrivals_an_hour * seconds_a_reading / 3_600
     if load <= 0:
@@ -85,7 +85,7 @@ def readers_needed(
 
 
 def capacity_of(transaction: Transaction, *, hours: int = 24) -> Capacity:
-    """Return what the last hours' readings need of experts."""
+    """Return the capacity that the readings of the last hours need."""
     this_hour = transaction.now // HOUR
     names = [f"readings@{hour}" for hour in range(this_hour - hours, this_hour + 1)]
     rows = transaction.connection.execute(

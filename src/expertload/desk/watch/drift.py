@@ -1,8 +1,8 @@
-"""Do confidences still look as they did? A shift of the load warns, and does no more.
+"""Warns if the expert load differs from what the policy was certified with.
 
-The policy said which share of cases it would delegate. A very different share since then means
-that other cases come in, or another model answers. That is a reason to look, not evidence about
-the promise: only labels tell whether decisions are right.
+A policy states which share of cases it delegates. A very different share means that other cases
+come in, or that another model answers. That is a reason to look, and has no other effect: only
+labels tell whether decisions are right.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["LoadShift", "load_shift"]
 
 WINDOW = 2_000
 ENOUGH = 100
-FAR = 4.0  # standard errors: one false warning in many thousand looks
+FAR = 4.0  # standard errors: one false warning in many thousand checks
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadShift:
-    """The load that was promised, and the one that came.
+    """The expected and the observed expert load.
 
     Attributes
     ----------
     expected, observed : float
-        Share of cases delegated: when the policy was certified, and lately.
+        Share of cases delegated: when the policy was certified, and recently.
     n_cases : int
-        How many the observed one is of.
+        How many recent cases there are.
     warns : bool
         Whether they differ by more than chance explains.
     """

@@ -1,7 +1,7 @@
-"""After an alarm: cases that were decided meanwhile are read again, all of them or a sample.
+"""After an alarm, experts read what the policy had decided: all of it or a sample.
 
-The draw that chose the quality sample chooses here too: a share of 0.3 includes every case that a
-share of 0.2 did, and what was read already is not read twice.
+The draw that selects the quality sample selects this sample too. So a share of 0.3 includes every
+case that a share of 0.2 includes, and a case that was read is not read again.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: f
     Parameters
     ----------
     transaction : Transaction
-        One that writes.
+        A transaction for writing.
     policy : int
-        Whose decisions; it must be withdrawn.
+        The number of a withdrawn policy.
     since : int, default=0
-        Only those made from this moment on, in microseconds since 1970.
+        Queue only decisions made at this time or later, in microseconds since 1970.
     share : float, default=1.0
-        Which share of them, by their draw.
+        Queue this share of the decisions, selected by their draw.
 
     Notes
     -----
-    At most 2,000 are queued in one commit, so that readers and senders are not kept waiting; call
-    again until nothing is left.
+    One call queues at most 2,000, so that readers and senders do not have to wait. Call it again
+    until it returns 0.
     """
     if find_policy(transaction, policy).state != "withdrawn":
         raise DeskRefusedError(
@@ -55,12 +55,12 @@ def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: f
         .limit(MOST_AT_ONCE)
     ).all()
     for case in chosen:
-        _open(transaction, case)
+        _reopen(transaction, case)
     return len(chosen)
 
 
-def _open(transaction: Transaction, case: AnyRow) -> None:
-    """Open a case; a reading that is under way serves for it."""
+def _reopen(transaction: Transaction, case: AnyRow) -> None:
+    """Reopen a case; if a reading of it is already open, that one is enough."""
     event = transaction.event("case.looked_back", case_id=case.id)
     transaction.move(cases, case, "waiting", event)
     if not _open_readings(transaction, case.id):
@@ -78,10 +78,10 @@ def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
 
 
 def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
-    """Take an open case out of the queue: sent by mistake, for example.
+    """Take an open case out of the queue, for example if it was sent by mistake.
 
-    If it was in the quality sample, its audit stays open for good: it never counts for the
-    promise.
+    If the case is in the quality sample, its audit stays open for good, so it never counts in
+    favour of the promise.
     """
     case = transaction.connection.execute(
         select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)

@@ -1,7 +1,7 @@
-"""The life of a policy: added as a draft, active, withdrawn for good.
+"""The life of a policy: added as a draft, activated, withdrawn for good.
 
-A policy begins and ends while no case is being received, so that no automatic decision lies
-outside its time, whatever the clocks of the servers say.
+A policy starts and ends while no case is being received. So every automatic decision lies within
+its policy's time, even if the clocks of several servers differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def add_policy(transaction: Transaction, document: str, *, source: str = "uploaded") -> int:
-    """Keep a certified policy as a draft; return its number."""
+    """Store a certified policy as a draft; return its number."""
     read_policy(document)
     event = transaction.event("policy.added")
     return transaction.insert(
@@ -52,7 +52,7 @@ def activate(transaction: Transaction, number: int) -> None:
         raise DeskRefusedError(
             "conflict",
             f"Policy {number} is {policy.state}, and only a draft can be activated.",
-            "add the policy again; a withdrawn one stays so.",
+            "add the policy again; a withdrawn policy stays withdrawn.",
         )
     _check_can_be_watched(policy)
     current = active_policy(transaction)
@@ -94,7 +94,7 @@ def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
 
 
 def change_rules(transaction: Transaction, rules: Rules) -> None:
-    """Change the rules of the project; a new share of cases to read begins at once."""
+    """Change the rules of the project; a new quality rate takes effect at once."""
     transaction.require_alone()
     event = transaction.event("rules.changed")
     values: dict[str, Any] = {"rules": rules.model_dump_json()}
@@ -125,7 +125,7 @@ def active_policy(transaction: Transaction) -> AnyRow | None:
 
 
 def _check_can_be_watched(policy: AnyRow) -> None:
-    """Refuse a promise that audits of automatic decisions cannot refute."""
+    """Refuse a policy whose promise audits of automatic decisions could never refute."""
     from expertload.monitoring import AccuracyMonitor
 
     try:

@@ -1,9 +1,9 @@
-"""The promise, watched: every settled audit moves the evidence, in the transaction it belongs to.
+"""Checks the promise: every settled audit updates the evidence, in the same transaction.
 
-Audits are counted in the order in which the cases were decided. An open review counts as right
-for the alarm and as wrong for the confirmation, so nothing depends on how long reviews take. What
-lies before the first open review will not change any more; the capital there is kept, so that one
-answer costs the same after a million of them.
+Audits are counted in the order in which their cases were decided. An open audit counts as right for
+the alarm and as wrong for the bound, so nothing depends on how long readings take. Audits before
+the first open one do not change any more. The capital after them is stored, so that an answer costs
+the same after a million others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from expertload.desk.watch.policies import find_policy, withdraw
 
 __all__ = ["recount", "settle_audit"]
 
-# Transactions on PostgreSQL commit in another order than their cases are numbered: only what is
-# older than any of them is kept as settled.
+# On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
+# audits that are older than any running transaction are stored as settled.
 SETTLED_AFTER = 3_600_000_000
 # Odds of five to one against the promise: no alarm, but a reason to read more.
 WARNING_EVIDENCE = 5.0
@@ -33,7 +33,7 @@ MOST_EVIDENCE = 1e300  # JSON has no infinity
 
 @dataclass
 class _Capital:
-    """The state of the game up to a case that will not change any more."""
+    """The betting capital after the last audit that does not change any more."""
 
     after: int = 0
     count: int = 0
@@ -43,7 +43,7 @@ class _Capital:
 
 
 def settle_audit(transaction: Transaction, case: AnyRow, label: str | None) -> None:
-    """Note what a blind label says of an automatic decision; None opens the question again."""
+    """Store what a blind label says about an automatic decision; None opens the audit again."""
     if case.audit is None:
         return
     audit = "open" if label is None else "right" if label == case.predicted else "wrong"
@@ -53,7 +53,7 @@ def settle_audit(transaction: Transaction, case: AnyRow, label: str | None) -> N
 
 
 def recount(transaction: Transaction, policy_id: int, *, changed: int) -> None:
-    """Bring a policy's monitor up to date with a case, and act on what it says."""
+    """Update a policy's monitor after an audit has changed, and act on the result."""
     policy = find_policy(transaction, policy_id)
     query = select(monitors).where(monitors.c.policy_id == policy_id)
     if transaction.connection.dialect.name == "postgresql":
@@ -77,7 +77,7 @@ def _values(
 
     target = read_policy(policy.document).point.target_accuracy
     kept = _Capital(**json.loads(monitor.memory))
-    if changed <= kept.after:  # an answer was taken back after all: count from the beginning
+    if changed <= kept.after:  # an audit that was stored as settled: count from the beginning
         kept = _Capital()
     rows = _later_audits(transaction, policy.id, kept.after)
     bets = accuracy_bets(target)
@@ -122,7 +122,7 @@ def _later_audits(transaction: Transaction, policy: int, after: int) -> list[Any
 
 
 def _n_settled(rows: list[AnyRow], now: int) -> int:
-    """Return how many from the beginning are answered and old enough to stay so."""
+    """Return how many of the first audits are answered and old enough not to change."""
     for number, row in enumerate(rows):
         if row.audit == "open" or row.received > now - SETTLED_AFTER:
             return number
@@ -130,7 +130,7 @@ def _n_settled(rows: list[AnyRow], now: int) -> int:
 
 
 def _alarm(transaction: Transaction, policy: AnyRow, monitor: AnyRow, evidence: float) -> None:
-    """Withdraw the policy, in this transaction: nothing is decided after the alarm."""
+    """Withdraw the policy in this transaction, so that nothing is decided after the alarm."""
     if policy.state != "active":
         return
     target = read_policy(policy.document).point.target_accuracy
@@ -142,7 +142,7 @@ def _alarm(transaction: Transaction, policy: AnyRow, monitor: AnyRow, evidence: 
 
 
 def _warn(transaction: Transaction, policy: AnyRow) -> None:
-    """Read more of what is decided from now on; the rate depends on the past, not on a case."""
+    """Raise the share of cases that experts read; it depends on past cases, never on the next."""
     raised = transaction.project.rules.raised_rate
     if policy.state != "active" or transaction.project.sampling_rate >= raised:
         return

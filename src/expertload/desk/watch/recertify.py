@@ -1,10 +1,10 @@
-"""A new policy from the desk's own labels: blind ones, with one inclusion probability for all.
+"""Certifies a new policy from blind labels of the desk, all drawn with the same probability.
 
-Delegated cases have labels because the model was unsure of them; certifying on those would be
-certifying on the hard ones. But a case whose draw u lies below the smallest rate q of a period was
-labelled whatever the policy said of it: these are a fair sample of everything that came. Cases
-that fed a monitor which raised the alarm are left out: choosing them after the alarm would be
-choosing by their labels.
+Delegated cases have labels because the model was unsure of them. Certifying on all labels would
+mean certifying on hard cases. But a case whose draw u is below q, the smallest rate of a period,
+was labelled whatever the policy said about it. These cases are a fair sample of all that came in.
+Cases counted by a monitor that raised the alarm are left out: using them after the alarm would mean
+selecting cases by their labels.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class BlindLabels:
     Attributes
     ----------
     keys, labels : list of str
-        The cases, and what experts settled on.
+        The cases, and the experts' final answers.
     probabilities : list of dict
-        The model's, a class's name to its probability.
+        The model's probability for each class, by the name of the class.
     rate : float
-        The one probability with which each was labelled.
+        The probability of being labelled, the same for every case.
     n_open : int
-        Cases of the sample whose reading is not finished; none may be.
+        Cases of the sample that still wait for a reading. Certifying needs 0.
     """
 
     keys: list[str]
@@ -54,7 +54,7 @@ class BlindLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleSize:
-    """How many blind labels there are; as in `BlindLabels`, counted and not read."""
+    """How many blind labels there are: as in `BlindLabels`, but only counted."""
 
     n_labels: int
     n_open: int
@@ -65,10 +65,10 @@ def blind_labels(
     transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
 ) -> BlindLabels:
     """Return the fair sample of a period, one case per cluster."""
-    fair = _fair(transaction, since, until, model)
+    fair = _fair_sample(transaction, since, until, model)
     wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
     rows = transaction.connection.execute(fair.select(*wanted).order_by(cases.c.id)).all()
-    sample = _one_a_cluster(transaction, rows)
+    sample = _one_per_cluster(transaction, rows)
     settled = [row for row in sample if row.label is not None]
     return BlindLabels(
         keys=[row.key for row in settled],
@@ -80,8 +80,8 @@ def blind_labels(
 
 
 def blind_sample_size(transaction: Transaction) -> SampleSize:
-    """Return how large the fair sample of all time is."""
-    fair = _fair(transaction, 0, None, None)
+    """Return the size of the fair sample over the whole time of the desk."""
+    fair = _fair_sample(transaction, 0, None, None)
     alone = fair.select().where(cases.c.cluster.is_(None)).subquery()
     n, n_labels = transaction.connection.execute(
         select(func.count(), func.count(alone.c.label)).select_from(alone)
@@ -89,19 +89,27 @@ def blind_sample_size(transaction: Transaction) -> SampleSize:
     in_clusters = fair.select(cases.c.id, cases.c.key, cases.c.cluster).where(
         cases.c.cluster.is_not(None)
     )
-    chosen = _one_a_cluster(transaction, transaction.connection.execute(in_clusters).all())
+    chosen = _one_per_cluster(transaction, transaction.connection.execute(in_clusters).all())
     n_labels += sum(row.label is not None for row in chosen)
     return SampleSize(n_labels=n_labels, n_open=n + len(chosen) - n_labels, rate=fair.rate)
 
 
-class _Fair(NamedTuple):
-    """The cases of a period that had one chance of a label, whatever the policy said of them."""
+class _FairSample(NamedTuple):
+    """The cases of a period that were labelled with the same probability, whatever the policy said.
+
+    Attributes
+    ----------
+    conditions : tuple
+        Which cases are of the period and may be used.
+    rate : float
+        The probability of being labelled.
+    """
 
     conditions: tuple[ColumnElement[bool], ...]
     rate: float
 
     def select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
-        """Return the query for them, with what experts settled on, or nothing, as their label."""
+        """Return the query for these cases; the label is the experts' final answer, if any."""
         live, later = decisions.alias("live"), decisions.alias("later")
         is_live = ~exists().where(later.c.supersedes == live.c.id)
         label = case((cases.c.audit == "right", cases.c.predicted), else_=live.c.label)
@@ -115,8 +123,10 @@ class _Fair(NamedTuple):
 _SETTLED = (cases.c.audit == "right") | (cases.c.state == "closed")
 
 
-def _fair(transaction: Transaction, since: int, until: int | None, model: str | None) -> _Fair:
-    """Return the fair sample of a period, without what fed a monitor that raised the alarm."""
+def _fair_sample(
+    transaction: Transaction, since: int, until: int | None, model: str | None
+) -> _FairSample:
+    """Return the fair sample of a period, without cases of policies that ended in an alarm."""
     alarmed = select(monitors.c.policy_id).where(monitors.c.alarmed.is_not(None))
     conditions = [
         cases.c.project_id == transaction.project.id,
@@ -130,14 +140,14 @@ def _fair(transaction: Transaction, since: int, until: int | None, model: str | 
     if model is not None:
         conditions.append(cases.c.model == model)
     rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
-    return _Fair(tuple(conditions), rate.scalar() or 0.0)
+    return _FairSample(tuple(conditions), rate.scalar() or 0.0)
 
 
-def _one_a_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[AnyRow]:
-    """Keep one random case a cluster: cases of one patient are not independent."""
+def _one_per_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[AnyRow]:
+    """Keep one random case per cluster, because cases of one patient are not independent."""
     project = transaction.project
 
-    def lot(row: AnyRow) -> float:
+    def random_rank(row: AnyRow) -> float:
         return draw(project.secret, "cluster", project.name, row.key)
 
     chosen: dict[str, AnyRow] = {}
@@ -145,7 +155,7 @@ def _one_a_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[Any
     for row in rows:
         if row.cluster is None:
             alone.append(row)
-        elif row.cluster not in chosen or lot(row) < lot(chosen[row.cluster]):
+        elif row.cluster not in chosen or random_rank(row) < random_rank(chosen[row.cluster]):
             chosen[row.cluster] = row
     return sorted([*alone, *chosen.values()], key=lambda row: int(row.id))
 
@@ -159,26 +169,26 @@ def recertify(
     until: int | None = None,
     model: str | None = None,
 ) -> int:
-    """Certify on the fair sample of a period and keep the policy as a draft; return its number.
+    """Certify on the fair sample of a period and store the policy as a draft; return its number.
 
     Parameters
     ----------
     transaction : Transaction
-        One that writes.
+        A transaction for writing.
     target_accuracy, confidence_level : float
         As in `expertload.operating_point.certify`.
     since, until : int
         The period, in microseconds since 1970.
     model : str, optional
-        Only cases of this model; the policy is then for it alone.
+        Use only cases of this model. The policy then applies only to this model.
     """
     sample = blind_labels(transaction, since=since, until=until, model=model)
     if sample.n_open:
         raise DeskRefusedError(
             "still_open",
-            f"{sample.n_open} case(s) of the sample wait for their reading, and leaving them out "
-            "would not be fair.",
-            "finish them, or let the period end before the first of them.",
+            f"{sample.n_open} case(s) of the sample still wait for a reading. Without them, the "
+            "sample would not be fair.",
+            "read them first, or choose a period that ends before the first of them.",
         )
     point = _certified(sample, target_accuracy, confidence_level, model)
     with tempfile.TemporaryDirectory() as folder:
@@ -195,17 +205,18 @@ def _certified(
         (label, [each.get(name) for name in classes])
         for label, each in zip(sample.labels, sample.probabilities, strict=True)
     ]
-    # What has no probability for a class is never decided by such a policy, whatever its label.
+    # Cases that lack the probability of a class are left out: the policy would never decide them.
     usable = [(label, row) for label, row in rows if None not in row]
     if len(usable) < 2 or len(classes) < 2:
         raise DeskRefusedError(
             "too_few",
             f"Only {len(usable)} case(s) have a blind label and probabilities.",
-            "read more cases, or take a longer period.",
+            "read more cases, or choose a longer period.",
         )
     proba = np.array([row for _, row in usable], dtype=np.float64)
     known = set(classes)
-    # An answer that is none of the model's classes: the model is wrong, whichever it would name.
+    # If the experts' answer is not a class of the model, every prediction is wrong. So the label
+    # becomes the class that the model finds least likely.
     labels = [
         label if label in known else classes[int(row.argmin())]
         for (label, _), row in zip(usable, proba, strict=True)

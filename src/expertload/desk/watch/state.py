@@ -1,4 +1,4 @@
-"""The desk at a glance, from counters: the cost does not grow with the backlog."""
+"""The state of the desk, read from counters, so that the cost does not grow with the backlog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LOOKED_AT = 500
 
 
 def count_of(transaction: Transaction) -> dict[str, int]:
-    """Return every counter but those of single hours."""
+    """Return every counter, except those of single hours."""
     rows = transaction.connection.execute(
         select(counters.c.name, func.sum(counters.c.value).label("value"))
         .where(counters.c.project_id == transaction.project.id, counters.c.name.not_like("%@%"))
@@ -30,7 +30,7 @@ def count_of(transaction: Transaction) -> dict[str, int]:
 
 
 def state_of(transaction: Transaction) -> dict[str, Any]:
-    """Return counts, load, backlog, the policy and what is known of its promise."""
+    """Return counts, load, backlog, the policy and the state of its promise."""
     counts = count_of(transaction)
     received, decided = counts.get("received", 0), counts.get("decided", 0)
     return {
@@ -65,7 +65,7 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
 
 
 def _oldest(transaction: Transaction) -> float:
-    """Return the age of the reading that is due first, which is as good as always the oldest."""
+    """Return the age of the reading that is due first, which is nearly always the oldest."""
     created = transaction.connection.execute(
         select(readings.c.created)
         .where(readings.c.project_id == transaction.project.id, in_state(readings, "waiting"))
@@ -78,9 +78,9 @@ def _oldest(transaction: Transaction) -> float:
 def _stuck(transaction: Transaction) -> int:
     """Return how many of the readings that are due first nobody may take.
 
-    A second reading needs somebody who has not read the case, a dispute an arbiter. What nobody
-    may take stays, so it comes to the front; to look there is enough, and costs the same however
-    many wait.
+    A second reading needs somebody who has not read the case, and a dispute needs an arbiter.
+    Readings that nobody may take stay in the queue, so they end up at its front. Looking only there
+    is enough, and costs the same however long the queue is.
     """
     found = transaction.connection.execute(
         _STUCK,

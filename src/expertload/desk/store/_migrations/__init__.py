@@ -1,1 +1,1 @@
-"""Migrations, one file per step; there is no way back but the copy made before."""
+"""Migrations, one file per step. The only way back is the copy made before an upgrade."""

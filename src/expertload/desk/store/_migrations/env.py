@@ -1,4 +1,4 @@
-"""What alembic runs: the migrations, on the connection it was given."""
+"""Run by alembic: runs the migrations on the connection that it was given."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""The steps."""
+"""The steps of the migration."""

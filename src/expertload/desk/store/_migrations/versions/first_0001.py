@@ -1,7 +1,7 @@
-"""The first schema: the tables as they are, for there is no other yet.
+"""The first schema: the tables as they are now, because there is no other schema yet.
 
-Whoever adds a second step first puts here, as statements, what this one made: it is kept in
-`tests/desk/schemas`, and a desk must get to today's tables from every schema in there.
+Before you add a second step, write the statements of this schema here. They are in
+`tests/desk/schemas`, and every schema there must upgrade to the present tables.
 """
 
 from alembic import op
@@ -13,5 +13,5 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make every table."""
+    """Create all tables."""
     metadata.create_all(op.get_bind())
