@@ -133,7 +133,7 @@ async def show(key: str, request: Request, sender: Sender) -> dict[str, Any]:
 
 
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
-    if CONTROL.search(key):  # no key has these, and PostgreSQL cannot search for all of them
+    if CONTROL.search(key):  # no key has these, and PostgreSQL refuses to search for some of them
         raise DeskRefusedError("not_found", "There is no such case.")
     case = transaction.connection.execute(
         select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)

@@ -106,7 +106,7 @@ class SingleCases:
 def _receive_from(
     transaction: Transaction, token: str, sent: Sequence[SentCase]
 ) -> list[Outcome | DeskRefusedError]:
-    """Store cases in the name of the user whom the token belongs to now."""
+    """Store cases as the user who has the token at this time; refuse if the token has ended."""
     transaction.actor = require(find_token(transaction, token), "api").user
     return receive(transaction, sent)
 

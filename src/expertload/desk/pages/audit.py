@@ -81,7 +81,7 @@ def _events(transaction: Transaction, before: int, case: str) -> list[dict[str, 
         .order_by(events.c.id.desc())
         .limit(EVENTS_PER_PAGE + 1)
     )
-    if CONTROL.search(case):  # no key has these, and PostgreSQL cannot search for all of them
+    if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
         return []
     if case:
         named = select(cases.c.id).where(

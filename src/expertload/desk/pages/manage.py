@@ -64,12 +64,12 @@ async def export(
 @router.get("/policies")
 async def show_policies(request: Request, who: Manager, said: str = "", n: int = 0) -> Response:
     """Show every policy, and what can be done with it."""
-    told = f"{n} decisions wait to be read again." if said == "queued" else SAID.get(said, "")
+    message = f"{n} decisions wait to be read again." if said == "queued" else SAID.get(said, "")
     desk = desk_of(request)
     values: dict[str, Any] = {
         "policies": await desk.aread(history),
         "sample": await desk.aread(blind_sample_size),
-        "said": told,
+        "said": message,
     }
     return render(request, "policies.html.j2", who=who, **values)
 

@@ -58,7 +58,7 @@ def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int
 
 def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     """Return a user's row by name."""
-    if not name.isprintable():  # names are, and PostgreSQL cannot search for every other text
+    if not name.isprintable():  # names are, and PostgreSQL refuses to search for a null character
         return None
     return transaction.connection.execute(select(users).where(users.c.name == name)).first()
 

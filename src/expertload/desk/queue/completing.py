@@ -129,7 +129,7 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
         raise DeskRefusedError(
             "conflict",
             "This submission was used for another answer.",
-            "give every answer a submission of its own.",
+            "give every answer its own submission.",
         )
     until = _undo_until(transaction, before.given) if before.standing == "counted" else None
     return Answered("replayed", before.standing, until)

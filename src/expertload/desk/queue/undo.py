@@ -56,7 +56,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
 
 def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRow, AnyRow]:
     given = None
-    if submission.isprintable():  # all are, and PostgreSQL cannot search for every other text
+    if submission.isprintable():  # all are, and PostgreSQL refuses to search for a null character
         given = transaction.connection.execute(
             select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
         ).first()
