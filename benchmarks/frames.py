@@ -84,14 +84,15 @@ def hundred_million(path: Path) -> None:
         areas[bits] = ours
         what = "exact" if bits is None else f"{bits} bits"
         row(
-            f"100 million rows, {what}: of DuckDB's own GROUP BY",
+            f"100 million rows, {what}: relative to DuckDB's GROUP BY",
             ours["seconds"] / theirs["seconds"],
             at_most=1.5,
         )
         print(f"    {ours['seconds']:.2f} s against {theirs['seconds']:.2f} s, {ours['rows']} rows")
         row("    peak memory of the process", ours["gigabytes"], unit="GB", at_most=2)
     error = abs(areas[BITS]["aucoc"] - areas[None]["aucoc"])
-    row(f"    error of AUCOC at {BITS} bits, of its bound", error / areas[BITS]["bound"], at_most=1)
+    relative = error / areas[BITS]["bound"]
+    row(f"    error of AUCOC at {BITS} bits, relative to its bound", relative, at_most=1)
     print(
         f"    AUCOC {areas[None]['aucoc']:.9f}, error {error:.1e}, bound {areas[BITS]['bound']:.1e}"
     )
@@ -104,14 +105,14 @@ def ten_million(path: Path) -> None:
     correct, confidence = np.asarray(columns["correct"]), np.asarray(columns["confidence"])
     wanted = el.aucoc_score_from_correctness(correct, confidence)
     row(
-        "10 million rows, exact: off numpy's AUCOC",
+        "10 million rows, exact: difference from numpy's AUCOC",
         abs(table.aucoc() - wanted),
         unit="",
         at_most=1e-12,
     )
     curve = el.coc_curve_from_correctness(correct, confidence)
     worst = max(np.abs(a - b).max() for a, b in zip(table.curve(), curve, strict=True))
-    row("    off numpy's curve", worst, unit="", at_most=1e-12)
+    row("    difference from numpy's curve", worst, unit="", at_most=1e-12)
 
 
 def main() -> None:

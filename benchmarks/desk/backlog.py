@@ -36,13 +36,15 @@ def measure(place: Place, sizes: Sizes, parts: list[str]) -> None:
                 commits[n], claims[n] = _claims(place, desk, n, sizes.claims)
                 state[n] = _seconds(lambda: desk.read(state_of))
         if "queue" in parts:
-            _said(many, claims, commits)
+            _print_claims(many, claims, commits)
             row(f"state at {many:,} / at {FEW:,} waiting", state[many] / state[FEW], at_most=2)
         if "export" in parts:
             exports(desk, many)
 
 
-def _said(many: int, claims: dict[int, list[float]], commits: dict[int, list[float]]) -> None:
+def _print_claims(
+    many: int, claims: dict[int, list[float]], commits: dict[int, list[float]]
+) -> None:
     p99 = {n: statistics.quantiles(times, n=100)[98] for n, times in claims.items()}
     median = statistics.median(commits[many])
     slow = statistics.quantiles(commits[many], n=100)[98]
@@ -53,10 +55,9 @@ def _said(many: int, claims: dict[int, list[float]], commits: dict[int, list[flo
         at_most=5,
     )
     print(
-        f"    bare commits of one reading of the same table, each beside a claim: p99 "
-        f"{1e3 * slow:.1f} ms = {slow / median:.1f} medians; the claim's p99 is "
-        f"{p99[many] / slow:.2f} of theirs; a median claim takes "
-        f"{1e3 * statistics.median(claims[many]):.1f} ms"
+        f"    plain commits of one reading, in turns with the claims: p99 {1e3 * slow:.1f} ms, "
+        f"{slow / median:.1f} times their median; p99 of a claim is {p99[many] / slow:.2f} times "
+        f"theirs; median claim {1e3 * statistics.median(claims[many]):.1f} ms"
     )
     row(f"claim, p99 at {many:,} / at {FEW:,} waiting", p99[many] / p99[FEW], at_most=2)
 

@@ -41,7 +41,7 @@ def measure(place, sizes) -> None:  # type: ignore[no-untyped-def]
             )
             for role, name in people
         ]
-        told = [json.loads(process.communicate()[0]) for process in working]
+        results = [json.loads(process.communicate()[0]) for process in working]
     with Desk.open(place.desk("crowd"), serving=True) as desk:
         check_all(desk)
         keys = set(desk.database.read(lambda c: c.execute(select(cases.c.key)).scalars().all()))
@@ -54,8 +54,8 @@ def measure(place, sizes) -> None:  # type: ignore[no-untyped-def]
                 )
             )
         )
-    sent = {key for each in told for key in each["acknowledged"]}
-    counted = {name for each in told for name in each["counted"]}
+    sent = {key for each in results for key in each["acknowledged"]}
+    counted = {name for each in results for name in each["counted"]}
     seconds = sizes.crowd_seconds
     print(
         f"    {READERS} readers and {SENDERS} senders, {seconds:g} s: {len(sent):,} cases "

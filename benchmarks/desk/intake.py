@@ -17,7 +17,7 @@ from expertload.desk.people import add_token
 BATCH = 1_000
 CLIENTS = 32
 ROUNDS = 5
-COMMITS_OF_A_SLOW_DISK = 293  # a second, on the disk that the limit of 5 was set on
+COMMITS_OF_A_SLOW_DISK = 293  # per second, on the disk on which the limit of 5 was set
 
 
 def case(number: int) -> bytes:
@@ -46,12 +46,12 @@ def batches(place: Place, sizes: Sizes) -> None:
     bare.close()
     ratios = [a / b for a, b in zip(through, alone, strict=True)]
     row(
-        f"intake by 1,000 ({statistics.median(through):,.0f}/s) / bare "
+        f"cases by 1,000 ({statistics.median(through):,.0f}/s) / plain inserts "
         f"({statistics.median(alone):,.0f}/s)",
         statistics.median(ratios),
         at_least=0.5,
     )
-    print(f"    of {ROUNDS} rounds of {a_round} batches: {min(ratios):.2f} to {max(ratios):.2f}")
+    print(f"    {ROUNDS} rounds of {a_round} batches: {min(ratios):.2f} to {max(ratios):.2f}")
 
 
 def _warm(place: Place, token: str) -> None:
@@ -114,9 +114,8 @@ def clients(place: Place, sizes: Sizes) -> None:
     )
     rate = statistics.median(together) / COMMITS_OF_A_SLOW_DISK
     print(
-        f"    of {ROUNDS} rounds: {min(ratios):.2f} to {max(ratios):.2f}; "
-        f"{rate:.1f} times the {COMMITS_OF_A_SLOW_DISK} commits a second of the disk that the "
-        "limit was set on"
+        f"    {ROUNDS} rounds: {min(ratios):.2f} to {max(ratios):.2f}; {rate:.1f} times the "
+        f"{COMMITS_OF_A_SLOW_DISK} commits per second of the disk on which the limit was set"
     )
 
 

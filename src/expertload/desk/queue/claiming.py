@@ -137,6 +137,7 @@ def return_expired(transaction: Transaction) -> int:
     return len(lost)
 
 
+# The values of a reading that nobody holds.
 FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "until": None}
 
 
