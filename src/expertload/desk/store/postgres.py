@@ -32,6 +32,7 @@ LOCK = 5_403_117_920
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
 
 
+FEW = 5  # up to this many rows, INSERT needs fewer round trips than COPY
 SLOTS = 16  # rows per counter
 _COUNT = (
     "INSERT INTO counters (project_id, name, slot, value) "
@@ -89,7 +90,7 @@ class PostgresDatabase(Database):
     def _once(self, work: Callable[[Connection], T], alone: bool) -> T:
         how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
         with self.engine.begin() as connection:
-            connection.execute(text(f"SELECT {how}({LOCK})"))
+            self.rows(connection, f"SELECT {how}({LOCK})", {})
             return work(connection.execution_options(desk_alone=alone))
 
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
@@ -100,8 +101,15 @@ class PostgresDatabase(Database):
     def insert(
         self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
     ) -> None:
-        """Insert with COPY."""
-        statement = f"COPY {table} ({', '.join(names)}) FROM STDIN"
+        """Insert many rows with COPY, and a few with INSERT statements in one round trip."""
+        columns = f"{table} ({', '.join(names)})"
+        if len(rows) <= FEW:
+            marks = ", ".join(["%s"] * len(names))
+            statement = f"INSERT INTO {columns} VALUES ({marks})"
+            with self._driver(connection, statement) as driver, driver.cursor() as cursor:
+                cursor.executemany(statement, rows)
+            return
+        statement = f"COPY {columns} FROM STDIN"
         with (
             self._driver(connection, statement) as driver,
             driver.cursor() as cursor,

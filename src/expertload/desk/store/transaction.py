@@ -32,6 +32,8 @@ SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 CLOCK_SLACK = 60 * SECOND  # by how much clocks may differ, or may be set back
 
+# Without the id: both databases number the rows in the order in which they are inserted.
+_EVENT_COLUMNS = [str(column.name) for column in events.columns if column.name != "id"]
 
 _PROJECT = "SELECT id, name, secret, rules, sampling_rate FROM projects WHERE name = :wanted"
 
@@ -135,15 +137,13 @@ class Transaction:
         if not rows:
             return
         shape = _shape(table)
-        self._insert_rows(table, [shape.row(values) for _, values in rows])
+        written = [shape.row(values) for _, values in rows]
+        self._database.insert(self.connection, table.name, shape.names, written)
         for event, values in rows:
             event.changes.append((table.name, values["id"], shape.to_record(values)))
         if "state" in table.c:
             for state, n in Counter(values["state"] for _, values in rows).items():
                 self.count(f"{table.name}.{state}", n)
-
-    def _insert_rows(self, table: Table, rows: list[tuple[Any, ...]]) -> None:
-        self._database.insert(self.connection, table.name, _shape(table).names, rows)
 
     def update(self, table: Table, row: int, event: Event, **values: Any) -> None:
         """Change one row and record it."""
@@ -185,13 +185,12 @@ class Transaction:
     def finish(self) -> None:
         """Write the events and the counters."""
         if self._events:
-            ids = self.new_ids(events, len(self._events))
             project, now, actor = self.project.id, self.now, self.actor
             rows = [
-                (i, project, now, e.kind, actor, e.case_id, orjson.dumps(e.changes).decode())
-                for i, e in zip(ids, self._events, strict=True)
+                (project, now, e.kind, actor, e.case_id, orjson.dumps(e.changes).decode())
+                for e in self._events
             ]
-            self._insert_rows(events, rows)
+            self._database.insert(self.connection, "events", _EVENT_COLUMNS, rows)
         self._write_counts()
 
     def _write_counts(self) -> None:
