@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,18 @@ SLOW = {
 }
 
 
+# What a test of a marker takes, roughly, to say which files take long.
+SECONDS = {
+    "slow": 0.5,
+    "simulation": 1.5,
+    "processes": 3,
+    "training": 1,
+    "browser": 2,
+    "spark": 3,
+    "postgres": 0.3,
+}
+SECONDS_OF_A_PLAIN_TEST = 0.03
+
 # Programs that a test does not control alone: a busy machine may fail them once without a fault.
 SHARED_WITH_THE_MACHINE = ("browser", "processes")
 
@@ -65,8 +78,35 @@ def pytest_collect_file():
     return [found for found in (yield) if type(found).__name__ != "DoctestModule"]
 
 
+def unit_of(path: Path) -> Path:
+    """What one worker runs as a whole: a file, or the folder that shares a Spark session."""
+    return path.parent if path.parent.name == "frames" else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give a worker whole units, so that no two of them set up the same things."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Units(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return str(unit_of(Path(nodeid.split("::")[0])))
+
+    config.option.loadscopereorder = False  # the order is that of `longest_units_first`
+    return Units(config, log)
+
+
+def longest_units_first(items):
+    """Sort units by their slow tests: a long one that began last would keep others waiting."""
+    weight = Counter()
+    for item in items:
+        marked = [SECONDS[mark.name] for mark in item.iter_markers() if mark.name in SECONDS]
+        weight[unit_of(item.path)] += max(marked, default=SECONDS_OF_A_PLAIN_TEST)
+    items.sort(key=lambda item: -weight[unit_of(item.path)])
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         words = {value for value in parameters if isinstance(value, str)}
@@ -74,6 +114,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(SLOW[name])
         if os.environ.get("CI") and any(map(item.get_closest_marker, SHARED_WITH_THE_MACHINE)):
             item.add_marker(pytest.mark.flaky(reruns=1))
+    if hasattr(config, "workerinput"):  # of xdist
+        longest_units_first(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

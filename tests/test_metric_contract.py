@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import expertload as el
@@ -28,69 +28,82 @@ EXAMPLES = {
     "outlier": (np.array([0, 0, 1, 1, 0]), np.array([1.0, 2.0, 2.0, 3.0, 0.5])),
 }
 each_metric = pytest.mark.parametrize("metric", METRICS, ids=str)
+# All metrics of a kind look at the same examples: to draw them takes longer than to measure them.
+each_kind = pytest.mark.parametrize("kind", INPUTS)
 few = examples(40)
 
 
-def both_sides_weigh(metric, args, weight):
-    return metric.kind != "outlier" or len(np.unique(args[0][weight > 0])) == 2
+def metrics_of(kind):
+    return [metric for metric in METRICS if metric.kind == kind]
 
 
-@each_metric
+@each_kind
 @few
 @given(data=st.data())
-def test_bounds_and_type(metric, data):
-    value = metric.function(*data.draw(INPUTS[metric.kind]))
-    assert type(value) is float
-    low, high = metric.bounds
-    assert low - 1e-12 <= value <= high + 1e-12
+def test_bounds_and_type(kind, data):
+    args = data.draw(INPUTS[kind])
+    for metric in metrics_of(kind):
+        value = metric.function(*args)
+        assert type(value) is float, metric
+        low, high = metric.bounds
+        assert low - 1e-12 <= value <= high + 1e-12, metric
 
 
-@each_metric
+@each_kind
 @few
 @given(data=st.data())
-def test_order_of_rows_does_not_matter(metric, data):
-    args = data.draw(INPUTS[metric.kind])
+def test_order_of_rows_does_not_matter(kind, data):
+    args = data.draw(INPUTS[kind])
     order = np.array(data.draw(st.permutations(range(len(args[0])))))
-    shuffled = metric.function(*(a[order] for a in args))
-    assert shuffled == pytest.approx(metric.function(*args), abs=1e-12)
+    shuffled = [a[order] for a in args]
+    for metric in metrics_of(kind):
+        expected = pytest.approx(metric.function(*args), abs=1e-12)
+        assert metric.function(*shuffled) == expected, metric
+
+
+def weighted_cases(kind, data):
+    """Cases and how often each is there; those with outliers have both sides."""
+    args = data.draw(INPUTS[kind])
+    weight = data.draw(whole_weights(len(args[0])))
+    assume(kind != "outlier" or len(np.unique(args[0][weight > 0])) == 2)
+    return args, weight
 
 
 @pytest.mark.slow
-@each_metric
+@each_kind
 @few
 @given(data=st.data())
-def test_weights_equal_repeats(metric, data):
-    args = data.draw(INPUTS[metric.kind])
-    weight = data.draw(whole_weights(len(args[0])))
-    if not both_sides_weigh(metric, args, weight):
-        return
-    classes = {"labels": range(args[1].shape[1])} if metric.kind == "predictions" else {}
-    weighted = metric.function(*args, sample_weight=weight, **classes)
-    repeated = metric.function(*(np.repeat(a, weight, axis=0) for a in args), **classes)
-    assert weighted == pytest.approx(repeated, abs=1e-12)
+def test_weights_equal_repeats(kind, data):
+    args, weight = weighted_cases(kind, data)
+    repeats = [np.repeat(a, weight, axis=0) for a in args]
+    classes = {"labels": range(args[1].shape[1])} if kind == "predictions" else {}
+    for metric in metrics_of(kind):
+        weighted = metric.function(*args, sample_weight=weight, **classes)
+        assert weighted == pytest.approx(metric.function(*repeats, **classes), abs=1e-12), metric
 
 
-@pytest.mark.parametrize("metric", [m for m in METRICS if m.weights == "any"], ids=str)
+@each_kind
 @few
 @given(data=st.data())
-def test_only_relative_weights_matter(metric, data):
-    args = data.draw(INPUTS[metric.kind])
-    weight = data.draw(whole_weights(len(args[0])))
-    if not both_sides_weigh(metric, args, weight):
-        return
-    one = metric.function(*args, sample_weight=weight)
-    assert metric.function(*args, sample_weight=0.37 * weight) == pytest.approx(one, abs=1e-9)
+def test_only_relative_weights_matter(kind, data):
+    args, weight = weighted_cases(kind, data)
+    for metric in metrics_of(kind):
+        if metric.weights == "any":
+            one = metric.function(*args, sample_weight=weight)
+            scaled = metric.function(*args, sample_weight=0.37 * weight)
+            assert scaled == pytest.approx(one, abs=1e-9), metric
 
 
-@pytest.mark.parametrize(
-    "metric", [m for m in METRICS if m.ranks_only and m.kind != "predictions"], ids=str
-)
+@pytest.mark.parametrize("kind", ["correctness", "outlier"])
 @few
 @given(data=st.data())
-def test_ranks_alone_matter_to_ranking_metrics(metric, data):
-    first, score = data.draw(INPUTS[metric.kind])
-    value = metric.function(first, score)
-    assert metric.function(first, np.exp(score) * 5 - 2) == pytest.approx(value, abs=1e-12)
+def test_ranks_alone_matter_to_ranking_metrics(kind, data):
+    first, score = data.draw(INPUTS[kind])
+    for metric in metrics_of(kind):
+        if metric.ranks_only:
+            value = metric.function(first, score)
+            other = metric.function(first, np.exp(score) * 5 - 2)
+            assert other == pytest.approx(value, abs=1e-12), metric
 
 
 @each_metric

@@ -410,7 +410,8 @@ def test_the_area_of_all_cases_is_the_exact_one():
 
 
 @pytest.mark.slow
-def test_examined_runs(gathered):
+def test_examined_runs(gathered, monkeypatch):
+    monkeypatch.setattr("tools.evidence.anatomy.N_BATCHES", 20)
     runs, into = gathered
     lessons, estimates = (
         list(csv.DictReader(path.read_text().splitlines())) for path in examine([runs], into=into)
