@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from expertload._names import Objective, Positive, Resize
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Normalisation, Split
-from expertload.lab.results.outlier_images import Resize
 from expertload.lab.results.outlier_sets import OutlierSets
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
@@ -84,8 +84,8 @@ def evaluate_outliers(
     *,
     epsilon: float = 0.0014,
     odin_temperature: float = 1000.0,
-    objective: Literal["nll", "ece"] = "nll",
-    positive: Literal["outlier", "inlier"] = "outlier",
+    objective: Objective = "nll",
+    positive: Positive = "outlier",
     resize: Resize = "bilinear",
     max_images: int | None = None,
     batch_size: int = 512,
@@ -155,9 +155,9 @@ def evaluate_outliers(
     settings = {
         "epsilon": check_positive(epsilon, "epsilon", caller, zero=True),
         "odin_temperature": check_positive(odin_temperature, "odin_temperature", caller),
-        "objective": check_option(objective, ("nll", "ece"), "objective", caller),
-        "positive": check_option(positive, ("outlier", "inlier"), "positive", caller),
-        "resize": check_option(resize, ("bilinear", "nearest"), "resize", caller),
+        "objective": check_option(objective, get_args(Objective), "objective", caller),
+        "positive": check_option(positive, get_args(Positive), "positive", caller),
+        "resize": check_option(resize, get_args(Resize), "resize", caller),
         "max_images": None if max_images is None else check_count(max_images, "max_images", caller),
     }
     names = [against] if isinstance(against, str) else list(against)
@@ -281,7 +281,7 @@ def outlier_numbers(
     inliers: Mapping[str, FloatArray],
     outliers: Mapping[str, FloatArray],
     *,
-    positive: Literal["outlier", "inlier"] = "outlier",
+    positive: Positive = "outlier",
 ) -> Numbers:
     """Return how well each confidence separates outliers from inliers.
 
@@ -304,9 +304,7 @@ def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
     }
 
 
-def _numbers(
-    inliers: FloatArray, outliers: FloatArray, positive: Literal["outlier", "inlier"]
-) -> dict[str, float]:
+def _numbers(inliers: FloatArray, outliers: FloatArray, positive: Positive) -> dict[str, float]:
     is_outlier = np.repeat([False, True], [len(inliers), len(outliers)])
     score = -np.concatenate([inliers, outliers])
     return {

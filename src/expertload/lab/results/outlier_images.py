@@ -7,17 +7,17 @@ The size is changed by interpolation, with smoothing if images shrink.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
+from expertload._names import Resize
 from expertload._validation import check_option
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import ImageArray
 
-__all__ = ["Resize", "convert_images", "describe_conversion"]
+__all__ = ["convert_images", "describe_conversion"]
 
-Resize = Literal["bilinear", "nearest"]
 EYE = np.array([0.299, 0.587, 0.114])
 CHUNK = 4096  # images per batch, so that memory is never needed for all of them as floats
 
@@ -45,7 +45,7 @@ def convert_images(
     >>> convert_images(np.full((2, 28, 28, 1), 7, np.uint8), (32, 32, 3)).shape
     (2, 32, 32, 3)
     """
-    check_option(resize, ("bilinear", "nearest"), "resize", "convert_images")
+    check_option(resize, get_args(Resize), "resize", "convert_images")
     parts = [
         _resized(_with_channels(images[start : start + CHUNK], shape[2]), shape[:2], resize)
         for start in range(0, len(images), CHUNK)

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._names import Resize
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Dataset, Split, corrupt, corruption_names, load_dataset
 from expertload.lab.data.corruptions.registry import parse_corruption
-from expertload.lab.results.outlier_images import Resize, convert_images, describe_conversion
+from expertload.lab.results.outlier_images import convert_images, describe_conversion
 
 __all__ = ["OutlierSets", "Outliers"]
 

@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import ValidationError
@@ -37,7 +37,7 @@ from expertload.lab.runs.recipe import RunConfig
 __all__ = ["RunFolder"]
 
 Weights = Literal["raw", "averaged"]
-KINDS: tuple[Weights, ...] = ("raw", "averaged")
+KINDS: tuple[Weights, ...] = get_args(Weights)
 ENSEMBLE_FILE = "ensemble.json"
 PATIENCE = 5.0  # seconds that a killed process may take to release its folder
 

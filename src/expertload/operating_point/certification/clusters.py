@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -51,7 +51,6 @@ from expertload.operating_point.certification.verdict import certify_calibration
 
 __all__ = ["ClusteredCases", "Clustering"]
 
-CLUSTER_PROMISES: tuple[ClusterPromise, ...] = ("all_cases", "one_case_each")
 # The share of clusters whose confidences, without their labels, become the thresholds.
 LADDER_SHARE = 0.1
 # The number of these thresholds, evenly spaced in the number of cases they accept.
@@ -90,7 +89,7 @@ def read_clustering(
     cases: Cases, clusters: ArrayLike | None, what: Any, risk: Any, seed: Any, caller: str
 ) -> Clustering | None:
     """Return cases with their cluster numbers; None if there are no clusters."""
-    check_option(what, CLUSTER_PROMISES, "cluster_promise", caller)
+    check_option(what, get_args(ClusterPromise), "cluster_promise", caller)
     number = check_count(seed, "random_state", caller, minimum=0)
     if clusters is None:
         return None
