@@ -9,7 +9,7 @@ from tests.lab.data.official_files import random_images
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
 from expertload.lab.data.families import svhn
-from expertload.lab.data.families.idx_file import read_idx
+from expertload.lab.data.families.fashion_mnist import read_idx
 
 
 def write_svhn(folder, **changes):

@@ -1,6 +1,7 @@
 """Fashion-MNIST: ten kinds of clothing, 28 x 28, from its four IDX files.
 
-The 60,000 training images are split 55,000/5,000 by class.
+IDX is the format of the MNIST family: a magic number, the sizes, then the bytes. The 60,000
+training images are split 55,000/5,000 by class.
 
 References
 ----------
@@ -9,13 +10,15 @@ Xiao, Rasul and Vollgraf, "Fashion-MNIST", arXiv:1708.07747, 2017.
 
 from __future__ import annotations
 
+import gzip
+import math
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from expertload.lab.data.catalogue import DataRequest, Entry, RemoteFile, damaged
-from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.families.idx_file import read_idx
+from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
 from expertload.lab.data.splitting import carve
 
 __all__ = ["ENTRIES", "load"]
@@ -40,6 +43,8 @@ CLASS_NAMES = (
     "ankle boot",
 )
 VALIDATION_SHARE = 1 / 12
+UNSIGNED_BYTE = 0x08
+MOST_DIMENSIONS = 4
 
 
 def _find(request: DataRequest, stem: str) -> Path:
@@ -56,6 +61,26 @@ def _read_split(request: DataRequest, part: str) -> Split:
     if labels.max() >= len(CLASS_NAMES):
         raise damaged(path, f"comes with label {labels.max()} in a set of ten classes")
     return Split(images[..., None], labels.astype(np.int64))
+
+
+def read_idx(path: Path) -> ImageArray:
+    """Return the array in an IDX file of unsigned bytes, gzipped or not."""
+    try:
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, f"cannot be decompressed ({error})") from error
+    if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+        raise damaged(path, "does not start like an IDX file of unsigned bytes")
+    if not 1 <= content[3] <= MOST_DIMENSIONS:
+        raise damaged(path, f"says that it has {content[3]} dimensions, not 1 to {MOST_DIMENSIONS}")
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise damaged(path, "is cut short before its first byte of data")
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    if len(content) - start != math.prod(shape):
+        raise damaged(path, f"is cut short or too long for its shape {shape}")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()
 
 
 def load(request: DataRequest) -> Dataset:
