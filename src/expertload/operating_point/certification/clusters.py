@@ -45,7 +45,7 @@ from expertload.operating_point.certification.certified_point import (
 )
 from expertload.operating_point.certification.certified_thresholds import passed_thresholds
 from expertload.operating_point.certification.ladder import Ladder, Steps, at_thresholds
-from expertload.operating_point.certification.methods import Calibration, descend_from
+from expertload.operating_point.certification.methods import CalibrationCases, descend_from
 from expertload.operating_point.certification.promise import Promise
 from expertload.operating_point.certification.verdict import certify_calibration
 
@@ -110,7 +110,9 @@ def certify_clusters(
     rng = np.random.default_rng(seed)
     if what == "one_case_each":
         drawn = clustered.take(_one_each(clustered.cluster, rng)).cases
-        return replace(certify_calibration(Calibration.from_cases(drawn), promise), clusters=what)
+        return replace(
+            certify_calibration(CalibrationCases.from_cases(drawn), promise), clusters=what
+        )
     ladder = _test_all_cases(clustered, promise, rng)
     return _point(clustered, promise, ladder)
 
@@ -132,7 +134,7 @@ def _test_all_cases(
     thresholds, shares, tested = _thresholds(clustered, promise, rng)
     wrong = 1.0 - tested.cases.correct.astype(np.float64)
     capital = [_log_capital(tested, wrong, t, promise.target, largest) for t in thresholds]
-    counts = Calibration.from_cases(tested.cases).counts
+    counts = CalibrationCases.from_cases(tested.cases).counts
     steps = at_thresholds(counts, thresholds)._replace(log_capital=np.array(capital))
     expected = shares * len(wrong)
     granted = _grants(expected, promise, largest)
@@ -220,7 +222,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
 
 def _on_all_cases(ladder: Ladder, clustered: ClusteredCases) -> Ladder:
     """Return the same tests with the counts of all cases, for moving to another threshold."""
-    counts = Calibration.from_cases(clustered.cases).counts
+    counts = CalibrationCases.from_cases(clustered.cases).counts
     return replace(ladder, steps=at_thresholds(counts, ladder.steps.threshold))
 
 
