@@ -24,11 +24,23 @@ from expertload.lab.data.splitting import carve
 __all__ = ["ENTRIES", "load"]
 
 ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-MD5 = {
-    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+PUBLISHED = {  # SHA-256 and bytes
+    "train-images-idx3-ubyte.gz": (
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        26_421_880,
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        29_515,
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        4_422_102,
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        5_148,
+    ),
 }
 CLASS_NAMES = (
     "T-shirt or top",
@@ -99,7 +111,7 @@ def load(request: DataRequest) -> Dataset:
 
 
 FILES = tuple(
-    RemoteFile(f"fashion-mnist/{name}", ADDRESS + name, f"md5:{md5}", at_most=30_000_000)
-    for name, md5 in MD5.items()
+    RemoteFile(f"fashion-mnist/{name}", ADDRESS + name, f"sha256:{digest}", at_most=size)
+    for name, (digest, size) in PUBLISHED.items()
 )
 ENTRIES = (Entry("fashion-mnist", "Fashion-MNIST, ten kinds of clothing", load, FILES),)
