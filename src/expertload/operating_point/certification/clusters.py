@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._cases import Cases
+from expertload._cases import Cases, reaches
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     check_count,
@@ -168,7 +168,7 @@ def _log_capital(
     tested: ClusteredCases, wrong: FloatArray, threshold: float, target: float, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
-    accepted = tested.cases.confidence >= threshold
+    accepted = reaches(tested.cases.confidence, threshold)
     excess = np.bincount(tested.cluster[accepted], weights=(wrong - (1 - target))[accepted])
     logs = np.log1p(-np.outer(stakes(target) / largest, excess)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
@@ -203,7 +203,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
     row = ladder.loosest
     threshold = math.inf if row is None else float(ladder.steps.threshold[row])
     wrong = 1.0 - clustered.cases.correct.astype(np.float64)
-    accepted = clustered.cases.confidence >= threshold
+    accepted = reaches(clustered.cases.confidence, threshold)
     return CertifiedPoint(
         threshold=threshold,
         n_accepted=float(accepted.sum()),
