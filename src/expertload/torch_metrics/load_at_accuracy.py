@@ -28,16 +28,8 @@ class LoadAtAccuracy(NumberMetric):
         Memory in place of exactness: count cases on a fixed grid of confidences with this many
         cells, and consider the cells' edges alone as thresholds. The load is then never too low,
         and `bounds` says how low the exact one may be.
-    logits : bool, default=False
-        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
-        Never guessed.
-    ignore_index : int, optional
-        Cases with this target do not count.
-    validate_args : bool, default=True
-        Whether to look at the values of every batch, for logits, labels out of range and the
-        like. Takes one wait for the device.
-    **kwargs
-        Options of ``torchmetrics.Metric``.
+    logits, ignore_index, validate_args, **kwargs
+        As in `AUCOC`.
 
     Notes
     -----

@@ -44,22 +44,7 @@ class Table(NamedTuple):
 
 
 class CaseMetric(Metric):
-    """Collects cases; subclasses compute a result from them.
-
-    Parameters
-    ----------
-    bins : int, optional
-        Count cases on a fixed grid with this many cells in place of keeping them.
-    logits : bool, default=False
-        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
-        Never guessed.
-    ignore_index : int, optional
-        Cases with this target do not count.
-    validate_args : bool, default=True
-        Whether to look at the values of every batch. Takes one wait for the device.
-    **kwargs
-        Options of ``torchmetrics.Metric``, such as ``sync_on_compute``.
-    """
+    """Collects cases; subclasses compute a result from them, and `AUCOC` describes the options."""
 
     is_differentiable: bool = False
     full_state_update: bool = False
