@@ -21,25 +21,16 @@ help:  ## show this help
 .venv/bin/python:
 	@$(PYTHON) -m venv .venv
 
-.venv/.demo: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing expertload and what the demo needs ..."
-	@$(PIP) -e '.[lab,report]'
-	@touch $@
+# The extras that targets need; the development tools need all of them.
+demo_extras := lab,report
+desk_extras := desk,sklearn
+docs_extras := docs
+dev_extras := dev
 
-.venv/.desk: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing expertload and what the desk needs ..."
-	@$(PIP) -e '.[desk,sklearn]'
-	@touch $@
-
-.venv/.docs: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing expertload and what its site needs ..."
-	@$(PIP) -e '.[docs]'
-	@touch $@
-
-.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing expertload and its development tools (a few minutes the first time) ..."
-	@$(PIP) -e '.[dev]'
-	@touch $@ .venv/.demo .venv/.desk .venv/.docs
+.venv/.%: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing expertload[$($*_extras)] (a few minutes the first time) ..."
+	@$(PIP) -e '.[$($*_extras)]'
+	@touch $@ $(if $(filter dev,$*),.venv/.demo .venv/.desk .venv/.docs)
 
 demo: .venv/.demo  ## lower the expert load step by step on digits, certify a policy, write a report
 	@$(BIN)/python examples/demo.py

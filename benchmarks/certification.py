@@ -21,7 +21,7 @@ from tests.operating_point.populations import POPULATIONS, Population, drawn_ste
 
 from benchmarks.measure import best_times, row
 from expertload.operating_point.certification.ladder import Ladder, Steps
-from expertload.operating_point.certification.methods import Calibration, Tests, descend_from
+from expertload.operating_point.certification.methods import CalibrationCases, Tests, descend_from
 from expertload.operating_point.certification.promise import Promise
 from expertload.operating_point.certification.starts import grant, plan_starts
 from expertload.operating_point.certification.verdict import certify_calibration
@@ -154,7 +154,7 @@ def speed() -> None:
         tables.append(Tally(confidence[order], np.ones(n), correct[order].astype(float)))
 
     def certify(table: Tally) -> Callable[[], object]:
-        return lambda: certify_calibration(Calibration(table), Promise(0.95, LEVEL)).guarantee
+        return lambda: certify_calibration(CalibrationCases(table), Promise(0.95, LEVEL)).guarantee
 
     sort, passes, fails = best_times(
         lambda: np.sort(confidence), certify(tables[0]), certify(tables[1]), repeats=2

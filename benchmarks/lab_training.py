@@ -24,7 +24,7 @@ from expertload.lab.runs.recipe import TrainingConfig
 from expertload.lab.training.average import make_average
 from expertload.lab.training.loop import _train_epoch
 from expertload.lab.training.parts import launch_fabric, prepare
-from expertload.lab.training.progress import SilentReporter
+from expertload.lab.training.progress import Reporter
 from expertload.lab.training.step import Step
 from expertload.losses.build import LOSS_NAMES, build_loss
 from expertload.losses.per_case import call_loss
@@ -65,7 +65,7 @@ def epoch(
     model, optimiser = prepare(built, training, fabric)
     average = make_average(built, training, N_BATCHES)
     step = Step(model, built, loss, optimiser, training, fabric, average)
-    return partial(_train_epoch, step, loader, 0, SilentReporter())
+    return partial(_train_epoch, step, loader, 0, Reporter())
 
 
 def on_logits(loss: nn.Module, times: int = 20) -> Callable[[], None]:

@@ -57,8 +57,10 @@ def trace(monkeypatch):
 
 
 def on_the_page(call):
-    row = re.search(rf"^\| `{re.escape(call)}` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
-    return re.findall(r"`([\w.]+)`", row[1]) if row else None
+    row = re.search(rf"^\| `{re.escape(call)}` \| (\d+) \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    modules = re.findall(r"`([\w.]+)`", row[2])
+    assert len(modules) == int(row[1])
+    return modules
 
 
 @pytest.fixture

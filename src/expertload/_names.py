@@ -1,10 +1,31 @@
-"""Names that help texts list and registries implement; cheap to import."""
+"""Names that several parts of the library must spell alike; cheap to import, for help texts."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["CALIBRATOR_NAMES", "METHODS", "Method"]
+__all__ = [
+    "CALIBRATOR_NAMES",
+    "MATRICES",
+    "METHODS",
+    "Invalid",
+    "Method",
+    "Objective",
+    "OutlierNumber",
+    "Positive",
+    "Resize",
+    "TableFormat",
+    "TableKind",
+]
+
+# Words that a command and the function behind it both take.
+Invalid = Literal["refuse", "delegate"]
+Objective = Literal["nll", "ece"]
+OutlierNumber = Literal["auroc", "aupr", "fpr95"]
+Positive = Literal["outlier", "inlier"]
+Resize = Literal["bilinear", "nearest"]
+TableFormat = Literal["markdown", "latex", "csv"]
+TableKind = Literal["performance", "calibration", "ood"]
 
 Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
 
@@ -16,6 +37,9 @@ METHODS: dict[Method, str] = {
     "sgr": "bisection over the ranks (Geifman and El-Yaniv 2017); needs accuracy to rise with "
     "confidence",
 }
+# The names under which files keep all probabilities together: a matrix, a list, a struct.
+MATRICES = ("y_proba", "proba", "probabilities", "probability")
+
 # The keys of `expertload.calibrators.CALIBRATORS`.
 CALIBRATOR_NAMES = (
     "temperature",

@@ -231,11 +231,11 @@ def get_scorer(scoring: Any) -> Any:
 
     Examples
     --------
-    >>> from expertload.scorers import aucoc_scorer, get_scorer, load_at_accuracy_scorer
-    >>> get_scorer("aucoc") is aucoc_scorer
-    True
-    >>> get_scorer("neg_load_at_accuracy_0.95") == load_at_accuracy_scorer(0.95)
-    True
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from expertload.scorers import get_scorer
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> get_scorer("neg_load_at_accuracy_0.95")(model, [[0.0], [1.4], [3.0]], [0, 1, 1])
+    -0.33...
     """
     if callable(scoring):
         return scoring

@@ -9,7 +9,7 @@ the order of rows, and weights, repeats and merged shards give the same results.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -30,10 +30,10 @@ __all__ = [
 ]
 
 Convention = Literal["exact", "thresholds", "authors"]
-CONVENTIONS = ("exact", "thresholds", "authors")
+CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
-FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
+FRAME_LIBRARIES: tuple[FrameLibrary, ...] = get_args(FrameLibrary)
 
 # Tolerance for comparing a computed accuracy or load with a target: far below 1/n for any
 # realistic n, and far above the rounding error of a sum of weights.
@@ -337,12 +337,8 @@ def _count_runs(keys: AnyArray) -> tuple[AnyArray, FloatArray, FloatArray]:
         np.greater(keys[rows] ^ following, 1, out=is_last[rows])
     n_rows = int(np.count_nonzero(is_last))
     distinct, weight, right = np.empty(n_rows, keys.dtype), np.empty(n_rows), np.empty(n_rows)
-    n_done, n_cases, n_right, n_right_seen = (
-        0,
-        0,
-        0,
-        0,
-    )  # the first three: up to the last complete row
+    n_done = n_cases = n_right = 0  # up to the last complete row
+    n_right_seen = 0
     for rows in blocks(len(keys)):
         last = np.flatnonzero(is_last[rows])
         right_upto = np.cumsum(keys[rows] & 1, dtype=np.int64)

@@ -85,7 +85,7 @@ class TestTampering:
         place[last] = value
         return changed
 
-    def test_state(self, name, fitted, tmp_path):
+    def test_state_of_another_shape_or_type(self, name, fitted, tmp_path):
         document = fitted[name].to_dict()
         for entry, good in document["state"].items():
             for bad in ("x", None, [], {}, [[["x"]]], [1.0], [[1.0, 2.0], [3.0]]):
@@ -118,7 +118,7 @@ class TestTampering:
             with pytest.raises(exceptions.FileFormatError, match="colour"):
                 load_calibrator(write(tmp_path / "c.json", changed))
 
-    def test_options(self, name, fitted, tmp_path):
+    def test_options_of_another_type(self, name, fitted, tmp_path):
         document = fitted[name].to_dict()
         for option in document["options"]:
             changed = self.damage(document, ["options", option], {"a": 1})
@@ -144,7 +144,7 @@ class TestTampering:
             ("options", None),
         ],
     )
-    def test_header(self, name, fitted, tmp_path, entry, bad):
+    def test_header_with_a_wrong_entry(self, name, fitted, tmp_path, entry, bad):
         changed = self.damage(fitted[name].to_dict(), [entry], bad)
         with pytest.raises(exceptions.FileFormatError, match=entry.split("_")[0]):
             load_calibrator(write(tmp_path / "c.json", changed))

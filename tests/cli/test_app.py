@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from expertload._names import METHODS
+from expertload._opening.options import FORMATS
+from expertload.calibrators import CALIBRATORS
 from expertload.cli.app import app
+from expertload.ensembling import view_names
 from expertload.exceptions import FileFormatError
+from expertload.lab.results.measures import MEASURE_NAMES
+from expertload.monitoring.records import Order
+from expertload.operating_point.certification.certified_point import ClusterPromise
 from tests import forked
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -247,3 +257,24 @@ def test_a_sweep_with_a_failure_has_exit_code_one(tmp_path, monkeypatch):
     assert "1 run is not" in result.output
     assert "Training diverged in epoch 1" in result.output
     assert "train.log" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "names"),
+    [
+        (["evaluate"], "method", METHODS),
+        (["evaluate"], "file_format", FORMATS),
+        (["evaluate"], "cluster_promise", get_args(ClusterPromise)),
+        (["monitor"], "order", get_args(Order)),
+        (["lab", "evaluate"], "calibrator", CALIBRATORS),
+        (["lab", "evaluate"], "views", ["auto", *view_names()]),
+        (["lab", "compare"], "number", MEASURE_NAMES),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_help_lists_every_name_that_an_option_takes(words, option, names):
+    command = typer.main.get_command(app)
+    for word in words:
+        command = command.commands[word]
+    (found,) = [each for each in command.params if each.name == option]
+    assert set(names) <= set(re.findall(r"[\w@]+", found.help))

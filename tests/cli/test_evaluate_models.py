@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from expertload.cli.model_names import name_models
+from expertload.cli.models import name_files
 from expertload.report.page import FORMATS
 from tests.predictions.files import CLASSES, predictions, write
 
@@ -145,8 +145,17 @@ def test_screen_json_and_report_have_one_p_value(run, tmp_path):
         assert f"<td>{FORMATS['chance'](raw)}</td><td>{FORMATS['chance'](adjusted)}</td>" in page
 
 
+@pytest.mark.parametrize("command", [["evaluate"], ["plot", "--out", "coc.png"]])
+def test_two_models_of_one_name_are_refused(run, tmp_path, command):
+    """The second took the place of the first."""
+    for seed, name in enumerate(("a.csv", "b.csv")):
+        write(tmp_path / name, predictions(50, seed=seed))
+    done = run(*command, "a.csv", "b.csv", "--name", "m", "--name", "m", code=2)
+    assert "Each model needs a name of its own" in done.stderr
+
+
 def test_a_model_is_called_as_its_file_is_without_known_endings():
     """A folder called confidence=0.99 was the model confidence=0."""
     files = ["runs/confidence=0.99", "run.v1.csv", "run.v2.CSV.GZ", "a.b", ".csv"]
     called = ["confidence=0.99", "run.v1", "run.v2", "a.b", ".csv"]
-    assert name_models([Path(file) for file in files], None) == called
+    assert name_files([Path(file) for file in files]) == called

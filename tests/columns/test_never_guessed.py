@@ -12,6 +12,7 @@ from expertload import exceptions as ex
 from expertload import metrics
 from expertload import operating_point as op
 from expertload.frames import tally_frame, tally_groups
+from expertload.monitoring import LoadMonitor
 from expertload.predictions import ColumnNames, decide_file, read_predictions
 
 pd = pytest.importorskip("pandas")
@@ -104,6 +105,17 @@ def test_a_threshold_is_compared_in_double_precision_everywhere():
         [1] * 300, np.full(300, threshold), groups=[0] * 300, target_accuracy=0.9
     )
     assert certified.accepts(confidence, groups=[0] * 3).tolist() == [False, False, True]
+    watched = LoadMonitor(threshold=threshold, expected_load=0.5, n_cases=100).update(confidence)
+    assert watched.n_delegated == 2
+    singles = np.repeat(confidence, 100)
+    clustered = op.certify_from_correctness(
+        np.ones(300),
+        singles,
+        target_accuracy=0.5,
+        clusters=np.arange(300),
+        thresholds=[threshold],
+    )
+    assert clustered.n_accepted == clustered.accepts(singles).sum() == 100
 
 
 def test_labels_beyond_the_doubles_are_told_apart():

@@ -159,7 +159,7 @@ def test_too_few_cases_are_a_sentence():
         ({"scores": ["energy"]}, ParameterError),
         ({"target_accuracy": 90}, ParameterError),
         ({"n_folds": 1}, ParameterError),
-        ({"n_resamples": 0}, ParameterError),
+        ({"n_resamples": 1}, ParameterError),
         ({"clusters": [1, 2]}, ShapeError),
     ],
 )
@@ -178,7 +178,7 @@ def test_what_is_saved_is_not_flattered():
     for seed in range(60):
         y_true, proba, _ = nothing_to_find(np.random.default_rng(seed), 200)
         choice = choose_confidence(
-            *(y_true, proba), scores=PLAIN, labels=CLASSES, target_accuracy=0.9, n_resamples=1
+            *(y_true, proba), scores=PLAIN, labels=CLASSES, target_accuracy=0.9, n_resamples=2
         )
         honest.append(choice.load_saved.estimate)
         flattered.append(choice.loads["max_probability"] - choice.loads[choice.score.name])
@@ -210,7 +210,7 @@ def test_the_promise_holds_where_other_cases_chose_and_breaks_where_the_same_did
             scores=PLAIN,
             labels=CLASSES,
             target_accuracy=0.9,
-            n_resamples=1,
+            n_resamples=2,
         )
         split += is_certified(right[certifying], choice.score.confidence(proba[certifying]))
         fitted = (ConfidenceScore(n).fit(proba, y_true, labels=CLASSES) for n in CONFIDENCE_SCORES)

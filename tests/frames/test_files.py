@@ -12,7 +12,9 @@ import pytest
 
 import expertload as el
 from expertload import exceptions
+from expertload.columns.spelling import TRUTHS
 from expertload.frames import FileOptions, scan_file, tally_frame
+from expertload.predictions import read_predictions
 
 duckdb = pytest.importorskip("duckdb")
 CONFIDENCE = [0.5, 0.625, 0.75, 0.75, 1.0]
@@ -71,6 +73,18 @@ def test_labels_of_a_csv_are_matched_by_name(tmp_path, index, pair):
     (tmp_path / "x.csv").write_text("\n".join([header, *rows]) + "\n")
     table = tally_frame(scan_file(tmp_path / "x.csv"), probabilities="p_*")
     assert table.aucoc() == pytest.approx(el.aucoc_score(y, p), abs=1e-12)
+
+
+def test_words_for_right_and_wrong_are_those_that_evaluate_reads(tmp_path):
+    right, wrong = ([word for word, truth in TRUTHS.items() if truth == t] for t in (1, 0))
+    for pair in zip(right, wrong, strict=True):
+        rows = "\n".join(f"0.{k + 1},{word}" for k, word in enumerate(pair))
+        (tmp_path / "x.csv").write_text(f"confidence,correct\n{rows.upper()}\n")
+        table, read = (
+            tally_frame(scan_file(tmp_path / "x.csv")),
+            read_predictions(tmp_path / "x.csv"),
+        )
+        assert table.cases()["correct"].tolist() == read.correct.tolist() == [1.0, 0.0]
 
 
 def test_a_format_can_be_named(tmp_path):

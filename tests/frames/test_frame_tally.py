@@ -13,8 +13,8 @@ from tests.strategies import examples
 
 import expertload as el
 from expertload import exceptions
+from expertload._bounds import accuracy_bounds, area_bounds, load_bounds
 from expertload.frames import FrameTally, tally_frame
-from expertload.frames.bounds import accuracy_bounds, area_bounds, load_bounds
 
 ENGINES = ["polars-lazy", "pyarrow", "duckdb", "pandas"]
 SLACK = 1e-9

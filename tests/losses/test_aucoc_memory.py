@@ -121,7 +121,7 @@ def test_without_a_memory_there_is_no_state():
     assert not AUCOCLoss().state_dict()
 
 
-def test_by_name():
+def test_a_memory_is_built_by_name_and_shown():
     assert build_loss("ce+aucoc", memory=10).secondary.memory.size == 10
     assert "memory=10" in repr(AUCOCLoss(memory=10))
 

@@ -45,7 +45,7 @@ def stream(n, accuracy, seed=0):
 # ------------------------------------------------------------------ states
 
 
-def test_states():
+def test_a_monitor_is_confirmed_not_refuted_or_refuted():
     assert monitor().state == "not refuted"
     assert monitor().update([1] * 82).state == "confirmed"
     assert monitor().update([1] * 81).state == "not refuted"
@@ -83,7 +83,7 @@ def test_evidence_five_warns():
         ([1, None], "after 2 audits, 0 of them wrong and 1 still open"),
     ],
 )
-def test_words(audits, words):
+def test_a_monitor_in_words(audits, words):
     watched = monitor()
     if audits:
         watched.update(audits)

@@ -94,7 +94,7 @@ def test_percentiles_of_a_known_distribution():
     assert interval.high == pytest.approx(0.5 + reach, abs=0.003)
 
 
-def test_refusals():
+def test_bad_options_and_metrics_are_refused():
     y_true, y_proba = model(20)
     with pytest.raises(ParameterError, match="'n_resamples'.*at least 2"):
         sig.bootstrap_interval(y_true, y_proba, n_resamples=1)

@@ -161,7 +161,7 @@ def test_ranks_keep_their_level_between_models_of_different_scale():
         assert abs((np.array(p_values) <= level).mean() - level) < 3 * error
 
 
-def test_refusals():
+def test_bad_rounds_and_exchanges_are_refused():
     y_true, a, b = two_models(20)
     with pytest.raises(ParameterError, match="'n_rounds'"):
         sig.permutation_test(y_true, a, b, n_rounds=0)

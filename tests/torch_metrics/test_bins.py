@@ -18,7 +18,7 @@ from expertload import (
     load_at_accuracy_from_correctness,
 )
 from expertload.torch_metrics import AUCOC, COC, LoadAtAccuracy
-from expertload.torch_metrics.grid import cell_of, lower_edges
+from expertload.torch_metrics.state import cell_of, lower_edges
 
 ROUNDING = 1e-12
 

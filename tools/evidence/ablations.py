@@ -9,7 +9,7 @@ from typing import Any
 
 from expertload.lab.results.rows import ResultRow
 from expertload.lab.results.selection import grouped
-from expertload.lab.runs.finished import describe_options
+from expertload.lab.runs.finished import options_in_words
 from tools.evidence.experiments import by_seed, chosen_rows, numbers_of, paired, rows_of
 from tools.evidence.markdown import DASH, spread, table
 
@@ -82,7 +82,7 @@ def _variant(options: str, rows: Sequence[ResultRow], ce: Sequence[ResultRow]) -
     test = by_seed(rows)
     validation = paired(*(by_seed(side, split="validation") for side in (rows, ce)))
     return [
-        describe_options("", shown).strip(" ()"),
+        options_in_words(shown),
         str(len(test)),
         spread(list(test.values())),
         f"{100 * validation.mean:+.2f}",
@@ -107,7 +107,7 @@ def _batch_size(name: str) -> list[str]:
         str(own["ce"][0].batch_size),
         str(len(seeds)),
         spread([ce[seed] for seed in seeds]),
-        describe_options("", json.loads(own["ce+aucoc"][0].options)).strip(" ()"),
+        options_in_words(json.loads(own["ce+aucoc"][0].options)),
         spread([aucoc[seed] for seed in seeds]),
         str(paired(aucoc, ce)),
     ]

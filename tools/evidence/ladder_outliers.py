@@ -21,7 +21,7 @@ from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
 from expertload.lab.ladder import Answers, Questions, Step, climb
 from expertload.lab.ladder.steps import Ladder
-from expertload.lab.results.ood import Numbers, Scorer, mean_numbers, outlier_numbers
+from expertload.lab.results.ood import Numbers, OutlierScorer, mean_numbers, outlier_numbers
 from expertload.lab.results.outlier_sets import Outliers, OutlierSets
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import OUTLIERS, Record, update_records
@@ -91,7 +91,9 @@ def _records(
                 }
 
 
-def _measure(scorers: Sequence[Scorer], sets: OutlierSets, outliers: Sets) -> dict[str, Numbers]:
+def _measure(
+    scorers: Sequence[OutlierScorer], sets: OutlierSets, outliers: Sets
+) -> dict[str, Numbers]:
     """Return, for each name of outliers, the mean over the models of a step and its parts."""
     parts: dict[str, list[Numbers]] = {name: [] for name in outliers}
     for scorer in scorers:
@@ -112,7 +114,9 @@ def _columns(found: Numbers) -> dict[str, float | str]:
 # ------------------------------------------------------------------ the networks of a step
 
 
-def step_scorers(ladder: Ladder, data: Dataset, questions: Questions) -> dict[str, list[Scorer]]:
+def step_scorers(
+    ladder: Ladder, data: Dataset, questions: Questions
+) -> dict[str, list[OutlierScorer]]:
     """Return the models of each step, ready for images; one for each answer of the step."""
     taken: dict[str, Step] = {}
     found = {}
@@ -126,7 +130,7 @@ def step_scorers(ladder: Ladder, data: Dataset, questions: Questions) -> dict[st
             networks = [Ensemble(_asked(run, ask, data, questions) for run in step.runs)]
         names = SCORES[:1] if made_by in ("views", "networks") else SCORES
         found[step.name] = [
-            Scorer(network, data.normalisation, _settings(model, ladder), names=names)
+            OutlierScorer(network, data.normalisation, _settings(model, ladder), names=names)
             for network, model in zip(networks, step.models, strict=True)
         ]
     return found

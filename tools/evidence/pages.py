@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
+from expertload._names import TableKind
 from expertload.lab.results.rows import ResultRow, read_rows
-from expertload.lab.results.tables import Kind, make_table
+from expertload.lab.results.tables import make_table
 from tools.evidence import files
 from tools.evidence.ablations import ablations, batch_sizes
 from tools.evidence.claim import claim_fresh, claim_summary, claim_tuning
@@ -47,7 +48,7 @@ def make(what: str) -> str:
     return MAKERS[kind](*arguments)
 
 
-def _lab_table(kind: Kind) -> Callable[..., str]:
+def _lab_table(kind: TableKind) -> Callable[..., str]:
     """Return the lab's table of an experiment, with some losses or all."""
 
     def of_experiment(name: str, *losses: str) -> str:

@@ -122,8 +122,7 @@ def _names(found: list[tuple[list[str], str, int]], where: str) -> list[str]:
         if kind != "OBJECT":
             raise FileFormatError(
                 f"Row {row} of {where} must be an object. Got {str(kind).lower()}. Hint: write "
-                "each "
-                'case as an object such as {"label": 1, "p_0": 0.1, "p_1": 0.9}.'
+                'each case as an object such as {"label": 1, "p_0": 0.1, "p_1": 0.9}.'
             )
         lowered = Counter(key.lower() for key in keys)
         repeated = next((key for key, n in lowered.items() if n > 1), None)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from expertload._names import MATRICES
 from expertload._opening.files import OpenedFile
 from expertload._opening.source import Batch, Coded, Table
 from expertload._typing import AnyArray, BoolArray
@@ -19,7 +20,6 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["NpzSource"]
 
-MATRICES = ("y_proba", "proba", "probabilities", "probability")
 DAMAGE = (
     ValueError,
     OSError,

@@ -49,7 +49,7 @@ class FileOptions:
         if self.format is not None:
             check_option(self.format, FORMATS, "format", caller)
         check_option(self.decimal, (".", ","), "decimal", caller)
-        _check_delimiter(self.delimiter, self.decimal, caller)
+        _check_delimiter(self.delimiter, caller)
         if self.encoding is not None:
             _check_encoding(self.encoding, caller)
 
@@ -59,7 +59,7 @@ class FileOptions:
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
 
-def _check_delimiter(delimiter: str | None, decimal: str, caller: str) -> None:
+def _check_delimiter(delimiter: str | None, caller: str) -> None:
     if delimiter is None:
         return
     wanted = "must be one character that is not a quote, a letter, a digit or a line end"

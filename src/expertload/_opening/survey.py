@@ -255,8 +255,7 @@ class _Walk:
         if empty and self.n_columns == 1:
             raise FileFormatError(
                 f"{self.where} has one column and an empty line. It is not clear whether a value "
-                "is "
-                'missing there. Hint: remove the empty lines, or write "" for a missing value.'
+                'is missing there. Hint: remove the empty lines, or write "" for a missing value.'
             )
         self.n_records += len(ends) - empty
 
@@ -271,8 +270,7 @@ class _Walk:
             raise FileFormatError(
                 f"Line {line} of {self.where} has a quote in the middle of a value, which programs "
                 "read in different ways. Hint: put the value in quotes and double the quotes in "
-                "it, "
-                'such as "5"" disk".'
+                'it, such as "5"" disk".'
             )
 
 

@@ -114,10 +114,8 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
 def _check_exact(low: int, high: int, name: str, caller: str) -> None:
     """Raise for whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
-        got = f"{high if high > EXACT else low:g}"
-        hint = "rank or rescale such numbers first"
-        wanted = "must hold numbers that floats tell apart, whole ones up to 2**53"
-        raise DataTypeError(message(name, caller, wanted, got, hint))
+        got = f"{high if high > EXACT else low}"
+        raise DataTypeError(message(name, caller, EXACT_ONLY, got, EXACT_HINT))
 
 
 def _native_float(array: AnyArray) -> FloatArray:

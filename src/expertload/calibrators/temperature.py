@@ -11,10 +11,11 @@ So in this case the logits are not changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._names import Objective
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_option
 from expertload.calibrators.base import Calibrator
@@ -99,7 +100,7 @@ class TemperatureScaling(Calibrator):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_option(self.objective, ("nll", "ece"), "objective", type(self).__name__)
+        check_option(self.objective, get_args(Objective), "objective", type(self).__name__)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         if self.objective == "ece":

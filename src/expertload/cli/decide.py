@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload._names import Invalid
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.outputs import Rows, check_output
 from expertload.cli.policies import Policy, load_policy
@@ -49,9 +50,8 @@ def decide(
         ),
     ] = None,
     invalid: Annotated[
-        str,
+        Invalid,
         typer.Option(
-            metavar="refuse|delegate",
             help="A case that cannot be decided stops the command (refuse), or goes to experts, "
             "with the reason in a column 'why' (delegate).",
         ),
@@ -100,18 +100,10 @@ def decide(
                 decimal=decimal,
                 encoding=encoding,
             ),
-            invalid=_one_of(invalid),
+            invalid=invalid,
             progress=None if to_screen and sys.stdout.isatty() else progress,
         )
     _say(file, counts)
-
-
-def _one_of(invalid: str) -> Literal["refuse", "delegate"]:
-    if invalid == "refuse":
-        return "refuse"
-    if invalid == "delegate":
-        return "delegate"
-    raise typer.BadParameter("--invalid must be 'refuse' or 'delegate'.")
 
 
 def _say(file: Path, counts: DecisionCounts) -> None:

@@ -31,6 +31,10 @@ from expertload.cli.predictions_options import (
 from expertload.cli.screen import console, true_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
     from expertload.cli.choose_confidence import SplitChoice
     from expertload.evaluation import Evaluation
     from expertload.predictions import PredictionsTable
@@ -140,16 +144,8 @@ def evaluate(
     `proba_*` (or `logit_*`); or `confidence` with `correct`, or with a label and `y_pred`;
     `group`; `sample_weight`.
     """
-    if save_policy is not None and len(files) > 1:
-        raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
     check_models(files, probabilities or [], model_column)
-    if out is not None:
-        from expertload._validation import check_page_name
-
-        check_output(out, others=files)
-        check_page_name(out, "--out", "evaluate")
-    if save_policy is not None:
-        check_output(save_policy, others=[*files, *filter(None, [out])])
+    _check_outputs(files, out, save_policy)
 
     from expertload.predictions import ColumnNames, FileOptions, Identity, match_cases
 
@@ -178,25 +174,16 @@ def evaluate(
 
         choice = choose_on_a_part(tables, choice_share, seed, targets[0], confidence_level)
         tables = dict.fromkeys(tables, choice.rest)
-    models: Models = {
-        called: (
-            table,
-            table.evaluate(
-                score=choice and choice.score,
-                target_accuracy=targets,
-                confidence_level=confidence_level,
-                method=method,
-                certify_groups=certify_groups,
-                cluster_promise=cluster_promise,
-            ),
-        )
-        for called, table in tables.items()
-    }
-    if choice is not None:
-        models = {name: (table, choice.explain(found)) for name, (table, found) in models.items()}
+    models = _evaluate(
+        tables,
+        choice,
+        target_accuracy=targets,
+        confidence_level=confidence_level,
+        method=method,
+        certify_groups=certify_groups,
+        cluster_promise=cluster_promise,
+    )
     comparisons = _compare(models)
-    for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
-        console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
     try:  # files first: a reader such as `head` may close the output early
         if out is not None:
             _write_report(models, out, true_text(title))
@@ -204,15 +191,33 @@ def evaluate(
             _save_policy(models, save_policy)
     finally:
         _show(models, comparisons, choice, as_json=as_json)
-    said = console(stderr=as_json)  # standard output holds only the JSON
+    _say_where(out, save_policy, console(stderr=as_json))  # JSON is alone on standard output
+
+
+def _check_outputs(files: list[Path], out: Path | None, save_policy: Path | None) -> None:
+    """Refuse, before any work, outputs that cannot be written."""
+    if save_policy is not None and len(files) > 1:
+        raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
     if out is not None:
-        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+        from expertload._validation import check_page_name
+
+        check_output(out, others=files)
+        check_page_name(out, "--out", "evaluate")
     if save_policy is not None:
-        said.print(
-            f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
-            markup=False,
-            soft_wrap=True,
-        )
+        check_output(save_policy, others=[*files, *filter(None, [out])])
+
+
+def _evaluate(
+    tables: Mapping[str, PredictionsTable], choice: SplitChoice | None, **promise: Any
+) -> Models:
+    """Evaluate each model, by the chosen score if there is one, and print warnings."""
+    models = {}
+    for called, table in tables.items():
+        found = table.evaluate(score=choice and choice.score, **promise)
+        models[called] = table, found if choice is None else choice.explain(found)
+    for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
+        console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
+    return models
 
 
 def _show(
@@ -228,6 +233,18 @@ def _show(
 
         print_choice(console(), choice)
     _print(models, comparisons)
+
+
+def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> None:
+    """Print where the files are."""
+    if out is not None:
+        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+    if save_policy is not None:
+        said.print(
+            f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _print(models: Models, comparisons: dict[str, Comparison]) -> None:

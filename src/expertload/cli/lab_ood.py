@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload._names import Objective, Positive, Resize
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import AsJson
 from expertload.cli.screen import console
@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from expertload.lab.results.ood import OutlierEvaluation
 
 __all__ = ["ood"]
-
-
-class Objective(StrEnum):
-    """The quantity that a temperature minimises."""
-
-    NLL = "nll"
-    ECE = "ece"
-
-
-class Positive(StrEnum):
-    """The positive class."""
-
-    OUTLIER = "outlier"
-    INLIER = "inlier"
-
-
-class Resizing(StrEnum):
-    """How images of another size are resized."""
-
-    BILINEAR = "bilinear"
-    NEAREST = "nearest"
 
 
 def ood(
@@ -58,13 +37,13 @@ def ood(
     ] = 1000.0,
     objective: Annotated[
         Objective, typer.Option(help="What the temperature of ODIN without perturbation minimises.")
-    ] = Objective.NLL,
+    ] = "nll",
     positive: Annotated[
         Positive, typer.Option(help="The positive class of AUPR and FPR95.")
-    ] = Positive.OUTLIER,
+    ] = "outlier",
     resize: Annotated[
-        Resizing, typer.Option(help="How to resize outliers of another size.")
-    ] = Resizing.BILINEAR,
+        Resize, typer.Option(help="How to resize outliers of another size.")
+    ] = "bilinear",
     max_images: Annotated[
         int | None,
         typer.Option(
@@ -90,9 +69,9 @@ def ood(
         names,
         epsilon=epsilon,
         odin_temperature=odin_temperature,
-        objective=objective.value,
-        positive=positive.value,
-        resize=resize.value,
+        objective=objective,
+        positive=positive,
+        resize=resize,
         max_images=max_images,
         device=device,
         data_dir=data_dir,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from expertload._names import OutlierNumber, TableFormat, TableKind
 from expertload.cli.screen import console, neutral
 
 __all__ = ["compare", "table"]
@@ -18,41 +18,17 @@ Folder = Annotated[
 ]
 
 
-class TableKind(StrEnum):
-    """The tables of the paper."""
-
-    PERFORMANCE = "performance"
-    CALIBRATION = "calibration"
-    OOD = "ood"
-
-
-class TableFormat(StrEnum):
-    """The output formats."""
-
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-
-
-class OutlierNumber(StrEnum):
-    """The number that a table of outliers shows."""
-
-    AUROC = "auroc"
-    AUPR = "aupr"
-    FPR95 = "fpr95"
-
-
 def table(
     runs: Folder,
-    kind: Annotated[TableKind, typer.Option(help="What the table shows.")] = TableKind.PERFORMANCE,
+    kind: Annotated[TableKind, typer.Option(help="What the table shows.")] = "performance",
     format: Annotated[  # noqa: A002 - the usual name
         TableFormat, typer.Option(help="The format of the table.")
-    ] = TableFormat.MARKDOWN,
+    ] = "markdown",
     losses: Annotated[
         str | None,
         typer.Option(help="Losses to show, separated by commas.", show_default="all there are"),
     ] = None,
-    number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = OutlierNumber.AUROC,
+    number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = "auroc",
     ensembles: Annotated[
         bool,
         typer.Option(
@@ -82,15 +58,15 @@ def table(
         rows += collect_ensembles(_find(runs))
     text = make_table(
         rows,
-        kind=kind.value,
-        format=format.value,
+        kind=kind,
+        format=format,
         losses=None if losses is None else [name.strip() for name in losses.split(",")],
-        outlier_number=number.value,
+        outlier_number=number,
     )
     if save_rows is not None:
         write_rows(save_rows, rows)
     if not text:
-        what = "runs that are done" if not rows else f"results for --kind {kind.value}"
+        what = "runs that are done" if not rows else f"results for --kind {kind}"
         console(stderr=True).print(f"There are no {what} in {_find(runs)}.")
         raise typer.Exit(1)
     typer.echo(neutral(text))

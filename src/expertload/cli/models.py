@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from expertload.cli.model_names import name_models
 from expertload.cli.progress import rows_done
+from expertload.cli.screen import true_text
 
 if TYPE_CHECKING:
     from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
 
-__all__ = ["check_models", "read_models"]
+__all__ = ["check_models", "name_files", "read_models"]
 
 
 def check_models(
@@ -74,20 +75,48 @@ def read_models(
             )
 
     if len(probabilities) > 1:
+        chosen = _named(called, probabilities)
         tables = [_by_row(read(files[0], pattern)) for pattern in probabilities]
-        return dict(zip(_named(called, probabilities), tables, strict=True))
+        return dict(zip(chosen, tables, strict=True))
     pattern = next(iter(probabilities), None)
     if identity.model not in (None, "none"):
         parts = read(files[0], pattern).by_model()
         return dict(zip(_named(called, list(parts)), parts.values(), strict=True))
-    named = zip(files, name_models(files, called), strict=True)
+    named = zip(files, _named(called, name_files(files)), strict=True)
     return {name: read(file, pattern) for file, name in named}
 
 
-def _named(called: list[str] | None, found: Sequence[str]) -> Sequence[str]:
-    if called and len(called) != len(found):
-        raise typer.BadParameter(f"--name must be given for each of the {len(found)} models.")
-    return called or found
+def name_files(files: Sequence[Path]) -> list[str]:
+    """Return the names of files without their endings; whole paths if names repeat.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.cli.models import name_files
+    >>> name_files([Path("runs/a.csv"), Path("b.v1.csv.gz")])
+    ['a', 'b.v1']
+    """
+    from expertload._opening.files import without_ending
+
+    stems = [true_text(without_ending(file.name)) for file in files]
+    if len(set(stems)) == len(files):
+        return stems
+    paths = [true_text(str(file)) for file in files]
+    if len(set(paths)) == len(files):
+        return paths
+    return [f"{path} ({i})" for path, i in zip(paths, count(1))]
+
+
+def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
+    """Return the names given for the models that were found, or else their own names."""
+    names = [true_text(name) for name in called or found]
+    if len(names) != len(found):
+        raise typer.BadParameter(
+            f"--name must be given for each of the {len(found)} models. Got {len(names)}."
+        )
+    if len(set(names)) < len(names):
+        raise typer.BadParameter(f"Each model needs a name of its own. Got {', '.join(names)}.")
+    return names
 
 
 def _by_row(table: PredictionsTable) -> PredictionsTable:

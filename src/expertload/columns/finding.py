@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from expertload._names import MATRICES
 from expertload.columns.matching import Wording
 from expertload.columns.spelling import PREFIXES, listed, without_prefix
 from expertload.exceptions import FileFormatError
@@ -31,6 +32,7 @@ __all__ = [
     "shortened",
 ]
 
+ReadAs = Literal["probabilities", "normalized", "logits"]
 CONVENTIONS = {
     "label": ("y_true", "label", "labels", "target", "class"),
     "confidence": ("confidence",),
@@ -40,9 +42,8 @@ CONVENTIONS = {
     "weight": ("sample_weight",),  # not `weight`, which is often a body weight
 }
 LOGITS = ("logit_", "logits_", "logit.", "logits.")
-WHOLE = ("y_proba", "proba", "probabilities", "probability")
 # The numbers of a list or struct are named after the column that holds them.
-PARTS = tuple(f"{name}." for name in WHOLE)
+PARTS = tuple(f"{name}." for name in MATRICES)
 NO_COLUMN = "none"
 HINT = (
     "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
@@ -114,13 +115,13 @@ class Columns:
     weight: str | None = None
 
     @property
-    def read_as(self) -> Literal["probabilities", "normalized", "logits"] | None:
+    def read_as(self) -> ReadAs | None:
         """How the columns of probabilities are read; None if there are none."""
         if not self.probabilities:
             return None
-        other: Literal["probabilities", "normalized"]
-        other = "normalized" if self.is_normalized else "probabilities"
-        return "logits" if self.is_logits else other
+        if self.is_logits:
+            return "logits"
+        return "normalized" if self.is_normalized else "probabilities"
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -368,7 +369,7 @@ def _conventional(available: Sequence[str]) -> Picked:
         if columns:
             classes = tuple(name[len(prefix) :] for name in columns)
             return Picked(columns, classes, is_logits=prefix in LOGITS)
-    whole = tuple(name for name in available if name.lower() in WHOLE)[:1]
+    whole = tuple(name for name in available if name.lower() in MATRICES)[:1]
     return Picked(whole, whole)
 
 

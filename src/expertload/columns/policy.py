@@ -173,9 +173,8 @@ def _in_order(known: Known, picked: Picked, where: str) -> Picked:
     columns, classes, _ = picked
     if len(columns) < 2 or (known.labels is None and known.ranked_by == "given_confidence"):
         return picked
-    labels = known.labels or tuple(
-        range(len(columns))
-    )  # older policies do not store this for numbers
+    # Older policies do not store numbers.
+    labels = known.labels or tuple(range(len(columns)))
     places = in_order(labels, classes)
     if places is None:
         _refuse(labels, classes, where)
@@ -217,11 +216,8 @@ def arrange_probabilities(
     array, found = as_array(y_proba, "y_proba", caller), frame_names(y_proba)
     if found is None:
         return array
-    columns, numbered, of = (
-        [str(name) for name in found],
-        is_numbering(found),
-        f"passed to {caller}",
-    )
+    columns, numbered = [str(name) for name in found], is_numbering(found)
+    of = f"passed to {caller}"
     labels = labels or tuple(range(max(len(columns), 2)))
     if len(labels) == 2 and len(columns) == 1 and not numbered:
         side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))

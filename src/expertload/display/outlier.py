@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypedDict, get_args
 
 import numpy as np
 
 from expertload._cases import Cases, check_outlier_cases
+from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -21,7 +22,7 @@ from expertload.display.marks import PointMarks, draw_marks
 from expertload.display.roc import draw_densities, draw_roc
 from expertload.display.style import percent, with_name
 from expertload.exceptions import ParameterError
-from expertload.metrics.ood import Positive, outlier_auroc_score
+from expertload.metrics.ood import outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK, Tally
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class OutlierDisplay:
         self.tpr = check_fraction(tpr, "tpr", caller)
         self.histogram = histogram
         self.threshold = threshold
-        self.positive = check_option(positive, ("outlier", "inlier"), "positive", caller)
+        self.positive = check_option(positive, get_args(Positive), "positive", caller)
         self.name = name
 
     @classmethod
@@ -141,7 +142,7 @@ class OutlierDisplay:
             The display, drawn.
         """
         caller = "OutlierDisplay.from_scores"
-        check_option(positive, ("outlier", "inlier"), "positive", caller)
+        check_option(positive, get_args(Positive), "positive", caller)
         level = check_fraction(tpr, "tpr", caller)
         cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
         return cls(**_measure(cases, level, positive), name=name).plot(ax)

@@ -32,6 +32,7 @@ from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, Confid
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import percent
 from expertload.significance import Interval
+from expertload.significance.bootstrap import percentile_interval
 
 __all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 
@@ -148,7 +149,7 @@ def choose_confidence(
     target = check_fraction(target_accuracy, "target_accuracy", caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     folds = check_count(n_folds, "n_folds", caller, minimum=2)
-    rounds = check_count(n_resamples, "n_resamples", caller)
+    rounds = check_count(n_resamples, "n_resamples", caller, minimum=2)
     names = [check_option(name, CONFIDENCE_SCORES, "scores", caller) for name in scores]
     names = list(dict.fromkeys([PLAIN, *names]))
     cases = _read(y_true, y_proba, labels, clusters, folds, caller)
@@ -361,11 +362,4 @@ def _saved(
             for _ in range(n_resamples)
         ]
     )
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(
-        estimate=saved(None),
-        low=float(low),
-        high=float(high),
-        confidence_level=level,
-        standard_error=float(values.std()),
-    )
+    return percentile_interval(saved(None), values, level)

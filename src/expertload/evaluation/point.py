@@ -14,7 +14,7 @@ from expertload.display.style import percent
 from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
 from expertload.operating_point.certification.certify import certify_targets
 from expertload.operating_point.certification.clusters import Clustering
-from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.methods import CalibrationCases
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.choose import point_for_target
 from expertload.operating_point.origin import Origin
@@ -77,7 +77,7 @@ def _certify(
     """Certify every target that can be certified, each at its share of the level."""
     options = level, method, "selective", None, None, "evaluate"
     promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
-    calibration = Calibration.from_cases(cases, table)
+    calibration = CalibrationCases.from_cases(cases, table)
     return certify_targets(calibration, promises, clustering, origin)
 
 

@@ -6,8 +6,8 @@ from it. Tables of shards, days or sites can be added. Files larger than memory 
 `scan_file`.
 """
 
+from expertload._bounds import Bounds
 from expertload._opening import FileOptions
-from expertload.frames.bounds import Bounds
 from expertload.frames.frame_tally import FrameTally
 from expertload.frames.from_file import scan_file
 from expertload.frames.from_frame import tally_frame, tally_groups

@@ -74,11 +74,7 @@ ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
         "must be zero or between 2**-400 and 2**400 (2.6e120), so that sums of it are numbers",
         "divide all weights by one number: only their ratios matter",
     ),
-    "not exact": (
-        DataTypeError,
-        EXACT_ONLY,
-        EXACT_HINT,
-    ),
+    "not exact": (DataTypeError, EXACT_ONLY, EXACT_HINT),
     "not a probability": (
         ProbabilityError,
         "must hold probabilities in [0, 1]",

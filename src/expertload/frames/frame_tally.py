@@ -14,12 +14,12 @@ from os import PathLike
 
 import numpy as np
 
+from expertload._bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
 from expertload._cases import check_whole_weight
 from expertload._typing import BoolArray, FloatArray
 from expertload._validation import check_count, check_fraction, check_option
 from expertload.exceptions import ParameterError
 from expertload.frames import storage
-from expertload.frames.bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
 from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
 
 __all__ = ["MOST_BITS", "FrameTally"]

@@ -7,15 +7,17 @@ their own types, which are not changed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
 
+from expertload.columns import pick
+from expertload.columns.spelling import TRUTHS
+
 __all__ = ["with_numbers"]
 
-YES, NO = ("true", "yes", "t", "y"), ("false", "no", "f", "n")
+YES, NO = ([word for word, truth in TRUTHS.items() if truth == wanted] for wanted in (1, 0))
 
 
 def with_numbers(frame: nw.LazyFrame[Any], asked: Mapping[str, Any]) -> nw.LazyFrame[Any]:
@@ -24,20 +26,14 @@ def with_numbers(frame: nw.LazyFrame[Any], asked: Mapping[str, Any]) -> nw.LazyF
         return frame
     schema = frame.collect_schema()
     text = [name for name, dtype in schema.items() if dtype == nw.String]
-    wanted = {asked.get("confidence"), asked.get("weight")} | _like(
-        asked.get("probabilities"), text
-    )
+    wanted = {asked.get("confidence"), asked.get("weight")}
+    given = asked.get("probabilities")
+    for one in [given] if isinstance(given, str) else list(given or ()):
+        wanted |= {name for name, _ in pick(text, str(one))}
     changed = {name: _number(name) for name in text if name in wanted}
     if asked.get("probabilities") is None and asked.get("correct") in text:
         changed[asked["correct"]] = _grade(asked["correct"])
     return frame.with_columns(**changed) if changed else frame
-
-
-def _like(probabilities: Any, names: list[str]) -> set[str]:
-    """Return the columns that are named, or that match a pattern."""
-    patterns = [probabilities] if isinstance(probabilities, str) else list(probabilities or ())
-    spelled = ("(.*)".join(map(re.escape, str(one).split("*"))) for one in patterns)
-    return {name for pattern in spelled for name in names if re.fullmatch(pattern, name)}
 
 
 def _number(name: str) -> nw.Expr:

@@ -16,8 +16,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
+import torch.distributed as dist
 
-from expertload.losses.distributed import GlobalBatch, gather_batch
 from expertload.losses.kde.area import (
     PROBABILITIES,
     REAL_LINE,
@@ -155,3 +156,35 @@ def _delegated(load: Array) -> Array:
     xp = namespace(load)
     rest = 1 - load
     return load + rest * xp.log(xp.where(rest > 0, rest, 1.0))
+
+
+# ------------------------------------------------------------------ several processes
+
+
+class GlobalBatch(NamedTuple):
+    """The rows of all processes, where this process's rows start, and the number of processes."""
+
+    rows: Array
+    start: int
+    processes: int
+
+
+def gather_batch(rows: Array) -> GlobalBatch:
+    """Gather `rows` (k, n) of all processes; a single process gets its own.
+
+    These are a few numbers per sample, so gathering them is cheap compared with the model.
+    Processes may hold different numbers of samples, or none: shorter ones are padded with zeros,
+    and a row of weights is zero for the padding.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return GlobalBatch(rows, 0, 1)
+    local = torch.as_tensor(rows)
+    longest = torch.tensor([local.shape[1]], device=local.device)
+    dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+    padded = local.new_zeros(len(local), int(longest))
+    padded[:, : local.shape[1]] = local
+    parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, padded)
+    everyone = torch.cat(parts, dim=1)
+    gathered = everyone.numpy() if on_host(rows) else everyone
+    return GlobalBatch(gathered, dist.get_rank() * int(longest), len(parts))

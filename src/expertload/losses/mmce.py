@@ -115,7 +115,7 @@ def weighted_mmce(confidence: Tensor, correct: Tensor) -> ValueAndSlope:
     return ValueAndSlope(form * inverse, (slope * inverse).to(confidence.dtype))
 
 
-class KernelSums(NamedTuple):
+class PairSums(NamedTuple):
     """For each position: the sum over all, and the sum over larger minus that over smaller ones.
 
     Equal positions are in the first and not in the second, so that both are the same whatever the
@@ -126,7 +126,7 @@ class KernelSums(NamedTuple):
     larger_less_smaller: Tensor
 
 
-def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> KernelSums:
+def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> PairSums:
     """Sum `coefficient` with kernel weights, for double precision positions in [0, 1].
 
     Running sums lose ``exp(1 / width)`` in relative precision: nothing at 0.4, all below 0.03.
@@ -140,4 +140,4 @@ def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> KernelSu
     smaller = rising[n_smaller] / growth
     not_larger = rising[n_not_larger] / growth
     larger = (falling[-1] - falling[n_not_larger]) * growth
-    return KernelSums(not_larger + larger, larger - smaller)
+    return PairSums(not_larger + larger, larger - smaller)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -13,7 +13,7 @@ from expertload.losses.top_label import working_dtype
 __all__ = ["REDUCTIONS", "Reduction", "negative_log_likelihood", "reduce"]
 
 Reduction = Literal["mean", "sum", "none"]
-REDUCTIONS = ("mean", "sum", "none")
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
 def negative_log_likelihood(

@@ -13,7 +13,7 @@ the first of them and an exact 1 to the last.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -362,7 +362,7 @@ def bins_of_tally(
 ) -> ReliabilityCurve:
     """Return the mean confidence and correctness of a tally, bin by bin."""
     check_count(n_bins, "n_bins", caller)
-    check_option(strategy, ("mass", "width"), "strategy", caller)
+    check_option(strategy, get_args(Strategy), "strategy", caller)
     confidence_sum = np.multiply(table.confidence, table.weight, dtype=np.float64)
     if strategy == "mass":
         sums = _equal_mass_sums(table, confidence_sum, n_bins)

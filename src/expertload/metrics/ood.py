@@ -9,18 +9,17 @@ Outliers are the positive class by default. Part of the literature takes the inl
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from expertload._cases import Cases, check_outlier_cases
+from expertload._names import Positive
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fraction, check_option
 from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
-
-Positive = Literal["outlier", "inlier"]
 
 
 def outlier_auroc_score(
@@ -142,7 +141,7 @@ def _flagged(
     positive: str,
     caller: str,
 ) -> _Flagged:
-    check_option(positive, ("outlier", "inlier"), "positive", caller)
+    check_option(positive, get_args(Positive), "positive", caller)
     cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
     if positive == "inlier":
         cases = Cases(~cases.correct, -cases.confidence, cases.weight)

@@ -24,7 +24,7 @@ Two libraries define AURC differently. With A for ``convention="authors"``:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -48,7 +48,6 @@ __all__ = [
 ]
 
 AURCConvention = Literal["thresholds", "exact"]
-AURC_CONVENTIONS = ("thresholds", "exact")
 
 
 def aurc_loss(
@@ -331,7 +330,7 @@ def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
 
 
 def _aurc(cases: Cases, convention: AURCConvention, caller: str) -> float:
-    check_option(convention, AURC_CONVENTIONS, "convention", caller)
+    check_option(convention, get_args(AURCConvention), "convention", caller)
     return 1 - area_of_cases(cases, convention, caller)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, check_option
@@ -85,7 +85,7 @@ class AccuracyMonitor(Verdict):
             check_blocks(blocks, caller),
         )
         self._least_inclusion = check_least_inclusion(least_inclusion_probability, caller)
-        check_option(order, ("decision", "arrival"), "order", caller)
+        check_option(order, get_args(Order), "order", caller)
         self._order: Order = order
         self._policy: str | None = None  # the digest of the monitored policy
 

@@ -212,10 +212,7 @@ class AuditRecords:
         columns: dict[str, Any] = {
             name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
         }
-        both = cls(
-            **columns,
-            clock=parts[0].clock if parts else None,
-        )
+        both = cls(**columns, clock=parts[0].clock if parts else None)
         if len(parts) > 1:
             both = both._sorted()
         for name in ("inclusion", "least", "keys"):

@@ -4,28 +4,31 @@
 new cases. All return an `OperatingPoint`, which decides cases and is saved as JSON.
 """
 
-from expertload.operating_point.certification import (
-    CONDITIONS,
-    METHODS,
-    CertifiedCurve,
-    CertifiedGroups,
-    CertifiedPoint,
-    CertifiedTargets,
-    CertifiedThresholds,
+from expertload.operating_point.certification.budget import (
     ErrorBudget,
-    Ladder,
-    Method,
-    certified_curve,
-    certified_curve_from_correctness,
-    certify,
     certify_error_budget,
     certify_error_budget_from_correctness,
-    certify_from_correctness,
-    certify_groups,
-    certify_groups_from_correctness,
+)
+from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
+from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
+from expertload.operating_point.certification.certify import certify, certify_from_correctness
+from expertload.operating_point.certification.costs import (
     certify_mean_cost,
     certify_mean_cost_from_correctness,
 )
+from expertload.operating_point.certification.curve import (
+    CertifiedCurve,
+    certified_curve,
+    certified_curve_from_correctness,
+)
+from expertload.operating_point.certification.groups import (
+    CertifiedGroups,
+    certify_groups,
+    certify_groups_from_correctness,
+)
+from expertload.operating_point.certification.ladder import Ladder
+from expertload.operating_point.certification.promise import METHODS, Method
+from expertload.operating_point.certification.targets import CertifiedTargets
 from expertload.operating_point.choose import (
     at_threshold,
     at_threshold_from_correctness,

@@ -18,6 +18,7 @@ import numpy as np
 from expertload._blocks import blocks
 from expertload._cases import Cases
 from expertload._typing import AnyArray, ArrayLike
+from expertload.columns.finding import ReadAs
 from expertload.tally import COMPARISON_SLACK, Tally
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ __all__ = ["Label", "Origin", "policy_digest"]
 
 Label: TypeAlias = str | int
 RankedBy = Literal["top_probability", "given_confidence", "score"]
-ReadAs = Literal["probabilities", "normalized", "logits"]
 N_QUANTILES = 101
 
 

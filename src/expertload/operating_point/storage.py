@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import MISSING, asdict, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, fields, replace
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from expertload._documents import DocumentKind
 from expertload._files import write_atomically
+from expertload.columns.finding import ReadAs
 from expertload.operating_point.certification.budget import ErrorBudget
-from expertload.operating_point.certification.certified_point import CertifiedPoint
+from expertload.operating_point.certification.certified_point import (
+    CertifiedPoint,
+    ClusterPromise,
+    Reason,
+)
 from expertload.operating_point.certification.certified_thresholds import (
     CertifiedThresholds,
     Stretch,
 )
 from expertload.operating_point.certification.groups import CertifiedGroups
 from expertload.operating_point.certification.promise import METHODS, RISKS
-from expertload.operating_point.origin import Label, Origin
+from expertload.operating_point.origin import Label, Origin, RankedBy
 from expertload.operating_point.point import OperatingPoint
 
 __all__ = ["load_operating_point"]
@@ -65,18 +70,12 @@ NUMBERS = {
 }
 WHOLE = {"sufficient_cases", "max_errors", "next_cases"}
 WORDS: dict[str, set[str]] = {
-    "read_as": {"probabilities", "normalized", "logits"},
+    "read_as": {*get_args(ReadAs)},
     "method": {*METHODS},
     "risk": {*RISKS},
-    "clusters": {"one_case_each", "all_cases"},
-    "reason": {
-        "too_few_cases",
-        "too_few_accepted",
-        "over_confident_top",
-        "not_enough_evidence",
-        "accuracy_too_low",
-    },
-    "ranked_by": {"top_probability", "given_confidence", "score"},
+    "clusters": {*get_args(ClusterPromise)},
+    "reason": {*get_args(Reason)},
+    "ranked_by": {*get_args(RankedBy)},
 }
 
 
@@ -296,7 +295,7 @@ def _origin(value: Any, version: int) -> Origin:
     content = _filled(DOCUMENT.section(value, "origin"), names, ORIGIN_SINCE, version, "origin")
     for f in fields(Origin):
         text = content[f.name]
-        missing_is_fine = f.default is None and f.default is not MISSING
+        missing_is_fine = f.default is None
         if f.name not in NOT_TEXT and not (
             isinstance(text, str) or (text is None and missing_is_fine)
         ):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._names import Invalid
 from expertload._opening import (
     Batch,
     FileOptions,
@@ -80,7 +81,7 @@ def decide_file(
     names: ColumnNames | None = None,
     keep: tuple[str, ...] = (),
     options: FileOptions | None = None,
-    invalid: Literal["refuse", "delegate"] = "refuse",
+    invalid: Invalid = "refuse",
     progress: Progress | None = None,
 ) -> DecisionCounts:
     r"""Decide every case of a file.
@@ -127,7 +128,7 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
-    check_option(invalid, ("refuse", "delegate"), "invalid", "decide_file")
+    check_option(invalid, get_args(Invalid), "invalid", "decide_file")
     source = open_source(path, options, progress)
     by_group = isinstance(policy, CertifiedGroups)
     columns = policy_columns(

@@ -97,7 +97,7 @@ def bootstrap_interval(
     estimate = check_metric_value(metric(y, proba), caller)
     picks = (rng.integers(0, len(y), len(y)) for _ in range(n_resamples))
     values = np.array([check_metric_value(metric(y[i], proba[i]), caller) for i in picks])
-    return _percentiles(estimate, values, level)
+    return percentile_interval(estimate, values, level)
 
 
 def bootstrap_interval_from_correctness(
@@ -152,7 +152,7 @@ def _aucoc_interval(
     cases: Cases, n_resamples: int, level: float, rng: np.random.Generator
 ) -> Interval:
     values = np.fromiter(resampled_areas(cases, n_resamples, rng), dtype=np.float64)
-    return _percentiles(area_of_cases(cases, "exact", "bootstrap_interval"), values, level)
+    return percentile_interval(area_of_cases(cases, "exact", "bootstrap_interval"), values, level)
 
 
 def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) -> Iterator[float]:
@@ -179,7 +179,8 @@ def _area_of_counts(
     return float((right / np.maximum(counts, 1)) @ mass)
 
 
-def _percentiles(estimate: float, values: FloatArray, level: float) -> Interval:
+def percentile_interval(estimate: float, values: FloatArray, level: float) -> Interval:
+    """Return a number with the interval that its values on resamples give."""
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(
         estimate=estimate,

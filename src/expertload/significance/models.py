@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from expertload._cases import Cases, check_cases, check_correctness_cases, check_same_cases
 from expertload._typing import ArrayLike, FloatArray
@@ -28,7 +28,6 @@ from expertload.tally import Tally
 __all__ = ["compare_models", "compare_models_from_correctness"]
 
 Pairs = Literal["all", "first"]
-PAIRS = ("all", "first")
 Pair = tuple[str, str]
 Model = TypeVar("Model")
 
@@ -134,7 +133,7 @@ def compare_cases(
     tallies: Mapping[str, Tally] | None = None,
 ) -> dict[Pair, Comparison]:
     """Compare models by their validated cases; tallies that are known are not made again."""
-    check_option(pairs, PAIRS, "pairs", caller)
+    check_option(pairs, get_args(Pairs), "pairs", caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     first, *others = models.values()
     if not others:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from torch import Tensor
 
-from expertload._area import delegated_mass
-from expertload._typing import FloatArray
+from expertload._bounds import Bounds, area_bounds
 from expertload.curve import aucoc_score_from_correctness
-from expertload.torch_metrics.state import CaseMetric
+from expertload.tally import Tally
+from expertload.torch_metrics.state import NumberMetric, Table
 
 __all__ = ["AUCOC"]
 
 
-class AUCOC(CaseMetric):
+class AUCOC(NumberMetric):
     """Area under the COC curve, as `expertload.aucoc_score` computes it; higher is better.
 
     Parameters
@@ -60,45 +57,9 @@ class AUCOC(CaseMetric):
     """
 
     higher_is_better: bool = True
-    plot_lower_bound: float = 0.0
-    plot_upper_bound: float = 1.0
 
-    def compute(self) -> Tensor:
-        """Compute the area of all cases so far."""
-        table = self._table()
-        if table is None:
-            return self._tensor(float("nan"))
-        return self._tensor(aucoc_score_from_correctness(**table._asdict()))
+    def _number(self, table: Table) -> float:
+        return aucoc_score_from_correctness(**table._asdict())
 
-    def bounds(self) -> tuple[float, float]:
-        """Return the smallest and the largest area that the cases can have.
-
-        Both are the area itself without `bins`. With them, they are reached if in every cell the
-        right cases are the least, or the most, confident ones: no tighter bounds follow from the
-        counts.
-        """
-        with self._over_all_processes():
-            table = self._table()
-        if table is None:
-            return float("nan"), float("nan")
-        if table.sample_weight is None:
-            area = aucoc_score_from_correctness(**table._asdict())
-            return area, area
-        return _area_bounds(table.correct, table.sample_weight / table.sample_weight.sum())
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or a list of them, over time."""
-        return self._plot(val, ax)
-
-
-def _area_bounds(grade: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Areas with the right cases at the bottom and at the top of each cell."""
-    right = grade * weight
-    above = np.append(np.cumsum(weight[::-1])[::-1][1:], 0.0)  # share of cases in higher cells
-
-    def mass(remaining: FloatArray) -> FloatArray:
-        return delegated_mass(np.clip(remaining, 0.0, 1.0), 1.0, "exact")
-
-    lowest = mass(above + weight - right) - mass(above + weight)
-    highest = mass(above) - mass(above + right)
-    return float(lowest.sum()), float(highest.sum())
+    def _number_bounds(self, cells: Tally) -> Bounds:
+        return area_bounds(cells, np.zeros(len(cells.weight), dtype=np.bool_))

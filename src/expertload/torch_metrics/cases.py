@@ -6,7 +6,6 @@ are they copied to the host, where the library's own checks raise the error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -71,7 +70,12 @@ def _in_rows(tensors: dict[str, Tensor], caller: str) -> dict[str, Tensor]:
     preds, target = tensors["preds"], tensors["target"]
     if preds.ndim < 3 or target.shape != preds.shape[:1] + preds.shape[2:]:
         return tensors
-    _check_indices_of_rows(caller, has_indices="indices" in tensors)
+    if "indices" in tensors:
+        raise ParameterError(
+            f"The 'indices' parameter of {caller} needs one prediction per sample: these are "
+            "dense, with a case at every position. Hint: mark repeated samples with valid=..., see "
+            "expertload.torch_metrics.not_padding."
+        )
     rows = {"preds": preds.movedim(1, -1).flatten(0, -2), "target": target.flatten()}
     if "valid" in tensors:
         valid = tensors["valid"]
@@ -100,9 +104,28 @@ def _top_label(preds: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_layout(tensors: dict[str, Tensor], caller: str) -> None:
+    """Raise unless `preds`, `target` and, where given, `valid` and `indices` fit together."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     dtypes = {name: str(tensor.dtype) for name, tensor in tensors.items()}
-    _check_update_layout(shapes, dtypes, caller)
+    if "float" not in dtypes["preds"]:
+        hint = "pass probabilities, not predicted classes"
+        raise DataTypeError(
+            message("preds", caller, "must hold probabilities", f"{dtypes['preds']} values", hint)
+        )
+    if len(shapes["preds"]) not in (1, 2):
+        wanted = "must have shape (n, classes, ...), or (n,) for the probability of class 1"
+        hint = f"target, of shape {shapes['target']}, must have the same without the second axis"
+        raise ShapeError(message("preds", caller, wanted, f"shape {shapes['preds']}", hint))
+    kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
+    for name, allowed in kinds.items():
+        if name in shapes and shapes[name] != shapes["preds"][:1]:
+            rows = f"must have shape {shapes['preds'][:1]}, one value per row of preds"
+            raise ShapeError(message(name, caller, rows, f"shape {shapes[name]}"))
+        if name in shapes and not any(kind in dtypes[name] for kind in allowed):
+            kind = "booleans" if allowed == ("bool",) else "whole numbers"
+            raise DataTypeError(
+                message(name, caller, f"must hold {kind}", f"{dtypes[name]} values")
+            )
 
 
 def _is_suspect(preds: Tensor, target: Tensor) -> bool:
@@ -128,38 +151,3 @@ def _name_the_error(preds: Tensor, target: Tensor, caller: str) -> None:
 
 def _n_classes(preds: Tensor) -> int:
     return 2 if preds.ndim == 1 else max(preds.shape[1], 2)
-
-
-def _check_update_layout(
-    shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], caller: str
-) -> None:
-    """Raise unless `preds`, `target` and, where given, `valid` and `indices` fit together."""
-    if "float" not in dtypes["preds"]:
-        hint = "pass probabilities, not predicted classes"
-        raise DataTypeError(
-            message("preds", caller, "must hold probabilities", f"{dtypes['preds']} values", hint)
-        )
-    if len(shapes["preds"]) not in (1, 2):
-        wanted = "must have shape (n, classes, ...), or (n,) for the probability of class 1"
-        hint = f"target, of shape {shapes['target']}, must have the same without the second axis"
-        raise ShapeError(message("preds", caller, wanted, f"shape {shapes['preds']}", hint))
-    kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
-    for name, allowed in kinds.items():
-        if name in shapes and shapes[name] != shapes["preds"][:1]:
-            rows = f"must have shape {shapes['preds'][:1]}, one value per row of preds"
-            raise ShapeError(message(name, caller, rows, f"shape {shapes[name]}"))
-        if name in shapes and not any(kind in dtypes[name] for kind in allowed):
-            kind = "booleans" if allowed == ("bool",) else "whole numbers"
-            raise DataTypeError(
-                message(name, caller, f"must hold {kind}", f"{dtypes[name]} values")
-            )
-
-
-def _check_indices_of_rows(caller: str, *, has_indices: bool) -> None:
-    """Raise if sample indices are given for dense predictions, which have several cases each."""
-    if has_indices:
-        raise ParameterError(
-            f"The 'indices' parameter of {caller} needs one prediction per sample: these are "
-            "dense, with a case at every position. Hint: mark repeated samples with valid=..., see "
-            "expertload.torch_metrics.not_padding."
-        )

@@ -27,16 +27,8 @@ class COC(CaseMetric):
         Memory in place of detail: count cases on a fixed grid of confidences with this many
         cells. The curve then has a point per cell that holds cases, each of which is exact: a
         point of the full curve, at the cell's edge as threshold.
-    logits : bool, default=False
-        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
-        Never guessed.
-    ignore_index : int, optional
-        Cases with this target do not count.
-    validate_args : bool, default=True
-        Whether to look at the values of every batch, for logits, labels out of range and the
-        like. Takes one wait for the device.
-    **kwargs
-        Options of ``torchmetrics.Metric``.
+    logits, ignore_index, validate_args, **kwargs
+        As in `AUCOC`.
 
     Examples
     --------

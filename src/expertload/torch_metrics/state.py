@@ -1,8 +1,13 @@
 """The state that all these metrics share: the cases themselves, or their counts on a grid.
 
 The exact form keeps confidence and correctness of every case, and its sample index where given.
-The binned form keeps two counters per cell of a grid. Both merge over processes: lists are
-concatenated, counters are added.
+The binned form keeps two counters per cell of a fixed grid, so that its memory does not grow with
+the data. Both merge over processes: lists are concatenated, counters are added.
+
+The cells are narrow where it matters most, near confidence 1, where modern classifiers put most
+cases and where cases weigh most in the area: the logarithm of ``1 - confidence + SOFTENING`` is cut
+into equal parts. Cell edges are thresholds: what is known at an edge is known exactly, and only
+what happens inside a cell is lost.
 """
 
 from __future__ import annotations
@@ -17,14 +22,16 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
+from expertload._bounds import Bounds
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_count, message
 from expertload.exceptions import ParameterError
+from expertload.tally import Tally
 from expertload.torch_metrics.cases import BatchCases, Reading, batch_cases
-from expertload.torch_metrics.grid import cell_of, lower_edges
 
-__all__ = ["CaseMetric", "Table"]
+__all__ = ["CaseMetric", "NumberMetric", "Table"]
 
+SOFTENING = 1e-4
 LIST_STATES = ("confidence", "correct", "indices")
 
 
@@ -37,22 +44,7 @@ class Table(NamedTuple):
 
 
 class CaseMetric(Metric):
-    """Collects cases; subclasses compute a result from them.
-
-    Parameters
-    ----------
-    bins : int, optional
-        Count cases on a fixed grid with this many cells in place of keeping them.
-    logits : bool, default=False
-        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
-        Never guessed.
-    ignore_index : int, optional
-        Cases with this target do not count.
-    validate_args : bool, default=True
-        Whether to look at the values of every batch. Takes one wait for the device.
-    **kwargs
-        Options of ``torchmetrics.Metric``, such as ``sync_on_compute``.
-    """
+    """Collects cases; subclasses compute a result from them, and `AUCOC` describes the options."""
 
     is_differentiable: bool = False
     full_state_update: bool = False
@@ -110,8 +102,12 @@ class CaseMetric(Metric):
             available with `bins`.
         """
         caller = f"{type(self).__name__}.update"
-        if indices is not None:
-            _check_indices_usable(caller, binned=self.bins is not None)
+        if indices is not None and self.bins is not None:
+            raise ParameterError(
+                f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
+                "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
+                "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
+            )
         cases = batch_cases(preds, target, valid, indices, reading=self.reading, caller=caller)
         if self.bins is None:
             self._keep(cases)
@@ -184,14 +180,61 @@ class CaseMetric(Metric):
         return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
 
 
-def _check_indices_usable(caller: str, *, binned: bool) -> None:
-    """Raise if sample indices are given to a metric that keeps no samples."""
-    if binned:
-        raise ParameterError(
-            f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
-            "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
-            "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
-        )
+class NumberMetric(CaseMetric):
+    """A metric that is one number of the cases; subclasses compute it."""
+
+    plot_lower_bound: float = 0.0
+    plot_upper_bound: float = 1.0
+
+    def _number(self, table: Table) -> float:
+        """Return the number of some cases."""
+        raise NotImplementedError
+
+    def _number_bounds(self, cells: Tally) -> Bounds:
+        """Return the bounds of the number, if only the counts of each cell are known."""
+        raise NotImplementedError
+
+    def compute(self) -> Tensor:
+        """Compute the number for all cases so far; NaN if there are none."""
+        table = self._table()
+        return self._tensor(float("nan") if table is None else self._number(table))
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and the largest value that the cases can have.
+
+        Both are the value itself without `bins`. With them, no tighter bounds follow from the
+        counts: each is reached by some order of the cases in every cell.
+        """
+        with self._over_all_processes():
+            table = self._table()
+        if table is None:
+            return float("nan"), float("nan")
+        if table.sample_weight is None:
+            value = self._number(table)
+            return value, value
+        n_correct = np.rint(table.correct * table.sample_weight)
+        low, high = self._number_bounds(Tally(table.confidence, table.sample_weight, n_correct))
+        return low, high
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value, or a list of them, over time."""
+        return self._plot(val, ax)
+
+
+def lower_edges(n_cells: int) -> Tensor:
+    """Lower edges of the cells, the first 0; a case belongs to the last edge it reaches.
+
+    They are rounded to single precision, so that comparing a confidence with an edge comes out
+    the same in any precision.
+    """
+    steps = torch.arange(n_cells, dtype=torch.float64) / n_cells
+    shrinking = (1 + SOFTENING) * (SOFTENING / (1 + SOFTENING)) ** steps
+    return (1 + SOFTENING - shrinking).clamp_min(0).to(torch.float32)
+
+
+def cell_of(confidence: Tensor, edges: Tensor) -> Tensor:
+    """Number of the cell that each confidence is in."""
+    return torch.bucketize(confidence, edges.to(confidence), right=True) - 1
 
 
 def _check_all_or_none_indexed(n_indices: int, n_cases: int, caller: str) -> None:

@@ -14,7 +14,7 @@ from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names
-from expertload.lab.data.corruptions import blur, resampling, texture
+from expertload.lab.data.corruptions import blur, resampling, weather
 
 
 def textured_images(n=6, channels=3):
@@ -29,7 +29,7 @@ def root_mean_square(a, b):
 
 @pytest.mark.parametrize("name", corruption_names())
 @pytest.mark.parametrize("channels", [1, 3])
-def test_contract(name, channels):
+def test_every_corruption_keeps_shape_and_type_and_repeats_itself(name, channels):
     images = textured_images(channels=channels)
     before = images.copy()
     for severity in (1, 3, 5):
@@ -186,7 +186,7 @@ def test_warping_agrees_with_scipy(height, width, seed):
 
 def test_clouds_fill_their_range_and_are_smoother_with_more_decay():
     def roughness(decay):
-        field = texture.cloud(50, 20, 32, decay, np.random.default_rng(0))
+        field = weather.cloud(50, 20, 32, decay, np.random.default_rng(0))
         assert field.shape == (50, 20, 32)
         assert field.min() >= 0
         assert field.max() <= 1

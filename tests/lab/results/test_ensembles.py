@@ -11,8 +11,9 @@ from expertload import aucoc_score
 from expertload.cli.app import app
 from expertload.lab.results.ensembles import collect_ensembles
 from expertload.lab.results.measures import find_measure
+from expertload.lab.results.rows import collect
 from expertload.lab.results.table_text import Cell, Line, Mark, Table, marks_of
-from expertload.lab.results.tables import collect, make_table
+from expertload.lab.results.tables import make_table
 from expertload.lab.runs.finished import FinishedRun
 
 

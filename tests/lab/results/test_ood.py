@@ -20,7 +20,7 @@ from expertload.lab.models import build_model
 from expertload.lab.results.ensembles import make_ensemble
 from expertload.lab.results.odin import perturb
 from expertload.lab.results.ood import SCORE_NAMES, evaluate_outliers
-from expertload.lab.results.outlier_images import convert_images, describe_conversion
+from expertload.lab.results.outlier_sets import convert_images, describe_conversion
 from expertload.lab.results.rows import collect
 from expertload.lab.results.tables import build_tables
 from expertload.lab.runs.finished import FinishedRun
@@ -340,7 +340,7 @@ def test_shrinking_smooths_first():
 def test_many_images_are_converted_in_parts(monkeypatch):
     images = noise((10, 4, 4, 1))
     whole = convert_images(images, (6, 6, 3))
-    monkeypatch.setattr("expertload.lab.results.outlier_images.CHUNK", 3)
+    monkeypatch.setattr("expertload.lab.results.outlier_sets.CHUNK", 3)
     np.testing.assert_array_equal(convert_images(images, (6, 6, 3)), whole)
 
 

@@ -14,8 +14,8 @@ from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 from tests.strategies import examples
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results.rows import ResultRow, read_rows, write_rows
-from expertload.lab.results.tables import collect, make_table
+from expertload.lab.results.rows import ResultRow, collect, read_rows, write_rows
+from expertload.lab.results.tables import make_table
 from expertload.lab.runs.folder import RunFolder
 
 

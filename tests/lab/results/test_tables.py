@@ -18,10 +18,10 @@ from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.published import find_published, find_published_outliers
-from expertload.lab.results.rows import read_rows, write_rows
+from expertload.lab.results.rows import collect, read_rows, write_rows
 from expertload.lab.results.selection import choose_candidates, runs_of_loss
 from expertload.lab.results.table_text import DASH, Cell, Line, Table, marks_of, write_tables
-from expertload.lab.results.tables import build_tables, collect, make_table
+from expertload.lab.results.tables import build_tables, make_table
 from expertload.lab.runs.folder import RunFolder
 from expertload.losses.build import LOSS_NAMES
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 from tests.lab.conftest import tiny
-from tests.lab.training.own_parts import StopAfter, StopError, Tied
+from tests.lab.training.own_parts import StopAfter, StopError, Tied, history
 from torch import nn
 
 from expertload.lab.data.loader import BatchLoader
@@ -110,10 +109,6 @@ def test_dropout_sleeps_while_statistics_are_measured():
 
 
 # ------------------------------------------------------------------ a run
-
-
-def history(path):
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
 def averaging(**given):

@@ -10,8 +10,8 @@ from tests.lab.conftest import tiny
 from expertload.lab.training.progress import (
     ConsoleReporter,
     FileReporter,
+    Reporter,
     Reporters,
-    SilentReporter,
     read_progress,
 )
 
@@ -22,7 +22,7 @@ RESULTS = {"test": {"aucoc": 0.95, "accuracy": 0.85}, "best_epoch": 1}
 def told(*, terminal, first_epoch=0):
     text = io.StringIO()
     console = Console(file=text, width=120, force_terminal=terminal, color_system=None)
-    reporter = Reporters(ConsoleReporter(console), SilentReporter())
+    reporter = Reporters(ConsoleReporter(console), Reporter())
     reporter.start(tiny("ce+aucoc"), first_epoch=first_epoch, n_batches=4)
     for number in range(4):
         reporter.step(first_epoch, number)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from expertload._typing import FloatArray, IntArray
 from expertload.lab.data import Split
 from expertload.lab.results.views import ViewedRun, with_views
-from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.finished import FinishedRun, probabilities_of
 from expertload.lab.runs.folder import RunFolder, make_folder
 
 __all__ = ["Answers", "Questions", "mean_answers"]
@@ -87,15 +86,15 @@ class Questions:
 
     def raw(self, run: FinishedRun) -> Answers:
         """Return the predictions of the raw weights at their best epoch."""
-        if weights_of(run) == "raw":
+        if run.folder.selected == "raw":
             return Answers(run.validation_proba, run.test_proba, 1, _seconds(run))
         kept = _kept(run, "raw", self._ask_raw)
-        validation, test = (_softmax(kept.read_logits(split)[0]) for split in SPLITS)
+        validation, test = (probabilities_of(kept.read_logits(split)[0]) for split in SPLITS)
         return Answers(validation, test, 1, _seconds(run))
 
     def selected(self, run: FinishedRun) -> Answers:
         """Return the predictions of the selected weights, raw or averaged."""
-        return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), weights_of(run))
+        return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), run.folder.selected)
 
     def viewed(self, run: FinishedRun) -> Answers:
         """Return the predictions of the selected weights, averaged over the chosen views."""
@@ -117,8 +116,6 @@ class Questions:
         return ViewedRun(run, choice, *(kept.read_logits(split) for split in SPLITS))
 
     def _ask_raw(self, run: FinishedRun) -> Asked:
-        import torch
-
         from expertload.lab.runs.network import apply_network
 
         data = run.load_data(self.data_dir)
@@ -127,17 +124,11 @@ class Questions:
         def logits(split: Split) -> tuple[FloatArray, IntArray]:
             return apply_network(network, split, data.normalisation, network), split.labels
 
-        with torch.no_grad():
-            return {name: logits(getattr(data, name)) for name in SPLITS}, {}
+        return {name: logits(getattr(data, name)) for name in SPLITS}, {}
 
     def _ask_views(self, run: FinishedRun) -> Asked:
         (seen,) = with_views(run, data_dir=self.data_dir, allow=self.allow)
         return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
-
-
-def weights_of(run: FinishedRun) -> str:
-    """Return the kind of the selected weights: "raw" or "averaged"."""
-    return str(run.folder.read_json("results.json").get("weights", "raw"))
 
 
 def _seconds(run: FinishedRun) -> float:
@@ -154,8 +145,3 @@ def _kept(run: FinishedRun, kind: str, ask: Callable[[FinishedRun], Asked]) -> R
             folder.write_logits(split, logits, labels)
         folder.write_json(NOTE, note)
     return folder
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
-    return proba

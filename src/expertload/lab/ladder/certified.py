@@ -16,7 +16,7 @@ from expertload.operating_point import CertifiedPoint, certify
 __all__ = ["CertifiedLoad", "certified_load", "halves"]
 
 
-def halves(n: int, seed: int = 0) -> tuple[IntArray, IntArray]:
+def halves(n: int) -> tuple[IntArray, IntArray]:
     """Split n cases into two random halves; if n is odd, the second half has one more.
 
     Each half is a simple random sample, so independent cases stay independent.
@@ -28,7 +28,7 @@ def halves(n: int, seed: int = 0) -> tuple[IntArray, IntArray]:
     [3, 4]
     """
     # The raw stream of a seeded generator is the same in every version of numpy.
-    order = np.argsort(np.random.default_rng(seed).random(n), kind="stable")
+    order = np.argsort(np.random.default_rng(0).random(n), kind="stable")
     return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
@@ -50,14 +50,7 @@ class CertifiedLoad(NamedTuple):
     accuracy: float
 
 
-def certified_load(
-    labels: IntArray,
-    proba: FloatArray,
-    *,
-    target_accuracy: float,
-    confidence_level: float = 0.95,
-    seed: int = 0,
-) -> CertifiedLoad:
+def certified_load(labels: IntArray, proba: FloatArray, *, target_accuracy: float) -> CertifiedLoad:
     """Certify a threshold on one half of the test cases, and measure it on the other.
 
     Parameters
@@ -66,9 +59,6 @@ def certified_load(
         Column numbers.
     proba : ndarray, shape (n, classes)
     target_accuracy : float
-    confidence_level : float, default=0.95
-    seed : int, default=0
-        The seed of the split.
 
     Returns
     -------
@@ -85,15 +75,14 @@ def certified_load(
     >>> print(f"load {found.load:.2f}, accuracy {found.accuracy:.2f}")
     load 0.35, accuracy 0.92
     """
-    first, second = halves(len(labels), seed)
+    first, second = halves(len(labels))
     point = certify(
         labels[first],
         proba[first],
         target_accuracy=target_accuracy,
-        confidence_level=confidence_level,
         labels=np.arange(proba.shape[1]),
     )
-    accepted = proba[second].max(axis=1) >= point.threshold
+    accepted = point.accepts(proba[second].max(axis=1))
     right = proba[second].argmax(axis=1) == labels[second]
     accuracy = float(right[accepted].mean()) if accepted.any() else float("nan")
     return CertifiedLoad(point, float(1 - accepted.mean()), accuracy)

@@ -14,6 +14,7 @@ import numpy as np
 from expertload._cases import check_cases
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.significance import Interval
+from expertload.significance.bootstrap import percentile_interval
 from expertload.significance.influence import influence_of_cases, linearise
 from expertload.tally import COMPARISON_SLACK, Tally
 
@@ -131,14 +132,8 @@ def load_change(
     values = np.concatenate(
         [change(_draw(min(BATCH, n_resamples - k), n, rng)) for k in range(0, n_resamples, BATCH)]
     )
-    low, high = np.quantile(values, [(1 - confidence_level) / 2, (1 + confidence_level) / 2])
-    return Interval(
-        estimate=float(change(np.ones((1, n), dtype=np.int64))[0]),
-        low=float(low),
-        high=float(high),
-        confidence_level=confidence_level,
-        standard_error=float(values.std(ddof=1)),
-    )
+    estimate = float(change(np.ones((1, n), dtype=np.int64))[0])
+    return percentile_interval(estimate, values, confidence_level)
 
 
 def _draw(rows: int, n: int, rng: np.random.Generator) -> AnyArray:

@@ -81,11 +81,6 @@ class Step:
     choice: str
     runs: tuple[FinishedRun, ...]
 
-    @property
-    def title(self) -> str:
-        """The title for display."""
-        return STEPS[self.name]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:

@@ -11,8 +11,7 @@ from typing import Protocol
 from expertload.exceptions import ExpertLoadError
 from expertload.lab.data import Dataset
 from expertload.lab.runs.finished import FinishedRun
-from expertload.lab.runs.recipe import Recipe, RunConfig
-from expertload.lab.sweeps.choice import Choice
+from expertload.lab.runs.recipe import Recipe
 from expertload.lab.sweeps.launch import Launcher, ProcessLauncher
 from expertload.lab.sweeps.sweep import Observer, Sweep
 
@@ -37,19 +36,7 @@ class Silent:
 
     def watching(self) -> AbstractContextManager[Observer]:
         """Watch in silence."""
-        return nullcontext(self)
-
-    def started(self, run: RunConfig) -> None:
-        """Say nothing."""
-
-    def ended(self, run: RunConfig, *, well: bool) -> None:
-        """Say nothing."""
-
-    def chosen(self, loss: str, choice: Choice) -> None:
-        """Say nothing."""
-
-    def tick(self, sweep: Sweep) -> None:
-        """Say nothing."""
+        return nullcontext(Observer())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,6 @@ which is a run like any other: it can be evaluated, compared, reported, certifie
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,12 +21,12 @@ from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targ
 from expertload.lab.results.rows import Experiment, ResultRow, finished_runs, rows_of
 from expertload.lab.results.selection import choose_candidates
 from expertload.lab.results.views import ViewedRun, with_views
-from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
-from expertload.lab.runs.folder import ENSEMBLE_FILE, RunFolder
+from expertload.lab.runs.finished import FinishedRun, Runs, identity_of, read_runs
+from expertload.lab.runs.folder import Member, RunFolder
 
 __all__ = ["collect_ensembles", "make_ensemble"]
 
-Member = tuple[Path, ResultRow]
+Measured = tuple[Path, ResultRow]
 
 
 def make_ensemble(
@@ -87,21 +85,19 @@ def make_ensemble(
         raise ParameterError("make_ensemble needs single runs. Hint: name the members.")
     if views is not None:
         runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
-    folder = RunFolder(_default_folder(runs) if out is None else out)
+    members = [Member(run.folder.path, run.config, _views(run)) for run in runs]
+    name = f"ensemble-of-{len(runs)}-{identity_of(members)}"
+    folder = RunFolder(runs[0].folder.path.parent / name if out is None else out)
     if folder.is_done:
-        _refuse_other_members(folder, runs)
+        if identity_of(folder.members()) != identity_of(members):
+            raise FileFormatError(
+                f"{folder.path} holds another run or ensemble. Hint: choose another folder, or "
+                "remove this one if it is not needed."
+            )
         return FinishedRun(folder.path)
     folder.create(runs[0].config)
     folder.write_json("environment.json", runs[0].folder.environment())
-    members = [
-        {
-            "folder": os.path.relpath(run.folder.path.resolve(), folder.path.resolve()),
-            "config": run.config.model_dump(mode="json"),
-            "views": _views(run),
-        }
-        for run in runs
-    ]
-    folder.write_json(ENSEMBLE_FILE, {"members": members})
+    folder.write_members(members)
     splits = {split: _mean(runs, split) for split in ("validation", "test")}
     for split, (logits, labels) in splits.items():
         folder.write_logits(split, logits, labels)
@@ -113,25 +109,6 @@ def make_ensemble(
 
 def _views(run: FinishedRun) -> str:
     return run.choice.views if isinstance(run, ViewedRun) else "none"
-
-
-def _identity(runs: Sequence[FinishedRun]) -> list[str]:
-    """Return the identity of an ensemble, independent of the order of its members."""
-    return sorted(f"{run.config.fingerprint} {_views(run)}" for run in runs)
-
-
-def _default_folder(runs: Sequence[FinishedRun]) -> Path:
-    digest = hashlib.sha256("\n".join(_identity(runs)).encode()).hexdigest()[:10]
-    return runs[0].folder.path.parent / f"ensemble-of-{len(runs)}-{digest}"
-
-
-def _refuse_other_members(folder: RunFolder, runs: Sequence[FinishedRun]) -> None:
-    found = sorted(f"{member.config.fingerprint} {member.views}" for member in folder.members())
-    if found != _identity(runs):
-        raise FileFormatError(
-            f"{folder.path} holds another run or ensemble. Hint: choose another folder, or remove "
-            "this one if it is not needed."
-        )
 
 
 def _mean(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
@@ -181,7 +158,7 @@ def _candidate(row: ResultRow) -> tuple[Experiment, str, str]:
     return row.experiment, row.loss, row.options
 
 
-def _evaluate(members: Sequence[Member]) -> Iterator[ResultRow]:
+def _evaluate(members: Sequence[Measured]) -> Iterator[ResultRow]:
     if len(members) == 1:
         return
     ensemble = evaluate_runs([path for path, _ in members]).ensemble

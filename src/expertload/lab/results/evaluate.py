@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_fraction
 from expertload.calibrators import make_calibrator
 from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
-from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
+from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
 from expertload.significance import aucoc_interval
 
 __all__ = ["RunEvaluation", "evaluate_logits", "evaluate_probabilities", "evaluate_runs"]
@@ -164,7 +163,7 @@ def evaluate_logits(
     0.23 0.00
     """
     logits = _Pair(validation[0], test[0])
-    proba = _Pair(*(softmax(values.astype(np.float64), axis=1) for values in logits))
+    proba = _Pair(*map(probabilities_of, logits))
     calibrated = _calibrate(
         calibrator, logits, validation[1], features=features, n_classes=proba.test.shape[1]
     )
@@ -271,21 +270,19 @@ def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[s
     if run.members:
         each = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
         return _Pair(*(np.hstack(split) for split in zip(*each, strict=True)))
-    import torch  # imported here, because only this calibrator needs torch
-
+    # Imported here, because only this calibrator needs torch.
     from expertload.lab.models import features_of
     from expertload.lab.runs.network import apply_network
 
     data, network = run.load_data_and_network(data_dir, allow=allow)
-    with torch.no_grad():
-        return _Pair(
-            *(
-                apply_network(
-                    network, split, data.normalisation, lambda images: features_of(network, images)
-                )
-                for split in (data.validation, data.test)
+    return _Pair(
+        *(
+            apply_network(
+                network, split, data.normalisation, lambda images: features_of(network, images)
             )
+            for split in (data.validation, data.test)
         )
+    )
 
 
 def targets_of(

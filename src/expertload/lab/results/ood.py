@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from expertload._names import Objective, Positive, Resize
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Normalisation, Split
-from expertload.lab.results.outlier_images import Resize
 from expertload.lab.results.outlier_sets import OutlierSets
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
@@ -84,8 +84,8 @@ def evaluate_outliers(
     *,
     epsilon: float = 0.0014,
     odin_temperature: float = 1000.0,
-    objective: Literal["nll", "ece"] = "nll",
-    positive: Literal["outlier", "inlier"] = "outlier",
+    objective: Objective = "nll",
+    positive: Positive = "outlier",
     resize: Resize = "bilinear",
     max_images: int | None = None,
     batch_size: int = 512,
@@ -152,14 +152,7 @@ def evaluate_outliers(
     ['aupr', 'auroc', 'fpr95']
     """
     caller = "evaluate_outliers"
-    settings = {
-        "epsilon": check_positive(epsilon, "epsilon", caller, zero=True),
-        "odin_temperature": check_positive(odin_temperature, "odin_temperature", caller),
-        "objective": check_option(objective, ("nll", "ece"), "objective", caller),
-        "positive": check_option(positive, ("outlier", "inlier"), "positive", caller),
-        "resize": check_option(resize, ("bilinear", "nearest"), "resize", caller),
-        "max_images": None if max_images is None else check_count(max_images, "max_images", caller),
-    }
+    settings = _settings(epsilon, odin_temperature, objective, positive, resize, max_images)
     names = [against] if isinstance(against, str) else list(against)
     if not names:
         raise ParameterError(f"{caller} needs at least one data set to compare with. Got none.")
@@ -168,7 +161,7 @@ def evaluate_outliers(
     scaling = TemperatureScaling(objective=objective)
     temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
     data, network = run.load_data_and_network(data_dir, allow=allow)
-    scorer = Scorer(
+    scorer = OutlierScorer(
         network.to(device),
         data.normalisation,
         {**settings, "temperature": temperature},
@@ -200,7 +193,27 @@ def evaluate_outliers(
     return evaluation
 
 
-class Scorer:
+def _settings(
+    epsilon: float,
+    odin_temperature: float,
+    objective: Objective,
+    positive: Positive,
+    resize: Resize,
+    max_images: int | None,
+) -> dict[str, Any]:
+    """Check the settings that determine the results."""
+    caller = "evaluate_outliers"
+    return {
+        "epsilon": check_positive(epsilon, "epsilon", caller, zero=True),
+        "odin_temperature": check_positive(odin_temperature, "odin_temperature", caller),
+        "objective": check_option(objective, get_args(Objective), "objective", caller),
+        "positive": check_option(positive, get_args(Positive), "positive", caller),
+        "resize": check_option(resize, get_args(Resize), "resize", caller),
+        "max_images": None if max_images is None else check_count(max_images, "max_images", caller),
+    }
+
+
+class OutlierScorer:
     """Computes the confidences of a network for images.
 
     Parameters
@@ -247,14 +260,12 @@ class Scorer:
         return {name: scores[name]() for name in self.names}
 
     def _logits(self, split: Split, function: Callable[[Tensor], Tensor]) -> FloatArray:
-        import torch  # imported here, because tables read saved results and do not need torch
-
+        # Imported here, because it needs torch, and tables read saved results without it.
         from expertload.lab.runs.network import apply_network
 
-        with torch.no_grad():
-            logits = apply_network(
-                self.network, split, self.normalisation, function, batch_size=self.batch_size
-            )
+        logits = apply_network(
+            self.network, split, self.normalisation, function, batch_size=self.batch_size
+        )
         return logits.astype(np.float64)
 
     def _perturbed(self, images: Tensor) -> Tensor:
@@ -281,7 +292,7 @@ def outlier_numbers(
     inliers: Mapping[str, FloatArray],
     outliers: Mapping[str, FloatArray],
     *,
-    positive: Literal["outlier", "inlier"] = "outlier",
+    positive: Positive = "outlier",
 ) -> Numbers:
     """Return how well each confidence separates outliers from inliers.
 
@@ -304,9 +315,7 @@ def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
     }
 
 
-def _numbers(
-    inliers: FloatArray, outliers: FloatArray, positive: Literal["outlier", "inlier"]
-) -> dict[str, float]:
+def _numbers(inliers: FloatArray, outliers: FloatArray, positive: Positive) -> dict[str, float]:
     is_outlier = np.repeat([False, True], [len(inliers), len(outliers)])
     score = -np.concatenate([inliers, outliers])
     return {

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_count, require_extra
@@ -23,7 +22,7 @@ from expertload.lab.data import Dataset, Split
 from expertload.lab.data.dataset import ImageArray
 from expertload.lab.data.families.image_files import SUFFIXES, decode_images
 from expertload.lab.data.families.npz import as_images, read_npz
-from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
+from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
 from expertload.predictions.writing import open_writer
 
 if TYPE_CHECKING:
@@ -158,17 +157,13 @@ def _shared(learned: Sequence[Dataset]) -> Dataset:
 
 
 def _probabilities(network: nn.Module, pixels: ImageArray, data: Dataset) -> FloatArray:
-    import torch
-
     from expertload.lab.runs.network import apply_network
 
     split = Split(pixels, np.zeros(len(pixels), np.int64))
-    with torch.no_grad():
-        logits = apply_network(
-            network, split, data.normalisation, network, batch_size=max(1, len(pixels))
-        )
-    proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
-    return proba
+    size = max(1, len(pixels))
+    return probabilities_of(
+        apply_network(network, split, data.normalisation, network, batch_size=size)
+    )
 
 
 def _fitting(pixels: ImageArray, data: Dataset, source: str) -> ImageArray:

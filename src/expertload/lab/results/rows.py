@@ -192,8 +192,7 @@ def _numbers_of(run: FinishedRun) -> Iterator[tuple[str, str, float]]:
 
 def options_of(loss: LossConfig) -> str:
     """Return weight and options of a loss as JSON, which identifies its candidates."""
-    weight = {} if loss.weight is None else {"weight": loss.weight}
-    return json.dumps({**weight, **loss.options}, sort_keys=True)
+    return json.dumps(loss.settings, sort_keys=True)
 
 
 def facts_of(config: RunConfig) -> dict[str, Any]:

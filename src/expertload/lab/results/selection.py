@@ -175,7 +175,7 @@ def runs_of_loss(folder: str | Path, loss: str) -> list[Path]:
 
 
 def _of_one_experiment(rows: list[ResultRow]) -> list[ResultRow]:
-    """Return the rows of one experiment, or of the unchanged recipe; None if not clear."""
+    """Return the rows of one experiment, or of the unchanged recipe; none if it is not clear."""
     as_written = [row for row in rows if not row.changed]
     for candidates in (rows, as_written):
         if len({row.experiment for row in candidates}) == 1:

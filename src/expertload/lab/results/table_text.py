@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import get_args
 
+from expertload._names import TableFormat
 from expertload._validation import check_option
 from expertload.lab.results.measures import Measure
 
-__all__ = ["Cell", "Format", "Line", "Mark", "Table", "marks_of", "write_tables"]
+__all__ = ["Cell", "Line", "Mark", "Table", "marks_of", "write_tables"]
 
-Format = Literal["markdown", "latex", "csv"]
 DASH = "\N{EN DASH}"
 CSV_COLUMNS = (
     "table",
@@ -110,7 +110,7 @@ def _place(
 def write_tables(
     tables: Sequence[Table],
     *,
-    format: Format = "markdown",  # noqa: A002 - the usual name
+    format: TableFormat = "markdown",  # noqa: A002 - the usual name
 ) -> str:
     """Return several tables as text.
 
@@ -127,7 +127,7 @@ def write_tables(
     table,loss,n_seeds,number,mean,spread,mark,published,published_with
     <BLANKLINE>
     """
-    check_option(format, ("markdown", "latex", "csv"), "format", "write_tables")
+    check_option(format, get_args(TableFormat), "format", "write_tables")
     if format == "csv":
         return _csv(tables)
     write = _markdown if format == "markdown" else _latex

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Literal
+from typing import get_args
 
+from expertload._names import OutlierNumber, TableFormat, TableKind
 from expertload._validation import check_option
 from expertload.lab.results.measures import Measure, find_measure
 from expertload.lab.results.ood import SCORE_NAMES
@@ -21,15 +22,13 @@ from expertload.lab.results.published import (
     find_published_outliers,
     published_losses,
 )
-from expertload.lab.results.rows import Experiment, ResultRow, collect
+from expertload.lab.results.rows import Experiment, ResultRow
 from expertload.lab.results.selection import choose_candidates, grouped
-from expertload.lab.results.table_text import Cell, Format, Line, Table, write_tables
+from expertload.lab.results.table_text import Cell, Line, Table, write_tables
 from expertload.lab.runs.finished import describe_options
 
-__all__ = ["Kind", "build_tables", "collect", "make_table"]
+__all__ = ["build_tables", "make_table"]
 
-Kind = Literal["performance", "calibration", "ood"]
-KINDS = ("performance", "calibration", "ood")
 CALIBRATION = ("ece", "ks", "brier", "cwece")
 SCORE_HEADINGS = {
     "msp": "MSP",
@@ -43,10 +42,10 @@ SCORE_HEADINGS = {
 def make_table(
     rows: Iterable[ResultRow],
     *,
-    kind: Kind = "performance",
-    format: Format = "markdown",  # noqa: A002 - the usual name
+    kind: TableKind = "performance",
+    format: TableFormat = "markdown",  # noqa: A002 - the usual name
     losses: Sequence[str] | None = None,
-    outlier_number: Literal["auroc", "aupr", "fpr95"] = "auroc",
+    outlier_number: OutlierNumber = "auroc",
 ) -> str:
     """Return tables made from rows of results, as text.
 
@@ -96,9 +95,9 @@ def make_table(
 def build_tables(
     rows: Iterable[ResultRow],
     *,
-    kind: Kind = "performance",
+    kind: TableKind = "performance",
     losses: Sequence[str] | None = None,
-    outlier_number: Literal["auroc", "aupr", "fpr95"] = "auroc",
+    outlier_number: OutlierNumber = "auroc",
 ) -> list[Table]:
     """Return the tables as objects; parameters as in `make_table`.
 
@@ -108,8 +107,8 @@ def build_tables(
     >>> build_tables([])
     []
     """
-    check_option(kind, KINDS, "kind", "make_table")
-    check_option(outlier_number, ("auroc", "aupr", "fpr95"), "outlier_number", "make_table")
+    check_option(kind, get_args(TableKind), "kind", "make_table")
+    check_option(outlier_number, get_args(OutlierNumber), "outlier_number", "make_table")
     groups = grouped(choose_candidates(rows), lambda r: r.experiment)
     tables = []
     for experiment, chosen in groups.items():

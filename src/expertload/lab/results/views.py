@@ -6,12 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from expertload._typing import FloatArray, IntArray
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.measures import find_measure
-from expertload.lab.runs.finished import FinishedRun, Runs, read_runs
+from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -117,8 +115,6 @@ def _viewed(
 def _choose(
     run: FinishedRun, data: Dataset, network: nn.Module, views: str, batch_size: int
 ) -> ViewChoice:
-    from scipy.special import softmax
-
     from expertload.ensembling import ViewChoice, ViewEnsemble, make_views, view_names
 
     measure = find_measure(run.config.training.select_by)
@@ -128,7 +124,7 @@ def _choose(
     scores = {}
     for name in dict.fromkeys(["none", *names]):
         found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
-        proba = softmax(found.astype(np.float64), axis=1)
+        proba = probabilities_of(found)
         scores[name] = metric(data.validation.labels, proba) if metric is not None else 0.0
     best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
     return ViewChoice(
@@ -137,11 +133,6 @@ def _choose(
 
 
 def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
-    import torch
-
     from expertload.lab.runs.network import apply_network
 
-    with torch.no_grad():
-        return apply_network(
-            network.eval(), split, data.normalisation, network, batch_size=batch_size
-        )
+    return apply_network(network.eval(), split, data.normalisation, network, batch_size=batch_size)

@@ -68,8 +68,7 @@ class FinishedRun:
         """A text that is the same for equal runs, and for ensembles of equal runs."""
         if not self.members:
             return self.config.fingerprint
-        each = sorted(f"{member.config.fingerprint} {member.views}" for member in self.members)
-        return hashlib.sha256("\n".join(each).encode()).hexdigest()[:10]
+        return identity_of(self.members)
 
     @cached_property
     def validation(self) -> tuple[FloatArray, IntArray]:
@@ -84,12 +83,12 @@ class FinishedRun:
     @cached_property
     def validation_proba(self) -> FloatArray:
         """Probabilities of the validation split, float64."""
-        return _probabilities(self.validation[0])
+        return probabilities_of(self.validation[0])
 
     @cached_property
     def test_proba(self) -> FloatArray:
         """Probabilities of the test split, float64."""
-        return _probabilities(self.test[0])
+        return probabilities_of(self.test[0])
 
     def load_data(self, data_dir: str | Path | None = None) -> Dataset:
         """Load the training data, and check that they have not changed."""
@@ -140,6 +139,12 @@ class FinishedRun:
             ViewEnsemble(FinishedRun(member.path).load_network(data, allow=allow), member.views)
             for member in self.members
         )
+
+
+def identity_of(members: Iterable[Member]) -> str:
+    """Return a text that is the same for ensembles of equal members, in any order."""
+    each = sorted(f"{member.config.fingerprint} {member.views}" for member in members)
+    return hashlib.sha256("\n".join(each).encode()).hexdigest()[:10]
 
 
 Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
@@ -196,8 +201,7 @@ def describe_loss(loss: LossConfig) -> str:
     >>> describe_loss(LossConfig(name="ce+sece", weight=2, options={"temperature": 0.1}))
     'ce+sece (weight 2, temperature 0.1)'
     """
-    weight = {} if loss.weight is None else {"weight": loss.weight}
-    return describe_options(loss.name, {**weight, **loss.options})
+    return describe_options(loss.name, loss.settings)
 
 
 def describe_options(name: str, options: Mapping[str, Any]) -> str:
@@ -209,11 +213,17 @@ def describe_options(name: str, options: Mapping[str, Any]) -> str:
     >>> describe_options("ce+aucoc", {"weight": 5.0})
     'ce+aucoc (weight 5)'
     """
-    shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in options.items()}
-    text = ", ".join(f"{key} {value}" for key, value in shown.items())
+    text = options_in_words(options)
     return f"{name} ({text})" if text else name
 
 
-def _probabilities(logits: FloatArray) -> FloatArray:
+def options_in_words(options: Mapping[str, Any]) -> str:
+    """Return options as text, such as ``weight 5, temperature 0.1``."""
+    shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in options.items()}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def probabilities_of(logits: FloatArray) -> FloatArray:
+    """Return the softmax of logits, in double precision."""
     proba: FloatArray = softmax(logits.astype(np.float64), axis=1)
     return proba

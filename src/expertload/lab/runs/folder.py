@@ -20,10 +20,11 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import ValidationError
@@ -37,7 +38,7 @@ from expertload.lab.runs.recipe import RunConfig
 __all__ = ["RunFolder"]
 
 Weights = Literal["raw", "averaged"]
-KINDS: tuple[Weights, ...] = ("raw", "averaged")
+KINDS: tuple[Weights, ...] = get_args(Weights)
 ENSEMBLE_FILE = "ensemble.json"
 PATIENCE = 5.0  # seconds that a killed process may take to release its folder
 
@@ -89,7 +90,13 @@ class RunFolder:
     @property
     def best(self) -> Path:
         """The selected weights of a finished run."""
-        return self.best_of(self.read_json("results.json").get("weights", "raw"))
+        return self.best_of(self.selected)
+
+    @property
+    def selected(self) -> Weights:
+        """The kind of the selected weights of a finished run."""
+        kind: Weights = self.read_json("results.json").get("weights", "raw")
+        return kind
 
     def best_of(self, kind: Weights) -> Path:
         """Return the file with the raw or averaged weights at their best epoch."""
@@ -128,6 +135,19 @@ class RunFolder:
             raise FileFormatError(
                 f"{self.path / ENSEMBLE_FILE} is damaged: it does not name its members."
             ) from error
+
+    def write_members(self, members: Iterable[Member]) -> None:
+        """Write the runs of an ensemble, by paths that stay true if all folders are moved."""
+        here = self.path.resolve()
+        entries = [
+            {
+                "folder": os.path.relpath(path.resolve(), here),
+                "config": config.model_dump(mode="json"),
+                "views": views,
+            }
+            for path, config, views in members
+        ]
+        self.write_json(ENSEMBLE_FILE, {"members": entries})
 
     def create(self, config: RunConfig) -> None:
         """Create the folder, or check that it belongs to this configuration."""

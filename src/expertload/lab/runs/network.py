@@ -40,6 +40,7 @@ def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn
     return network.to(torch.float64 if torch.float64 in kinds else torch.float32).eval()
 
 
+@torch.no_grad()
 def apply_network(
     network: nn.Module,
     split: Split,
@@ -48,7 +49,7 @@ def apply_network(
     *,
     batch_size: int = 512,
 ) -> FloatArray:
-    """Call a function on all images of a split, in batches, on the network's device.
+    """Call a function on all images of a split, in batches and without gradients.
 
     Parameters
     ----------
@@ -81,8 +82,5 @@ def apply_network(
     loader = BatchLoader(
         split, batch_size=batch_size, normalisation=normalisation, device=parameter.device
     )
-    rows = [
-        function(batch.images.to(parameter.dtype)).detach().cpu().numpy()
-        for batch in loader.epoch(0)
-    ]
+    rows = [function(batch.images.to(parameter.dtype)).cpu().numpy() for batch in loader.epoch(0)]
     return np.concatenate(rows)

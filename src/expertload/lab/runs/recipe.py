@@ -82,6 +82,12 @@ class LossConfig(_Section):
     weight: float | None = None
     options: dict[str, Any] = {}
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Weight and options together, which identify a candidate."""
+        weight = {} if self.weight is None else {"weight": self.weight}
+        return {**weight, **self.options}
+
 
 class TrainingConfig(_Section):
     """The training settings.

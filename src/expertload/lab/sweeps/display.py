@@ -16,8 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from expertload.lab.runs.finished import describe_loss, options_in_words
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import LossConfig, RunConfig
+from expertload.lab.runs.recipe import RunConfig
 from expertload.lab.sweeps.choice import Choice
 from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport
 from expertload.lab.training.progress import read_progress
@@ -25,14 +26,8 @@ from expertload.lab.training.progress import read_progress
 __all__ = ["LiveTable", "LogLines", "observing", "print_report"]
 
 
-def _candidate(loss: LossConfig) -> str:
-    weight = [] if loss.weight is None else [f"weight {loss.weight:g}"]
-    return ", ".join(weight + [f"{key} {value}" for key, value in loss.options.items()])
-
-
 def _run_label(run: RunConfig) -> str:
-    settings = _candidate(run.loss)
-    return f"{run.loss.name}{f' ({settings})' if settings else ''}, seed {run.seed}"
+    return f"{describe_loss(run.loss)}, seed {run.seed}"
 
 
 def _scores(runs: list[RunFolder], metric: str) -> list[float]:
@@ -46,7 +41,7 @@ def _mean_and_spread(scores: list[float]) -> str:
     return f"{statistics.mean(scores):.4f}{spread}"
 
 
-class LogLines:
+class LogLines(Observer):
     """One line when a run starts or ends, and one when a candidate is chosen."""
 
     def __init__(self, console: Console) -> None:
@@ -67,27 +62,15 @@ class LogLines:
     def chosen(self, loss: str, choice: Choice) -> None:
         """Print which candidate was chosen."""
         if choice.scores:
-            self._say(f"chosen   {loss} with {_candidate(choice.chosen)}", "bold")
-
-    def tick(self, sweep: Sweep) -> None:
-        """Do nothing, because a log has no line for this."""
+            self._say(f"chosen   {loss} with {options_in_words(choice.chosen.settings)}", "bold")
 
 
-class LiveTable:
+class LiveTable(Observer):
     """Shows a row for each loss and a bar for each run in training."""
 
     def __init__(self, live: Live) -> None:
         self.live = live
         self.begun = time.monotonic()
-
-    def started(self, run: RunConfig) -> None:
-        """Nothing: the table shows it."""
-
-    def ended(self, run: RunConfig, *, well: bool) -> None:
-        """Nothing: the table shows it."""
-
-    def chosen(self, loss: str, choice: Choice) -> None:
-        """Nothing: the table shows it."""
 
     def tick(self, sweep: Sweep) -> None:
         """Redraw the table."""
@@ -114,7 +97,7 @@ def _losses(sweep: Sweep) -> Table:
         table.add_row(
             loss,
             _marks(sweep, tuning) if tuning else Text("-", "dim"),
-            _candidate(choice.chosen) if choice else "",
+            options_in_words(choice.chosen.settings) if choice else "",
             _marks(sweep, final),
             _mean_and_spread(_scores(done, metric)),
         )

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from expertload.lab.data import Dataset
 from expertload.lab.runs.folder import RunFolder, make_folder
@@ -24,8 +23,8 @@ from expertload.losses import build_loss
 __all__ = ["Observer", "Sweep", "SweepReport"]
 
 
-class Observer(Protocol):
-    """Receives the events of a sweep."""
+class Observer:
+    """Receives the events of a sweep; shows nothing, unless a subclass does."""
 
     def started(self, run: RunConfig) -> None:
         """A run was started or resumed."""

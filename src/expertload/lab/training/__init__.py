@@ -9,7 +9,6 @@ with needs_extra("lab", "expertload.lab.training"):
         FileReporter,
         Reporter,
         Reporters,
-        SilentReporter,
         TensorBoardReporter,
     )
 
@@ -18,7 +17,6 @@ __all__ = [
     "FileReporter",
     "Reporter",
     "Reporters",
-    "SilentReporter",
     "TensorBoardReporter",
     "train",
 ]

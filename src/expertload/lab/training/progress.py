@@ -11,7 +11,7 @@ import math
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -24,7 +24,6 @@ __all__ = [
     "FileReporter",
     "Reporter",
     "Reporters",
-    "SilentReporter",
     "TensorBoardReporter",
     "read_progress",
 ]
@@ -32,8 +31,8 @@ __all__ = [
 PROGRESS_FILE = "progress.json"
 
 
-class Reporter(Protocol):
-    """Receives the events of training."""
+class Reporter:
+    """Receives the events of training; reports nothing, unless a subclass does."""
 
     def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
         """Training starts, or resumes, at an epoch."""
@@ -54,29 +53,7 @@ class Reporter(Protocol):
         """Called last, whether or not the run is finished."""
 
 
-class SilentReporter:
-    """Reports nothing."""
-
-    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Say nothing."""
-
-    def step(self, epoch: int, number: int) -> None:
-        """Say nothing."""
-
-    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
-        """Say nothing."""
-
-    def done(self, results: dict[str, Any]) -> None:
-        """Say nothing."""
-
-    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """Say nothing."""
-
-    def close(self) -> None:
-        """Say nothing."""
-
-
-class ConsoleReporter:
+class ConsoleReporter(Reporter):
     """Prints one line per epoch, and on a terminal a bar that moves with every batch."""
 
     def __init__(self, console: Console | None = None, *, folder: Path | None = None) -> None:
@@ -155,7 +132,7 @@ class ConsoleReporter:
             self._progress = None
 
 
-class FileReporter(SilentReporter):
+class FileReporter(Reporter):
     """Writes the progress of an epoch to the run's folder, for other processes.
 
     Parameters
@@ -216,7 +193,7 @@ def read_progress(folder: Path) -> float | None:
         return None
 
 
-class Reporters:
+class Reporters(Reporter):
     """Passes events on to several reporters."""
 
     def __init__(self, *reporters: Reporter) -> None:
@@ -253,7 +230,7 @@ class Reporters:
             reporter.close()
 
 
-class TensorBoardReporter:
+class TensorBoardReporter(Reporter):
     """Writes event files that ``tensorboard --logdir`` reads.
 
     Parameters
@@ -274,20 +251,11 @@ class TensorBoardReporter:
 
         self._writer = SummaryWriter(str(self.folder), purge_step=first_epoch + 1)
 
-    def step(self, epoch: int, number: int) -> None:
-        """Do nothing, because only epochs are written."""
-
     def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
         """Write every number of an epoch."""
         for name, value in record.items():
             if name != "epoch":
                 self._writer.add_scalar(name, value, record["epoch"])
-
-    def done(self, results: dict[str, Any]) -> None:
-        """Do nothing, because the results are in `results.json`."""
-
-    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """Do nothing, because there are no new epochs."""
 
     def close(self) -> None:
         """Close the files."""

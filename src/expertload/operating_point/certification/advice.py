@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from expertload.operating_point.certification.ladder import Steps
-from expertload.operating_point.certification.methods import Calibration, Tests
+from expertload.operating_point.certification.methods import CalibrationCases, Tests
 from expertload.operating_point.certification.promise import Promise
 
 __all__ = ["FoundAdvice"]
@@ -30,7 +30,7 @@ MOST_STEPS = 100_000
 class FoundAdvice:
     """Answers about one failed promise."""
 
-    def __init__(self, calibration: Calibration, promise: Promise, fewest: int) -> None:
+    def __init__(self, calibration: CalibrationCases, promise: Promise, fewest: int) -> None:
         self._calibration, self._promise, self._fewest = calibration, promise, fewest
         # A few right answers at the top are usually luck, so advice uses at least as many cases
         # as a test needs, or half of the given ones.

@@ -24,7 +24,7 @@ Reason = Literal[
     "not_enough_evidence",
     "accuracy_too_low",
 ]
-ClusterPromise = Literal["one_case_each", "all_cases"]
+ClusterPromise = Literal["all_cases", "one_case_each"]
 
 CONDITIONS = (
     "This holds for independent new cases drawn as the calibration cases were, and for a model "

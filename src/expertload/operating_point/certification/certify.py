@@ -25,7 +25,7 @@ from expertload.operating_point.certification.clusters import (
     certify_clusters,
     read_clustering,
 )
-from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.methods import CalibrationCases
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
 from expertload.operating_point.certification.targets import CertifiedTargets
 from expertload.operating_point.certification.verdict import certify_calibration
@@ -256,7 +256,7 @@ def certify_cases(
     model_name: str | None,
 ) -> CertifiedTargets:
     """Certify validated cases, and store the origin in the points."""
-    calibration = Calibration.from_cases(cases)
+    calibration = CalibrationCases.from_cases(cases)
     origin = origin_of(
         cases, calibration.table, ranked_by=ranked, labels=labels, model_name=model_name
     )
@@ -264,7 +264,7 @@ def certify_cases(
 
 
 def certify_targets(
-    calibration: Calibration,
+    calibration: CalibrationCases,
     promises: list[Promise],
     clustering: Clustering | None,
     origin: Origin,

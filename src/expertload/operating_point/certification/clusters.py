@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._cases import Cases
+from expertload._cases import Cases, reaches
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     check_count,
@@ -45,13 +45,12 @@ from expertload.operating_point.certification.certified_point import (
 )
 from expertload.operating_point.certification.certified_thresholds import passed_thresholds
 from expertload.operating_point.certification.ladder import Ladder, Steps, at_thresholds
-from expertload.operating_point.certification.methods import Calibration, descend_from
+from expertload.operating_point.certification.methods import CalibrationCases, descend_from
 from expertload.operating_point.certification.promise import Promise
 from expertload.operating_point.certification.verdict import certify_calibration
 
 __all__ = ["ClusteredCases", "Clustering"]
 
-CLUSTER_PROMISES: tuple[ClusterPromise, ...] = ("all_cases", "one_case_each")
 # The share of clusters whose confidences, without their labels, become the thresholds.
 LADDER_SHARE = 0.1
 # The number of these thresholds, evenly spaced in the number of cases they accept.
@@ -90,7 +89,7 @@ def read_clustering(
     cases: Cases, clusters: ArrayLike | None, what: Any, risk: Any, seed: Any, caller: str
 ) -> Clustering | None:
     """Return cases with their cluster numbers; None if there are no clusters."""
-    check_option(what, CLUSTER_PROMISES, "cluster_promise", caller)
+    check_option(what, get_args(ClusterPromise), "cluster_promise", caller)
     number = check_count(seed, "random_state", caller, minimum=0)
     if clusters is None:
         return None
@@ -111,7 +110,9 @@ def certify_clusters(
     rng = np.random.default_rng(seed)
     if what == "one_case_each":
         drawn = clustered.take(_one_each(clustered.cluster, rng)).cases
-        return replace(certify_calibration(Calibration.from_cases(drawn), promise), clusters=what)
+        return replace(
+            certify_calibration(CalibrationCases.from_cases(drawn), promise), clusters=what
+        )
     ladder = _test_all_cases(clustered, promise, rng)
     return _point(clustered, promise, ladder)
 
@@ -133,7 +134,7 @@ def _test_all_cases(
     thresholds, shares, tested = _thresholds(clustered, promise, rng)
     wrong = 1.0 - tested.cases.correct.astype(np.float64)
     capital = [_log_capital(tested, wrong, t, promise.target, largest) for t in thresholds]
-    counts = Calibration.from_cases(tested.cases).counts
+    counts = CalibrationCases.from_cases(tested.cases).counts
     steps = at_thresholds(counts, thresholds)._replace(log_capital=np.array(capital))
     expected = shares * len(wrong)
     granted = _grants(expected, promise, largest)
@@ -167,7 +168,7 @@ def _log_capital(
     tested: ClusteredCases, wrong: FloatArray, threshold: float, target: float, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
-    accepted = tested.cases.confidence >= threshold
+    accepted = reaches(tested.cases.confidence, threshold)
     excess = np.bincount(tested.cluster[accepted], weights=(wrong - (1 - target))[accepted])
     logs = np.log1p(-np.outer(stakes(target) / largest, excess)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
@@ -202,7 +203,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
     row = ladder.loosest
     threshold = math.inf if row is None else float(ladder.steps.threshold[row])
     wrong = 1.0 - clustered.cases.correct.astype(np.float64)
-    accepted = clustered.cases.confidence >= threshold
+    accepted = reaches(clustered.cases.confidence, threshold)
     return CertifiedPoint(
         threshold=threshold,
         n_accepted=float(accepted.sum()),
@@ -221,7 +222,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
 
 def _on_all_cases(ladder: Ladder, clustered: ClusteredCases) -> Ladder:
     """Return the same tests with the counts of all cases, for moving to another threshold."""
-    counts = Calibration.from_cases(clustered.cases).counts
+    counts = CalibrationCases.from_cases(clustered.cases).counts
     return replace(ladder, steps=at_thresholds(counts, ladder.steps.threshold))
 
 

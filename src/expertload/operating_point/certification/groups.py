@@ -23,7 +23,7 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_same_length, check_same_order
 from expertload.columns import check_groups
 from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
-from expertload.operating_point.certification.methods import Calibration
+from expertload.operating_point.certification.methods import CalibrationCases
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
 from expertload.operating_point.certification.verdict import certify_calibration
 from expertload.operating_point.origin import (
@@ -268,7 +268,9 @@ def certify_by_group(
     points = {}
     for index, name in enumerate(plain_labels(names)):
         inside = rows == index
-        part = Calibration.from_cases(Cases(cases.correct[inside], cases.confidence[inside], None))
+        part = CalibrationCases.from_cases(
+            Cases(cases.correct[inside], cases.confidence[inside], None)
+        )
         points[name] = replace(certify_calibration(part, shared), origin=origin)
     return CertifiedGroups(
         points=points,

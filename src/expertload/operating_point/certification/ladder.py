@@ -156,11 +156,9 @@ def runs_of(passed: BoolArray) -> tuple[Run, ...]:
 # ------------------------------------------------------------------ where ladders come from
 
 
-def every_threshold(table: Tally, log_capital: FloatArray | None = None) -> Steps:
+def every_threshold(table: Tally) -> Steps:
     """Return the distinct confidences, which represent all possible thresholds."""
-    return Steps(
-        table.confidence[::-1], table.accepted[::-1], table.accepted_errors[::-1], log_capital
-    )
+    return Steps(table.confidence[::-1], table.accepted[::-1], table.accepted_errors[::-1])
 
 
 def at_thresholds(steps: Steps, thresholds: FloatArray) -> Steps:

@@ -32,13 +32,13 @@ from expertload.operating_point.certification.spending import Plan, descend, pla
 from expertload.operating_point.certification.starts import grant, plan_starts
 from expertload.tally import Tally
 
-__all__ = ["Calibration", "Tests"]
+__all__ = ["CalibrationCases", "Tests"]
 
 # The number of thresholds that the Bonferroni method tests by default.
 N_BONFERRONI_STEPS = 20
 
 
-class Calibration:
+class CalibrationCases:
     """Calibration cases: their tally, and their grades if they are graded."""
 
     def __init__(self, table: Tally, grades: Grades | None = None) -> None:
@@ -46,7 +46,7 @@ class Calibration:
         self.n_cases = round(table.total)
 
     @classmethod
-    def from_cases(cls, cases: Cases, table: Tally | None = None) -> Calibration:
+    def from_cases(cls, cases: Cases, table: Tally | None = None) -> CalibrationCases:
         """Tally validated cases, unless a tally is given."""
         table = Tally.from_cases(cases) if table is None else table
         return cls(table, Grades.from_cases(cases) if cases.is_graded else None)

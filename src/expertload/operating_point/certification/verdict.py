@@ -10,14 +10,14 @@ from expertload.operating_point.certification.advice import FoundAdvice
 from expertload.operating_point.certification.certified_point import CertifiedPoint, Reason
 from expertload.operating_point.certification.certified_thresholds import passed_thresholds
 from expertload.operating_point.certification.ladder import Ladder, Steps
-from expertload.operating_point.certification.methods import Calibration, Tests
+from expertload.operating_point.certification.methods import CalibrationCases, Tests
 from expertload.operating_point.certification.p_values import any_passes
 from expertload.operating_point.certification.promise import SEQUENTIAL, Promise
 
 __all__ = ["certify_calibration"]
 
 
-def certify_calibration(calibration: Calibration, promise: Promise) -> CertifiedPoint:
+def certify_calibration(calibration: CalibrationCases, promise: Promise) -> CertifiedPoint:
     """Run the tests and return the point."""
     tests = Tests(calibration.steps(promise), calibration.n_cases, promise)
     ladder = tests.run()
@@ -40,7 +40,7 @@ def certify_calibration(calibration: Calibration, promise: Promise) -> Certified
     )
 
 
-def _refusal(calibration: Calibration, tests: Tests, ladder: Ladder) -> CertifiedPoint:
+def _refusal(calibration: CalibrationCases, tests: Tests, ladder: Ladder) -> CertifiedPoint:
     promise = tests.promise
     least = tests.fewest_testable()
     advice = FoundAdvice(calibration, promise, least)
@@ -88,5 +88,5 @@ def _passes_further_down(steps: Steps, promise: Promise, ladder: Ladder) -> bool
     return any_passes(below.n_accepted, below.n_errors, 1 - promise.target, promise.error_level)
 
 
-def _all_errors(calibration: Calibration) -> float:
+def _all_errors(calibration: CalibrationCases) -> float:
     return float(calibration.counts.n_errors[-1])

@@ -4,6 +4,10 @@ The 50,000 training images are split 45,000/5,000, every class in proportion (45
 long-tailed versions the training classes shrink exponentially in class order, the largest
 `imbalance` times the smallest up to rounding; validation and test stay balanced.
 
+A pickle is a program; an ordinary `pickle.load` runs whatever it says. The official files need only
+lists, strings, numbers and one numpy array, so `read_pickle` knows how to rebuild arrays, and
+refuses every other name.
+
 References
 ----------
 Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
@@ -12,6 +16,7 @@ Cui et al., "Class-balanced loss based on effective number of samples", CVPR 201
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +25,9 @@ import numpy as np
 
 from expertload.lab.data.catalogue import DataRequest, Entry, RemoteFile, damaged
 from expertload.lab.data.dataset import Augmentation, Dataset, Normalisation, Split
-from expertload.lab.data.families.cifar_pickle import read_pickle
 from expertload.lab.data.splitting import carve, long_tail_counts, pick_of_each_class
 
-__all__ = ["CIFAR100_FILES", "ENTRIES", "load_cifar100", "read_cifar100_test"]
+__all__ = ["CIFAR100_FILES", "ENTRIES", "load_cifar100", "read_cifar100_test", "read_pickle"]
 
 FOLDER = "cifar-100-python"
 CIFAR100_FILES = (
@@ -59,7 +63,7 @@ def _class_names(path: Path) -> tuple[str, ...]:
     names: Any = read_pickle(path).get("fine_label_names")
     if not isinstance(names, list) or not names:
         raise damaged(path, "does not name the classes")
-    return tuple(n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names)
+    return tuple(_text(name) for name in names)
 
 
 def _find(request: DataRequest, part: str) -> Path:
@@ -110,3 +114,55 @@ ENTRIES = (
         for imbalance in (100, 50, 10)
     ),
 )
+
+
+# ------------------------------------------------------------------ pickles
+
+
+def _latin1_bytes(text: str, encoding: str = "latin1") -> bytes:
+    """Rebuild bytes as Python 3 writes them for Python 2: text through one plain codec."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
+    return text.encode("latin1")
+
+
+# Both spellings of the module: numpy 2 renamed it. The function is numpy's own, taken from
+# what an array says of itself so that nothing private is imported.
+_RECONSTRUCT = np.empty(0).__reduce__()[0]
+_ALLOWED = {
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _latin1_bytes,
+}
+
+
+class _ArraysOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+
+
+def read_pickle(path: Path) -> dict[str, Any]:
+    """Return the dictionary in a CIFAR pickle, its keys as text.
+
+    Raises
+    ------
+    DataDamagedError
+        If the file is cut short, is not a pickle, or asks for anything but arrays.
+    """
+    try:
+        with path.open("rb") as file:
+            content = _ArraysOnly(file, encoding="bytes").load()
+    except Exception as error:  # a damaged pickle can raise nearly anything
+        raise damaged(path, f"is not a plain CIFAR pickle: {error}") from error
+    if not isinstance(content, dict):
+        raise damaged(path, f"holds a {type(content).__name__}, not CIFAR's dictionary")
+    return {_text(key): value for key, value in content.items()}
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

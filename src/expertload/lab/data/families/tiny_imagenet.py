@@ -26,9 +26,9 @@ FOLDER = "tiny-imagenet-200"
 FILES = (
     RemoteFile(
         f"{FOLDER}.zip",
-        f"http://cs231n.stanford.edu/{FOLDER}.zip",
-        "md5:90528d7ca1a48142e341f4ef8d21d0de",
-        at_most=260_000_000,
+        f"https://cs231n.stanford.edu/{FOLDER}.zip",
+        "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+        at_most=248_100_043,
         unpacks_to=FOLDER,
         holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
     ),

@@ -44,18 +44,22 @@ def area_bounds(table: Tally, tied: BoolArray) -> Bounds:
     return Bounds(float(low.sum()), float(high.sum()))
 
 
-def load_bounds(table: Tally, tied: BoolArray, target: float) -> Bounds:
+def load_bounds(
+    table: Tally, tied: BoolArray, target: float, *, is_counted: bool = False
+) -> Bounds:
     """Bound the exact load at a target: the curve inside some cell may reach it sooner.
 
     Say x of a cell's weight is accepted, the correct part of it first. Then the accuracy falls
     from x = correct on, so the target is reached up to the x where all correct weight accepted,
-    divided by the target, is all weight accepted; if that x is below `correct`, nowhere.
+    divided by the target, is all weight accepted; if that x is below `correct`, nowhere. Of cases
+    that are counted, not weighted, only a whole number can be accepted.
     """
     high = table.load_at_accuracy(target)
     if high == 0:  # a target of zero would mean division by zero
         return Bounds(0.0, 0.0)
     above = table.accepted - table.weight
     accepted = table.accepted_correct / (target - COMPARISON_SLACK)
+    accepted = np.floor(accepted) if is_counted else accepted
     reached = ~tied & (accepted >= above + table.correct)
     best = np.minimum(accepted, above + table.weight)[reached].max(initial=0.0)
     return Bounds(min(high, float(1 - best / table.total)), high)
