@@ -20,7 +20,8 @@ from expertload.exceptions import (
 def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True) -> float:
     """Return `value` as a float in [0, 1], or in (0, 1) if the ends are not allowed."""
     number = as_real(value, name, caller)
-    inside = 0 <= number <= 1 if inclusive else 0 < number < 1
+    # Of a number next to zero, the complement would be rounded to one.
+    inside = 0 <= number <= 1 if inclusive else 0 < number < 1 and 1 - number < 1
     if not inside:
         wanted = "must be in [0, 1]" if inclusive else "must be in (0, 1)"
         raise ParameterError(message(name, caller, wanted, f"{value}", percent_hint(number)))
@@ -80,7 +81,7 @@ def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
 
 
 def as_real(value: Any, name: str, caller: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(message(name, caller, "must be a number", f"{value!r}"))
     try:
         return float(value)
@@ -110,7 +111,8 @@ def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str)
 
 def check_targets(value: Any, caller: str) -> tuple[float, ...]:
     """Return one target accuracy or several as a tuple."""
-    several = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
+    is_row = np.ndim(value) == 1 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
+    several = list(value) if is_row else [value]
     if not several or isinstance(value, str):
         raise ParameterError(
             message("target_accuracy", caller, "must be one or more numbers", f"{value!r}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from expertload.columns.matching import Wording
-from expertload.columns.spelling import PREFIXES, listed, without_prefix
+from expertload.columns.spelling import LOGITS, PREFIXES, listed, without_prefix
 from expertload.exceptions import FileFormatError
 
 __all__ = [
@@ -39,7 +39,6 @@ CONVENTIONS = {
     "group": ("group",),
     "weight": ("sample_weight",),  # not `weight`, which is often a body weight
 }
-LOGITS = ("logit_", "logits_", "logit.", "logits.")
 WHOLE = ("y_proba", "proba", "probabilities", "probability")
 # The numbers of a list or struct are named after the column that holds them.
 PARTS = tuple(f"{name}." for name in WHOLE)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
+from expertload._cases import reaches
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -184,7 +185,7 @@ class LoadMonitor:
             if self._shape is not None:
                 self._shape.play(part, self._blocks)
         self.n_seen += len(given)
-        self.n_delegated += int((given < self.threshold).sum())
+        self.n_delegated += int((~reaches(given, self.threshold)).sum())
         return self
 
     @property

@@ -112,6 +112,7 @@ def permutation_test(
     check_count(n_rounds, "n_rounds", caller)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
+    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, labels, caller)
         b = check_cases(y_true, y_proba_b, None, None, labels, caller)
@@ -121,7 +122,6 @@ def permutation_test(
             "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
         )
     y = as_array(y_true, "y_true", caller)
-    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
     proba_a = sort_probabilities(y_true, y_proba_a, caller)
     proba_b = sort_probabilities(y_true, y_proba_b, caller)
     check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
@@ -177,6 +177,8 @@ def permutation_test_from_correctness(
     """
     caller = "permutation_test_from_correctness"
     check_count(n_rounds, "n_rounds", caller)
+    models = {"correct_a": correct_a, "correct_b": correct_b}
+    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
     a = check_correctness_cases(correct_a, confidence_a, None, caller)
     b = check_correctness_cases(correct_b, confidence_b, None, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)

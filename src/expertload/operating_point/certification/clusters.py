@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._cases import Cases
+from expertload._cases import Cases, reaches
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     check_count,
@@ -35,7 +35,7 @@ from expertload._validation import (
     check_same_length,
     message,
 )
-from expertload.columns import check_groups
+from expertload.columns import check_clusters
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.betting import stakes
 from expertload.operating_point.certification.certified_point import (
@@ -98,7 +98,7 @@ def read_clustering(
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
-    named: AnyArray = check_groups(clusters, caller, name="clusters")
+    named: AnyArray = check_clusters(clusters, caller)
     check_same_length(caller, confidence=cases.confidence, clusters=named)
     cluster = np.unique(named, return_inverse=True)[1].astype(np.int64)
     return Clustering(ClusteredCases(cases, cluster), what, number)
@@ -167,7 +167,7 @@ def _log_capital(
     tested: ClusteredCases, wrong: FloatArray, threshold: float, target: float, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
-    accepted = tested.cases.confidence >= threshold
+    accepted = reaches(tested.cases.confidence, threshold)
     excess = np.bincount(tested.cluster[accepted], weights=(wrong - (1 - target))[accepted])
     logs = np.log1p(-np.outer(stakes(target) / largest, excess)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
@@ -202,7 +202,7 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
     row = ladder.loosest
     threshold = math.inf if row is None else float(ladder.steps.threshold[row])
     wrong = 1.0 - clustered.cases.correct.astype(np.float64)
-    accepted = clustered.cases.confidence >= threshold
+    accepted = reaches(clustered.cases.confidence, threshold)
     return CertifiedPoint(
         threshold=threshold,
         n_accepted=float(accepted.sum()),
