@@ -149,7 +149,25 @@ def check_models(models: Any, caller: str) -> dict[str, Any]:
                 'pass {"name": model, ...}',
             )
         )
-    return {str(name): model for name, model in models.items()}
+    named = {str(name): model for name, model in models.items()}
+    if len(named) < len(models):
+        names = ", ".join(repr(name) for name in models)
+        raise ParameterError(
+            message("models", caller, "must have names that differ as text", names)
+        )
+    return named
+
+
+def check_model_pairs(models: Any, caller: str) -> dict[str, tuple[Any, Any]]:
+    """Return a mapping from names to pairs of correctness and confidence."""
+    pairs = check_models(models, caller)
+    for name, pair in pairs.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            got = f"a {type(pair).__name__} for {name!r}"
+            raise ParameterError(
+                message("models", caller, "must map names to (correct, confidence)", got)
+            )
+    return {name: (correct, confidence) for name, (correct, confidence) in pairs.items()}
 
 
 def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> None:

@@ -18,6 +18,7 @@ from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
     check_enough_cases,
     check_fraction,
+    check_model_pairs,
     check_models,
     check_option,
     check_same_order,
@@ -118,7 +119,7 @@ def compare_models_from_correctness(
     0.432, p = 0.36
     """
     caller = "compare_models_from_correctness"
-    given = check_models(models, caller)
+    given = check_model_pairs(models, caller)
     check_same_order(
         caller,
         **{f"correct of {name}": correct for name, (correct, _) in given.items()},
