@@ -9,7 +9,25 @@ import typer
 
 from expertload.cli.screen import true_text
 
-__all__ = ["name_models"]
+__all__ = ["check_distinct", "name_models"]
+
+
+def check_distinct(names: list[str]) -> list[str]:
+    """Refuse two models of one name, of which only one would be seen.
+
+    Examples
+    --------
+    >>> from expertload.cli.model_names import check_distinct
+    >>> check_distinct(["a", "b"])
+    ['a', 'b']
+    """
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise typer.BadParameter(
+            f"Every model needs a name of its own. Got '{twice}' more than once. Hint: name each "
+            "with --name, in order."
+        )
+    return names
 
 
 def name_models(files: list[Path], given: list[str] | None) -> list[str]:
@@ -25,7 +43,7 @@ def name_models(files: list[Path], given: list[str] | None) -> list[str]:
     if given:
         if len(given) != len(files):
             raise typer.BadParameter(f"--name must be given for each of the {len(files)} files.")
-        return [true_text(name) for name in given]
+        return check_distinct([true_text(name) for name in given])
     from expertload._opening.files import without_ending
 
     stems = [true_text(without_ending(file.name)) for file in files]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from expertload.cli.model_names import name_models
+from expertload.cli.model_names import check_distinct, name_models
 from expertload.cli.progress import rows_done
+from expertload.cli.screen import true_text
 
 if TYPE_CHECKING:
     from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
@@ -74,8 +75,9 @@ def read_models(
             )
 
     if len(probabilities) > 1:
+        found = _named(called, probabilities)
         tables = [_by_row(read(files[0], pattern)) for pattern in probabilities]
-        return dict(zip(_named(called, probabilities), tables, strict=True))
+        return dict(zip(found, tables, strict=True))
     pattern = next(iter(probabilities), None)
     if identity.model not in (None, "none"):
         parts = read(files[0], pattern).by_model()
@@ -87,7 +89,7 @@ def read_models(
 def _named(called: list[str] | None, found: Sequence[str]) -> Sequence[str]:
     if called and len(called) != len(found):
         raise typer.BadParameter(f"--name must be given for each of the {len(found)} models.")
-    return called or found
+    return check_distinct([true_text(name) for name in called] if called else list(found))
 
 
 def _by_row(table: PredictionsTable) -> PredictionsTable:
