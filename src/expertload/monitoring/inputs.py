@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from expertload._documents import MOST_DIGITS
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_array,
@@ -131,9 +132,12 @@ def as_keys(value: Any, n: int, caller: str) -> list[Key] | None:
     if len(keys) != n:
         raise ShapeError(message("key", caller, f"must have one value per case ({n})", len(keys)))
     for key in keys:
-        if isinstance(key, bool) or not isinstance(key, str | int):
+        is_long = isinstance(key, int) and abs(key) >= 10**MOST_DIGITS  # no file could hold it
+        if is_long or isinstance(key, bool) or not isinstance(key, str | int):
             wanted = "must hold text or whole numbers"
-            raise DataTypeError(message("key", caller, wanted, f"{key!r}"))
+            raise DataTypeError(
+                message("key", caller, wanted, "a huge one" if is_long else f"{key!r}")
+            )
     return keys
 
 
