@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,22 @@ def check_count(
             message(name, caller, f"must be a whole number {limits}", f"{value!r}")
         )
     return int(value)
+
+
+def check_ignore_index(value: Any, caller: str) -> int | None:
+    """Return the class number that marks cases without a label; None if there is none.
+
+    True and False are refused: they are the numbers 1 and 0, and would leave out a class.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return index(value)
+    except TypeError:
+        wanted = "must be a whole number or None"
+        raise ParameterError(message("ignore_index", caller, wanted, f"{value!r}")) from None
 
 
 def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> str:
