@@ -41,7 +41,7 @@ def check_inputs(
         raise _non_finite_logits_error(caller)
 
 
-def check_tensors(logits: Tensor, target: Tensor, caller: str) -> None:
+def check_tensors(logits: object, target: object, caller: str) -> None:
     """Raise unless both are tensors, which lists and arrays are not."""
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, Tensor):
