@@ -18,7 +18,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import expertload
 from expertload.delegating_classifier import DelegatingClassifier, DelegatingClassifierWarning
-from expertload.exceptions import LabelError, NotFittedError, ParameterError, ShapeError
+from expertload.exceptions import (
+    LabelError,
+    NonFiniteError,
+    NotFittedError,
+    ParameterError,
+    ShapeError,
+    WeightError,
+)
 
 DELEGATES = "cases are delegated: predict returns their label, not the most probable class"
 OTHERS_ASIDE = "among repeated cases, fit sets others aside to calibrate on"
@@ -291,6 +298,15 @@ def test_weights_reach_the_model(data):
     assert heavy.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
     bare = apart(LogisticRegression()).fit(X, y, sample_weight=weight)
     assert bare.predict_proba(X)[:, 0].mean() > plain.predict_proba(X)[:, 0].mean() + 0.1
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan], ids=["negative", "zero", "missing"])
+def test_weights_of_a_score_are_weights(model, data, weight):
+    X, y = data[0]
+    with pytest.raises((WeightError, NonFiniteError), match="DelegatingClassifier.score"):
+        model.score(X, y, sample_weight=np.full(len(y), weight))
+    with pytest.raises(ShapeError, match="one value per case"):
+        model.score(X, y, sample_weight=[1.0])
 
 
 def test_pipelines_and_grid_search(data):

@@ -68,6 +68,27 @@ def test_everything_that_takes_predictions_reads_the_names():
     assert permutation_test(y, frame, PROBA, n_rounds=5, **options).difference == 0
 
 
+@pytest.mark.parametrize("names", [(0, 2, 3), (7, 9, 10), ("c", "a", "b")])
+def test_resampled_metrics_know_the_classes_that_do_not_occur(names):
+    """The column of class 2 is the second: its number is a name, and no place."""
+    some = TRUE < 2
+    y, part = np.array(names)[TRUE[some]], PROBA[some]
+    frame, even = pd.DataFrame(part, columns=names), np.full_like(part, 1 / 3)
+    wanted = brier_loss(y, frame)
+    options = {"metric": brier_loss, "random_state": 0}
+    assert bootstrap_interval(y, frame, n_resamples=2, **options).estimate == wanted
+    found = permutation_test(y, frame, pd.DataFrame(even, columns=names), n_rounds=2, **options)
+    assert found.difference == pytest.approx(wanted - 2 / 3)
+
+
+def test_labels_overrule_names_in_permutations_too():
+    y, even = np.array(["a", "b", "c"])[TRUE], np.full_like(PROBA, 1 / 3)
+    frame = pd.DataFrame(PROBA[:, ::-1], columns=["c", "b", "a"])
+    options = {"metric": brier_loss, "n_rounds": 2, "random_state": 0}
+    found = permutation_test(y, frame, even, labels=["c", "b", "a"], **options)
+    assert found.difference == pytest.approx(brier_loss(TRUE, PROBA) - 2 / 3)
+
+
 @pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("prefix", ["", "p_"])
 @pytest.mark.parametrize("pair", [("ill", "well"), ("False", "True"), ("0", "1")])

@@ -187,7 +187,8 @@ def check_named_cases(
     caller: str,
 ) -> tuple[Cases, tuple[ClassName, ...]]:
     """Reduce predictions to cases; return with them the name or number of each column."""
-    check_same_order(caller, y_true=y_true, confidence=confidence)
+    rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+    check_same_order(caller, **rows, confidence=confidence)
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return with_confidence(predictions, confidence, caller)[1], names
 
@@ -281,7 +282,8 @@ def _one_class(
 
     A classifier that was fitted on one class returns a matrix with one column of ones.
     """
-    if np.ndim(y_proba) != 2 or np.shape(y_proba)[1] != 1 or not (proba[:, 1] == 1).all():
+    shape = as_array(y_proba, "y_proba", caller).shape
+    if len(shape) != 2 or shape[1] != 1 or not (proba[:, 1] == 1).all():
         return proba
     if labels is not None and np.size(labels) == 1:
         return proba[:, 1:]
@@ -292,7 +294,7 @@ def _one_class(
                 caller,
                 "must show whether its single column of ones belongs to the only class, or to the "
                 "second",
-                f"shape {np.shape(y_proba)}",
+                f"shape {shape}",
                 "pass labels=classes_ of the classifier, or one dimension for the second class",
             )
         )

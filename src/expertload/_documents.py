@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -16,9 +17,11 @@ from typing import Any, NoReturn
 
 from expertload.exceptions import FileFormatError
 
-__all__ = ["DocumentKind"]
+__all__ = ["MOST_DIGITS", "DocumentKind"]
 
 LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
+# Whole numbers of more digits may be beyond floats.
+MOST_DIGITS = 300
 
 
 class DocumentKind:
@@ -61,7 +64,13 @@ class DocumentKind:
         """Return a file's document; raise unless it is of this kind, readable and unchanged."""
         path = Path(path)
         try:
-            document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+            document = json.loads(
+                path.read_bytes(),
+                parse_constant=_refuse_constant,
+                parse_float=_finite_float,
+                parse_int=_finite_int,
+                object_pairs_hook=_distinct,
+            )
         except (ValueError, RecursionError) as error:
             raise FileFormatError(
                 f"{path.name} is not valid JSON ({error}). Hint: it may be cut short or be "
@@ -113,3 +122,27 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        _refuse_constant(text[:20])
+    return number
+
+
+def _finite_int(text: str) -> int:
+    """Return a whole number that a float can hold."""
+    if len(text) > MOST_DIGITS:
+        _refuse_constant(f"{text[:20]}...")
+    return int(text)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an entry given twice: people see the first, and Python takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is given twice")
+    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from expertload.exceptions import FileWriteError
 
-__all__ = ["check_replaceable", "replaced_whole", "write_atomically"]
+__all__ = ["check_replaceable", "one_at_a_time", "replaced_whole", "write_atomically"]
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -68,6 +68,28 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let one process after the other read a file and replace it; the others wait.
+
+    Otherwise, of two that begin with the same file, the second would undo what the first has added.
+    The folder is locked, because the file itself is replaced. The lock ends with the process, and
+    leaves no trace. Systems and network drives without such locks are not protected.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(Path(path).absolute().parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

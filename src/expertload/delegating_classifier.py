@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from expertload._answers import Answers, answers_of, right_answers
+from expertload._cases import check_weight
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -231,8 +232,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         accepted, answers = self.decide(X, groups=groups)
         right = accepted & right_answers(answers, y, type(self).__name__)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
+        weight = check_weight(sample_weight, len(right), f"{type(self).__name__}.score")
+        return float(np.average(right, weights=weight))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "operating_point_")

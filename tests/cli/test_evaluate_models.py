@@ -145,17 +145,26 @@ def test_screen_json_and_report_have_one_p_value(run, tmp_path):
         assert f"<td>{FORMATS['chance'](raw)}</td><td>{FORMATS['chance'](adjusted)}</td>" in page
 
 
-@pytest.mark.parametrize("command", [["evaluate"], ["plot", "--out", "coc.png"]])
-def test_two_models_of_one_name_are_refused(run, tmp_path, command):
-    """The second took the place of the first."""
-    for seed, name in enumerate(("a.csv", "b.csv")):
-        write(tmp_path / name, predictions(50, seed=seed))
-    done = run(*command, "a.csv", "b.csv", "--name", "m", "--name", "m", code=2)
-    assert "Each model needs a name of its own" in done.stderr
-
-
 def test_a_model_is_called_as_its_file_is_without_known_endings():
     """A folder called confidence=0.99 was the model confidence=0."""
     files = ["runs/confidence=0.99", "run.v1.csv", "run.v2.CSV.GZ", "a.b", ".csv"]
     called = ["confidence=0.99", "run.v1", "run.v2", "a.b", ".csv"]
     assert name_files([Path(file) for file in files]) == called
+
+
+def test_two_models_of_one_name_are_refused(run, tmp_path):
+    """The second would take the place of the first, and nothing would say so."""
+    write(tmp_path / "a.csv", predictions(50))
+    write(tmp_path / "b.csv", predictions(50, seed=1))
+    header, *rows = (tmp_path / "a.csv").read_text().splitlines()
+    both = [f"{name},{row}" for name in ("A", "B") for row in rows]
+    (tmp_path / "long.csv").write_text("\n".join([f"model,{header}", *both]) + "\n")
+    twice = ("--name", "x", "--name", "x")
+    for command in (("evaluate",), ("plot", "--out", "coc.png")):
+        for read in (
+            ("a.csv", "b.csv", *twice),
+            ("long.csv", "--model-column", "model", *twice),
+        ):
+            assert "more than once" in run(*command, *read, code=2).stderr
+    patterns = ("--probabilities", "p_*") * 2
+    assert "more than once" in run("evaluate", "a.csv", *patterns, code=2).stderr

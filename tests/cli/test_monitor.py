@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -206,3 +208,16 @@ def test_a_state_of_the_first_schema_is_taken_and_tied(run, policy, tmp_path):
     state.write_text(json.dumps(document))
     assert json.loads(run(policy, file, "--state", state, "--json").stdout)["n_new"] == 0
     assert AccuracyMonitor.load(state).policy_digest is not None
+
+
+@pytest.mark.processes
+def test_runs_at_the_same_time_lose_no_audits(policy, tmp_path):
+    """Each reads the audits of the others, adds its own, and writes all of them."""
+    runs = []
+    for i in range(4):
+        file = tmp_path / f"audits{i}.csv"
+        file.write_text("key,correct\n" + "".join(f"{i}-{j},1\n" for j in range(5)))
+        command = [sys.executable, "-m", "expertload", "monitor", policy, file]
+        runs.append(subprocess.Popen([*command, "--state", tmp_path / "state.json"]))
+    assert [each.wait() for each in runs] == [0] * 4
+    assert AccuracyMonitor.load(tmp_path / "state.json").n_audits == 20

@@ -11,8 +11,12 @@ import pytest
 
 from expertload import aucoc_score, certify, coc_curve
 from expertload._validation import EXACT_ONLY, as_array, as_floats
-from expertload.calibrators import TemperatureScaling
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.calibrators import ConfidenceScore, TemperatureScaling
+from expertload.evaluation import (
+    choose_confidence,
+    evaluate_from_correctness,
+    evaluate_predictions,
+)
 from expertload.exceptions import (
     DataTypeError,
     ExpertLoadError,
@@ -23,8 +27,23 @@ from expertload.exceptions import (
 )
 from expertload.frames import tally_frame, tally_groups
 from expertload.metrics import brier_loss
-from expertload.operating_point import certify_groups, choose
-from expertload.significance import aucoc_interval, bootstrap_interval
+from expertload.monitoring import AccuracyMonitor
+from expertload.operating_point import (
+    certify_groups,
+    certify_mean_cost,
+    certify_mean_cost_from_correctness,
+    choose,
+)
+from expertload.significance import (
+    aucoc_interval,
+    aucoc_paired_test,
+    aucoc_paired_test_from_correctness,
+    bootstrap_interval,
+    compare_models,
+    compare_models_from_correctness,
+    permutation_test,
+    permutation_test_from_correctness,
+)
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -115,6 +134,7 @@ SERIES, FRAME = pd.Series(LABELS), pd.DataFrame(BOTH, columns=["cat", "dog"])
 CORRECT = pd.Series(BOTH.argmax(axis=1) == NUMBERS)
 CONFIDENCE = pd.Series(BOTH.max(axis=1))
 OTHER = CONFIDENCE.iloc[SHUFFLED]
+TWO_LEVELS = pd.MultiIndex.from_product([range(N // 2), ["a", "b"]])
 SITES = pd.Series(["a", "b"] * (N // 2)).iloc[SHUFFLED]
 IN_OTHER_ORDER = {
     "labels": lambda: aucoc_score(SERIES.iloc[SHUFFLED], FRAME),
@@ -126,6 +146,51 @@ IN_OTHER_ORDER = {
     "clusters": lambda: certify(SERIES, FRAME, clusters=SITES, target_accuracy=0.8),
     "groups to certify": lambda: certify_groups(SERIES, FRAME, groups=SITES, target_accuracy=0.8),
     "calibration": lambda: TemperatureScaling().fit(FRAME, SERIES.iloc[SHUFFLED]),
+    "learned scores": lambda: ConfidenceScore("temperature").fit(FRAME, SERIES.iloc[SHUFFLED]),
+    "clusters to choose by": lambda: choose_confidence(SERIES, FRAME, clusters=SITES),
+    "costs": lambda: certify_mean_cost(SERIES, FRAME, error_costs=OTHER, max_mean_cost=0.1),
+    "costs of correctness": lambda: certify_mean_cost_from_correctness(
+        CORRECT, CONFIDENCE, error_costs=OTHER, max_mean_cost=0.1
+    ),
+    "keys of audits": lambda: AccuracyMonitor(target_accuracy=0.9).update(CORRECT, key=SITES),
+    "inclusion of audits": lambda: AccuracyMonitor(target_accuracy=0.9).update(
+        CORRECT, inclusion_probability=OTHER
+    ),
+    # labels without an index say nothing about the order of the others
+    "confidence beside probabilities": lambda: aucoc_score(LABELS, FRAME, confidence=OTHER),
+    "weights beside probabilities": lambda: aucoc_score(LABELS, FRAME, sample_weight=OTHER),
+    "clusters beside probabilities": lambda: certify(
+        LABELS, FRAME, clusters=SITES, target_accuracy=0.8
+    ),
+    "groups beside probabilities": lambda: certify_groups(
+        LABELS, FRAME, groups=SITES, target_accuracy=0.8
+    ),
+    "groups beside a confidence": lambda: evaluate_predictions(
+        LABELS, BOTH, groups=SITES, confidence=CONFIDENCE
+    ),
+    "groups beside correctness": lambda: evaluate_from_correctness(
+        CORRECT.to_numpy(), CONFIDENCE, groups=SITES
+    ),
+    "groups to decide": lambda: certify_groups(
+        LABELS, BOTH, groups=SITES, confidence=CONFIDENCE.to_numpy(), target_accuracy=0.6
+    ).decide(BOTH, groups=SITES, confidence=CONFIDENCE),
+    # two models are compared case by case
+    "two models": lambda: aucoc_paired_test(LABELS, FRAME, FRAME.iloc[SHUFFLED]),
+    "two models, one ranked": lambda: aucoc_paired_test(LABELS, FRAME, BOTH, confidence_b=OTHER),
+    "two models to permute": lambda: permutation_test(LABELS, FRAME, FRAME.iloc[SHUFFLED]),
+    "models by name": lambda: compare_models(LABELS, {"caller": FRAME, "b": FRAME.iloc[SHUFFLED]}),
+    "correctness of two": lambda: aucoc_paired_test_from_correctness(
+        CORRECT, CONFIDENCE, CORRECT.iloc[SHUFFLED], OTHER
+    ),
+    "correctness of two to permute": lambda: permutation_test_from_correctness(
+        CORRECT, CONFIDENCE, CORRECT.iloc[SHUFFLED], OTHER
+    ),
+    "correctness of models by name": lambda: compare_models_from_correctness(
+        {"a": (CORRECT, CONFIDENCE), "b": (CORRECT.to_numpy(), OTHER)}
+    ),
+    "an index of its own between them": lambda: aucoc_interval(
+        SERIES.set_axis(np.arange(N) + 7), FRAME, confidence=OTHER
+    ),
 }
 
 
@@ -142,6 +207,8 @@ def test_rows_belong_together_by_position_where_an_index_does_not_say_otherwise(
         (SERIES.set_axis(["x"] * N), FRAME.set_axis(["x"] * N)),  # which identifies nothing
         (SERIES.set_axis(SHUFFLED), BOTH),
         (SERIES.set_axis(SHUFFLED).tolist(), FRAME),
+        (SERIES.set_axis(TWO_LEVELS), FRAME),
+        (SERIES, FRAME.set_axis(TWO_LEVELS)),
     ):
         assert aucoc_score(y_true, y_proba, labels=["cat", "dog"]) == pytest.approx(
             RIGHT, abs=1e-12

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from expertload.exceptions import LabelError, NonFiniteError, ShapeError
+from expertload.exceptions import (
+    DataTypeError,
+    LabelError,
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+)
+from expertload.losses import AUCOCLoss, AUCOCUpperBoundLoss, FocalLoss, MMCELoss, SoftECELoss
 from expertload.losses.inputs import flatten_logits, labelled
 
 
@@ -52,3 +59,21 @@ def test_errors_name_the_caller():
             caller="f",
             check_finite=True,
         )
+
+
+@pytest.mark.parametrize("index", [True, False, 1.5, "a", [0]])
+@pytest.mark.parametrize("loss", [AUCOCLoss, AUCOCUpperBoundLoss, MMCELoss, SoftECELoss, FocalLoss])
+def test_an_ignored_class_is_a_number(loss, index):
+    """True is 1 to Python: it would leave out a class without a word."""
+    logits, target = torch.zeros(4, 3), torch.tensor([0, 1, 2, 1])
+    with pytest.raises(ParameterError, match="'ignore_index' parameter .* whole number or None"):
+        loss(ignore_index=index)(logits, target)
+
+
+@pytest.mark.parametrize("loss", [AUCOCLoss, AUCOCUpperBoundLoss, MMCELoss, SoftECELoss, FocalLoss])
+def test_what_is_no_tensor_is_named(loss):
+    logits, target = torch.zeros(4, 3), torch.tensor([0, 1, 2, 1])
+    with pytest.raises(DataTypeError, match="'logits' parameter .* tensor. Got a ndarray"):
+        loss()(logits.numpy(), target)
+    with pytest.raises(DataTypeError, match="'target' parameter .* tensor. Got a list"):
+        loss()(logits, target.tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.stats import binom
 from tests.strategies import examples, tied_cases
 
 from expertload import operating_point as op
+from expertload.operating_point.point import digits
 
 
 def more_of_the_same(correct, confidence, n):
@@ -134,3 +136,23 @@ def test_no_advice_rests_on_a_lucky_handful():
     point = op.certify_from_correctness(correct, np.arange(10_000), target_accuracy=0.95)
     assert point.reason == "accuracy_too_low"
     assert "would be enough" not in point.guarantee
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_threshold_as_it_is_printed_accepts_no_more_than_was_certified(seed):
+    """Of a model that is nearly always nearly sure, many cases differ in the seventh digit."""
+    rng = np.random.default_rng(seed)
+    doubt = 10 ** -rng.uniform(1, 9, 20_000)
+    correct = rng.random(20_000) > 0.4 * doubt**0.1
+    point = op.certify_from_correctness(correct, 1 - doubt, target_accuracy=0.9)
+    for text in (str(point), point.guarantee):
+        for printed in re.findall(r">= (\S+?):? ", text):
+            accepted = (1 - doubt >= float(printed)).sum()
+            assert 0.99 * point.n_accepted < accepted <= point.n_accepted
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_printed_threshold_is_not_rounded_down(threshold):
+    for shown in (digits(threshold), digits(threshold, 4)):
+        assert threshold <= float(shown) <= threshold + 5e-4 * abs(threshold)
+        assert (float(shown) == 1) == (threshold == 1)

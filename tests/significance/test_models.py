@@ -105,3 +105,16 @@ def test_what_cannot_be_compared():
     with pytest.raises(ShapeError, match="one row per case"):
         sig.compare_models_from_correctness({"a": ([1, 0], [1, 2]), "b": ([1], [1])})
     assert sig.compare_models(y_true, {"a": models["a"]}) == {}
+
+
+@pytest.mark.parametrize("pair", [[1, 0, 1], ([1, 0, 1],), None, 1.0])
+def test_what_is_no_pair_is_refused(pair):
+    models = {"a": ([1, 0, 1], [0.1, 0.2, 0.3]), "b": pair}
+    with pytest.raises(ParameterError, match=r"\(correct, confidence\). Got a .* for 'b'"):
+        sig.compare_models_from_correctness(models)
+
+
+def test_models_of_one_name_are_refused():
+    proba = [0.1, 0.9, 0.8]
+    with pytest.raises(ParameterError, match="names that differ as text. Got 1, '1'"):
+        sig.compare_models([0, 1, 1], {1: proba, "1": proba})

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.torch_metrics.test_metrics import batch, every_metric, feed, same
 
-from expertload.exceptions import ParameterError, ProbabilityError, ShapeError
+from expertload.exceptions import DataTypeError, ParameterError, ProbabilityError, ShapeError
 from expertload.torch_metrics import AUCOC, COC
 
 
@@ -89,3 +89,15 @@ def test_the_curve_is_of_tensors():
     nothing.update(torch.tensor([[0.9, 0.1]]), torch.tensor([0]))
     empty = nothing.compute()
     assert all(isinstance(values, torch.Tensor) and not len(values) for values in empty)
+
+
+@pytest.mark.parametrize("index", [True, 1.5, "a", [0]])
+def test_an_ignored_class_is_a_number(index):
+    with pytest.raises(ParameterError, match="'ignore_index' parameter of AUCOC"):
+        AUCOC(ignore_index=index)
+
+
+@pytest.mark.parametrize("preds", [None, "0.5", {"a": 1}])
+def test_what_is_no_tensor_is_named(preds):
+    with pytest.raises(DataTypeError, match="'preds' parameter of AUCOC.update must be a tensor"):
+        AUCOC().update(preds, torch.tensor([0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,10 @@ def _native_float(array: AnyArray) -> FloatArray:
 
 def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
     """Raise unless all arrays that are given have the same number of rows."""
-    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
+    given = {name: array for name, array in arrays.items() if array is not None}
+    lengths = {
+        name: len(array) if array.ndim else "a single value" for name, array in given.items()
+    }
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ShapeError(
@@ -134,25 +138,29 @@ def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
         )
 
 
-def check_same_order(caller: str, **given: Any) -> None:
+def check_same_order(caller: str, /, **given: Any) -> None:
     """Raise where two frames or series hold the same index in another order.
 
     Rows belong together by position. An index that says otherwise is not passed over: after a sort
-    or a shuffle of one of the two, each case would be judged by another case's label.
+    or a shuffle of one of the two, each case would be judged by another case's label. Every two
+    are compared, because an index that says nothing may be between them.
     """
     indices = {name: _index(value) for name, value in given.items()}
     known = [(name, index) for name, index in indices.items() if index is not None]
-    for name, index in known[1:]:
-        first, own = known[0]
-        same_length = len(index) == len(own)
-        if not same_length or index.equals(own) or not (index.is_unique and own.is_unique):
-            continue
-        if index.isin(own).all():
+    for (first, own), (name, index) in combinations(known, 2):
+        if _is_reordered(index, own):
             raise ShapeError(
                 f"'{first}' and '{name}' of {caller} must have the same index, in the same order. "
                 f"Got the same index in another order. Hint: pass {name}.loc[{first}.index], or "
                 "to_numpy() of both if their rows belong together as they are."
             )
+
+
+def _is_reordered(index: Any, other: Any) -> bool:
+    """Whether two indices of pandas hold the same entries, each once, in another order."""
+    if len(index) != len(other) or index.nlevels != other.nlevels or index.equals(other):
+        return False
+    return bool(index.is_unique and other.is_unique and index.isin(other).all())
 
 
 def _index(value: Any) -> Any:

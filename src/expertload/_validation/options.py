@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from expertload.exceptions import (
 def check_fraction(value: Any, name: str, caller: str, *, inclusive: bool = True) -> float:
     """Return `value` as a float in [0, 1], or in (0, 1) if the ends are not allowed."""
     number = as_real(value, name, caller)
-    inside = 0 <= number <= 1 if inclusive else 0 < number < 1
+    # Of a number next to zero, the complement would be rounded to one.
+    inside = 0 <= number <= 1 if inclusive else 0 < number < 1 and 1 - number < 1
     if not inside:
         wanted = "must be in [0, 1]" if inclusive else "must be in (0, 1)"
         raise ParameterError(message(name, caller, wanted, f"{value}", percent_hint(number)))
@@ -57,6 +59,22 @@ def check_count(
     return int(value)
 
 
+def check_ignore_index(value: Any, caller: str) -> int | None:
+    """Return the class number that marks cases without a label; None if there is none.
+
+    True and False are refused: they are the numbers 1 and 0, and would leave out a class.
+    """
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return index(value)
+    except TypeError:
+        wanted = "must be a whole number or None"
+        raise ParameterError(message("ignore_index", caller, wanted, f"{value!r}")) from None
+
+
 def check_option(value: Any, options: Sequence[str], name: str, caller: str) -> str:
     """Return `value` if it is one of `options`."""
     if not isinstance(value, str) or value not in options:
@@ -80,7 +98,7 @@ def check_scalar_loss(ndim: int, name: str, caller: str) -> None:
 
 
 def as_real(value: Any, name: str, caller: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(message(name, caller, "must be a number", f"{value!r}"))
     try:
         return float(value)
@@ -110,7 +128,8 @@ def check_minimum(value: Any, minimum: float, name: str, caller: str, hint: str)
 
 def check_targets(value: Any, caller: str) -> tuple[float, ...]:
     """Return one target accuracy or several as a tuple."""
-    several = list(value) if isinstance(value, Sequence | np.ndarray) else [value]
+    is_row = np.ndim(value) == 1 if isinstance(value, np.ndarray) else isinstance(value, Sequence)
+    several = list(value) if is_row else [value]
     if not several or isinstance(value, str):
         raise ParameterError(
             message("target_accuracy", caller, "must be one or more numbers", f"{value!r}")
@@ -147,7 +166,25 @@ def check_models(models: Any, caller: str) -> dict[str, Any]:
                 'pass {"name": model, ...}',
             )
         )
-    return {str(name): model for name, model in models.items()}
+    named = {str(name): model for name, model in models.items()}
+    if len(named) < len(models):
+        names = ", ".join(repr(name) for name in models)
+        raise ParameterError(
+            message("models", caller, "must have names that differ as text", names)
+        )
+    return named
+
+
+def check_model_pairs(models: Any, caller: str) -> dict[str, tuple[Any, Any]]:
+    """Return a mapping from names to pairs of correctness and confidence."""
+    pairs = check_models(models, caller)
+    for name, pair in pairs.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            got = f"a {type(pair).__name__} for {name!r}"
+            raise ParameterError(
+                message("models", caller, "must map names to (correct, confidence)", got)
+            )
+    return {name: (correct, confidence) for name, (correct, confidence) in pairs.items()}
 
 
 def check_page_name(path: str | os.PathLike[str], name: str, caller: str) -> None:

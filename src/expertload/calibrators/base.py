@@ -29,11 +29,12 @@ from expertload._validation import (
     check_probabilities,
     check_same_length,
     check_same_order,
+    message,
 )
 from expertload.calibrators.logits import log_probabilities
-from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned
-from expertload.columns import check_labels
-from expertload.exceptions import InvalidInputError
+from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned, read_names
+from expertload.columns import as_probability, check_labels, frame_columns, listed
+from expertload.exceptions import InvalidInputError, LabelError
 
 
 class CalibrationWarning(UserWarning):
@@ -48,6 +49,7 @@ class FittedOnLogits(ABC):
 
     input: str = "logits"
     n_classes_: int
+    column_names_: list[str] | None = None  # those of a frame; None if columns have no names
 
     # ----------------------------------------------------------------------- what a method writes
 
@@ -101,7 +103,8 @@ class FittedOnLogits(ABC):
         check_same_order(caller, inputs=inputs, y_true=y_true, sample_weight=sample_weight)
         array = self._check_inputs(inputs, caller)
         n_classes = self._count_classes(array, y_true, labels, caller)
-        target = check_labels(y_true, n_classes, labels, caller)
+        columns = self._class_columns(inputs)
+        target, _ = check_labels(y_true, columns, n_classes, labels, caller)
         check_same_length(caller, inputs=array, y_true=target)
         weight = check_weight(sample_weight, len(target), caller)
         if weight is None:
@@ -109,7 +112,7 @@ class FittedOnLogits(ABC):
         elif not weight.all():
             kept = weight > 0
             array, target, weight = array[kept], target[kept], weight[kept]
-        self.n_classes_ = n_classes
+        self.n_classes_, self.column_names_ = n_classes, frame_columns(inputs)
         self._fit(array, target, weight)
         return self
 
@@ -164,6 +167,8 @@ class FittedOnLogits(ABC):
             "n_classes": self.n_classes_,
             "state": {name: plain(getattr(self, name)) for name in self._learned},
         }
+        if self.column_names_ is not None:
+            content["column_names"] = self.column_names_
         return DOCUMENT.complete(content)
 
     @classmethod
@@ -180,6 +185,8 @@ class FittedOnLogits(ABC):
         state = DOCUMENT.section(document.get("state"), "state")
         for name, value in read_learned(state, cls._learned, n_classes).items():
             setattr(calibrator, name, value)
+        names, n_columns = document.get("column_names"), calibrator._n_columns()
+        calibrator.column_names_ = None if names is None else read_names(names, n_columns)
         problem = calibrator._problem()
         if problem is not None:
             DOCUMENT.refuse(problem)
@@ -201,6 +208,13 @@ class FittedOnLogits(ABC):
         if self.input == "probabilities":
             return log_probabilities(check_probabilities(inputs, "inputs", caller))
         return _check_class_logits(inputs, "inputs", caller)
+
+    def _class_columns(self, inputs: ArrayLike) -> list[str] | None:
+        """Return the classes that the columns of a frame are named after; None without names."""
+        names = frame_columns(inputs)
+        if names is None or self.input != "logits":
+            return names
+        return [as_probability(name) for name in names]
 
     def _count_classes(
         self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
@@ -242,9 +256,24 @@ class FittedOnLogits(ABC):
 
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
+    def check_names(self, inputs: ArrayLike, caller: str) -> None:
+        """Raise if a frame has other columns than in `fit`, or the same in another order."""
+        names, known = frame_columns(inputs), self.column_names_
+        if names is not None and known is not None and names != known:
+            raise LabelError(
+                message(
+                    "inputs",
+                    caller,
+                    f"must have the columns of fit in their order, {listed(known)}",
+                    listed(names),
+                    "select them by name, or pass to_numpy() if they are the same columns",
+                )
+            )
+
     def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
         """Return the logits of new cases, in the same form as in `fit`."""
         check_fitted(self.is_fitted, caller)
+        self.check_names(inputs, caller)
         array = self._check_inputs(inputs, caller)
         check_columns(array, self._n_columns(), "inputs", caller)
         return array

@@ -95,9 +95,9 @@ class ConfidenceScore:
             The same object.
         """
         if self.is_learned:
-            proba = check_probabilities(y_proba, "y_proba", "ConfidenceScore.fit")
+            check_probabilities(y_proba, "y_proba", "ConfidenceScore.fit")
             kind = LEARNED[self.name]
-            self.model_ = kind(input="probabilities").fit(proba, y_true, labels=labels)
+            self.model_ = kind(input="probabilities").fit(y_proba, y_true, labels=labels)
         return self
 
     def confidence(self, y_proba: ArrayLike) -> FloatArray:
@@ -115,6 +115,8 @@ class ConfidenceScore:
         """
         caller = "ConfidenceScore.confidence"
         check_fitted(self.model_ is not None or not self.is_learned, caller)
+        if self.model_ is not None:
+            self.model_.check_names(y_proba, caller)
         checked = check_probabilities(y_proba, "y_proba", caller)
         # One memory layout, so that sums do not depend on it.
         proba: FloatArray = np.ascontiguousarray(checked, dtype=np.float64)

@@ -145,6 +145,9 @@ class KCal(Calibrator):
         check_same_length(caller, inputs=features, projection=projected)
         return projected.astype(np.float64, copy=False)
 
+    def _class_columns(self, inputs: ArrayLike) -> None:
+        """Columns are features, whose names say nothing about classes."""
+
     def _count_classes(
         self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
     ) -> int:

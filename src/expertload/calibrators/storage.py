@@ -60,6 +60,14 @@ def read_learned(
     return {name: _read(name, state[name], want, lengths) for name, want in table.items()}
 
 
+def read_names(value: Any, n_columns: int) -> list[str]:
+    """Return the names of columns; of two classes, one column may be enough."""
+    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if not is_list or len(value) not in ((1, 2) if n_columns == 2 else (n_columns,)):
+        DOCUMENT.refuse(f"its 'column_names' must be a list of {n_columns} names, not {value!r}")
+    return list(value)
+
+
 def _read(name: str, value: Any, want: Learned, lengths: dict[str, int]) -> Any:
     if want.kind in ("float", "int", "bool"):
         return _read_scalar(name, value, want.kind)

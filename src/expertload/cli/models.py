@@ -114,8 +114,12 @@ def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
         raise typer.BadParameter(
             f"--name must be given for each of the {len(found)} models. Got {len(names)}."
         )
-    if len(set(names)) < len(names):
-        raise typer.BadParameter(f"Each model needs a name of its own. Got {', '.join(names)}.")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise typer.BadParameter(
+            f"Each model needs a name of its own. Got '{twice}' more than once. Hint: name each "
+            "with --name, in order."
+        )
     return names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,7 +115,7 @@ def monitor(
         "blocks": blocks,
         "order": order,
     }
-    watched = _monitor(policy, state, options)
+    fresh = _fresh_monitor(policy, options)
     audits = read_audits(
         file,
         names=AuditColumns(
@@ -129,9 +130,11 @@ def monitor(
             query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
         ),
     )
-    n_new = _count(watched, audits, keep=state is not None)
-    if state is not None:
-        _save(watched, state)
+    with _alone(state):
+        watched = _continued(fresh, state, policy)
+        n_new = _count(watched, audits, keep=state is not None)
+        if state is not None:
+            _save(watched, state)
     if out is not None:
         _draw(watched, out)
     _say(watched, audits, n_new, as_json=as_json)
@@ -142,12 +145,18 @@ def monitor(
         raise typer.Exit(REFUTED)
 
 
-def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> AccuracyMonitor:
-    """Return the monitor of a policy, with the audits of previous runs."""
+def _fresh_monitor(policy: Path, options: dict[str, Any]) -> AccuracyMonitor:
+    """Return the monitor of a policy, without audits."""
+    from expertload.monitoring import AccuracyMonitor
+
+    return AccuracyMonitor.from_policy(load_policy(policy), **options)
+
+
+def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:
+    """Return the monitor with the audits of previous runs."""
     from expertload.exceptions import FileFormatError
     from expertload.monitoring import AccuracyMonitor
 
-    fresh = AccuracyMonitor.from_policy(load_policy(policy), **options)
     if state is None or not state.exists():
         return fresh
     earlier = AccuracyMonitor.load(state)
@@ -158,6 +167,13 @@ def _monitor(policy: Path, state: Path | None, options: dict[str, Any]) -> Accur
             "these audits."
         )
     return fresh.merge(earlier)
+
+
+def _alone(state: Path | None) -> AbstractContextManager[None]:
+    """Keep other runs from the file of audits, whose new ones would be lost."""
+    from expertload._files import one_at_a_time
+
+    return nullcontext() if state is None else one_at_a_time(state)
 
 
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:

@@ -7,6 +7,7 @@ policy needs. Nothing is guessed: if a match is not clear, the data are refused 
 """
 
 from expertload.columns.arrays import (
+    check_clusters,
     check_groups,
     check_labels,
     check_named_labels,
@@ -30,7 +31,14 @@ from expertload.columns.finding import (
 )
 from expertload.columns.matching import Matched, match_by_order, match_columns
 from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
-from expertload.columns.spelling import ClassName, class_key, is_missing, plain_classes
+from expertload.columns.spelling import (
+    ClassName,
+    as_probability,
+    class_key,
+    is_missing,
+    listed,
+    plain_classes,
+)
 from expertload.columns.values import (
     grades_from,
     labels_from,
@@ -47,6 +55,8 @@ __all__ = [
     "Columns",
     "Matched",
     "arrange_probabilities",
+    "as_probability",
+    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
@@ -63,6 +73,7 @@ __all__ = [
     "known_groups",
     "label_text",
     "labels_from",
+    "listed",
     "match_by_order",
     "match_columns",
     "name_groups",

@@ -26,6 +26,7 @@ from expertload.columns.matching import (
 from expertload.columns.spelling import (
     ClassName,
     is_missing,
+    spelled_alike,
     truth_number,
     whole_number,
     without_prefix,
@@ -39,6 +40,7 @@ from expertload.exceptions import (
 )
 
 __all__ = [
+    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
@@ -76,13 +78,6 @@ def said_of(caller: str) -> Wording:
 # ------------------------------------------------------------------ labels
 
 
-def check_labels(
-    y_true: ArrayLike, n_classes: int, labels: ArrayLike | None, caller: str
-) -> IntArray:
-    """Return the column number of each label, for columns without names."""
-    return check_named_labels(y_true, None, n_classes, labels, caller)[0]
-
-
 def check_named_labels(
     y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None, caller: str
 ) -> Named:
@@ -90,13 +85,23 @@ def check_named_labels(
 
     A single column named after the first class is converted to the second class.
     """
+    return check_labels(y_true, frame_columns(y_proba), n_classes, labels, caller)
+
+
+def check_labels(
+    y_true: ArrayLike,
+    columns: Sequence[str] | None,
+    n_classes: int,
+    labels: ArrayLike | None,
+    caller: str,
+) -> Named:
+    """Return the same for columns of these names; None if they have none."""
     y, said = label_array(y_true, "y_true", caller), said_of(caller)
     if labels is not None:
         names = check_names(labels, n_classes, caller)
         values, rows = _distinct(y)
         found = match_by_name(values, [str(name) for name in names], said)
         return _places(values, found)[rows], names
-    columns = frame_columns(y_proba)
     if columns is None and y.dtype.kind in "biu":
         if y.dtype.kind != "b":  # False and True are both known, even if only one occurs
             check_places(int(y.min()), int(y.max()), n_classes, said)
@@ -200,7 +205,7 @@ def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
         if (y != np.floor(y)).any():
             got = f"fractions such as {y[y != np.floor(y)][0]:g}"
             raise refuse("must hold class labels", got, "were y_true and y_proba exchanged?")
-        if np.abs(y).max() > EXACT:
+        if np.abs(y).max() > 2.0 ** (np.finfo(y.dtype).nmant + 1):
             got = f"{y[np.abs(y).argmax()]:g}, where floats skip whole numbers"
             raise refuse("must hold class labels", got, "pass integers or strings")
         return y.astype(np.int64)
@@ -281,18 +286,24 @@ def is_numbering(names: Sequence[Any]) -> bool:
     return list(names) in own
 
 
-def sort_probabilities(y_true: ArrayLike, y_proba: Any, caller: str) -> AnyArray:
-    """Return probabilities as an array with columns in the order of the sorted classes."""
+def sort_probabilities(
+    y_true: ArrayLike, y_proba: Any, caller: str
+) -> tuple[AnyArray, tuple[ClassName, ...] | None]:
+    """Return probabilities as an array in the order of the sorted classes, and these classes.
+
+    Without names nothing is sorted, and there are no classes to name.
+    """
     array = as_array(y_proba, "y_proba", caller)
     if frame_columns(y_proba) is None:
-        return array
+        return array, None
     is_lone = array.ndim == 1 or array.shape[1] == 1
     n_classes = 2 if is_lone else array.shape[1]
     _, names = check_named_labels(y_true, y_proba, n_classes, None, caller)
     order = np.argsort(np.array(names))
+    classes = tuple(names[i] for i in order)
     if is_lone:
-        return array if order[1] == 1 else 1 - array.astype(np.float64)
-    return array[:, order]
+        return (array if order[1] == 1 else 1 - array.astype(np.float64)), classes
+    return array[:, order], classes
 
 
 # ------------------------------------------------------------------ groups
@@ -320,6 +331,18 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
             )
         )
     return values
+
+
+def check_clusters(clusters: ArrayLike, caller: str) -> AnyArray:
+    """Return the cluster of each case; spellings that look alike are the same cluster.
+
+    A patient with a blank after the name would otherwise count as two, who look independent.
+    """
+    values = check_groups(clusters, caller, name="clusters")
+    if values.dtype.kind in "biu":
+        return values
+    distinct, rows = np.unique(values, return_inverse=True)
+    return np.array([spelled_alike(each) for each in distinct.tolist()])[rows]
 
 
 def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from expertload._names import MATRICES
 from expertload.columns.matching import Wording
-from expertload.columns.spelling import PREFIXES, listed, without_prefix
+from expertload.columns.spelling import LOGITS, PREFIXES, listed, without_prefix
 from expertload.exceptions import FileFormatError
 
 __all__ = [
@@ -41,7 +41,6 @@ CONVENTIONS = {
     "group": ("group",),
     "weight": ("sample_weight",),  # not `weight`, which is often a body weight
 }
-LOGITS = ("logit_", "logits_", "logit.", "logits.")
 # The numbers of a list or struct are named after the column that holds them.
 PARTS = tuple(f"{name}." for name in MATRICES)
 NO_COLUMN = "none"

@@ -16,7 +16,6 @@ from expertload._typing import AnyArray
 from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
-    LOGITS,
     ColumnNames,
     Columns,
     Picked,
@@ -29,7 +28,14 @@ from expertload.columns.finding import (
     said_of_file,
 )
 from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
-from expertload.columns.spelling import ClassName, class_key, is_missing, listed, without_prefix
+from expertload.columns.spelling import (
+    LOGITS,
+    ClassName,
+    class_key,
+    is_missing,
+    listed,
+    without_prefix,
+)
 from expertload.columns.values import both_classes
 from expertload.exceptions import FileFormatError, LabelError
 

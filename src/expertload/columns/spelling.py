@@ -17,12 +17,15 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 __all__ = [
+    "LOGITS",
     "PREFIXES",
     "ClassName",
+    "as_probability",
     "class_key",
     "is_missing",
     "listed",
     "plain_classes",
+    "spelled_alike",
     "truth_number",
     "whole_number",
     "without_prefix",
@@ -31,6 +34,7 @@ __all__ = [
 ClassName: TypeAlias = str | int
 
 PREFIXES = ("p_", "prob_", "proba_")
+LOGITS = ("logit_", "logits_", "logit.", "logits.")
 TRUTHS = {
     **dict.fromkeys(("true", "t", "yes", "y", "pos", "positive", "1"), 1),
     **dict.fromkeys(("false", "f", "no", "n", "neg", "negative", "0"), 0),
@@ -43,12 +47,17 @@ MOST_SHOWN = 8
 
 def class_key(name: object) -> str:
     """Return a key that all spellings of a class share: 1, '1.0' and ' 01' are the same class."""
-    text = unicodedata.normalize("NFC", str(name).strip())
+    text = spelled_alike(name)
     number = NUMBER.fullmatch(text)
     if number is None:
         return text
     minus = "-" if number[1] == "-" and number[2] != "0" else ""
     return minus + number[2]
+
+
+def spelled_alike(name: object) -> str:
+    """Return a name without blanks around it, in one Unicode form."""
+    return unicodedata.normalize("NFC", str(name).strip())
 
 
 def whole_number(name: object) -> int | None:
@@ -67,6 +76,13 @@ def without_prefix(column: str) -> str:
     """Return the class that a column is named after: p_cat is the probability of cat."""
     prefix = next((p for p in PREFIXES if column.lower().startswith(p)), "")
     return column[len(prefix) :] or column
+
+
+def as_probability(column: str) -> str:
+    """Return the name of the probability that a logit belongs to: p_cat for logit_cat."""
+    prefix = next((p for p in LOGITS if column.lower().startswith(p)), "")
+    rest = column[len(prefix) :]
+    return f"{PREFIXES[0]}{rest}" if prefix and rest else column
 
 
 def plain_classes(classes: Sequence[ClassName]) -> tuple[ClassName, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from expertload._answers import answers_of, right_answers
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import check_models, check_option
+from expertload._validation import check_model_pairs, check_models, check_option
 from expertload.display.axes import figure_of, one_axes
 from expertload.display.coc import SIZE, COCDisplay
 from expertload.display.measure import measure
@@ -153,7 +153,7 @@ class COCComparisonDisplay:
         caller = "COCComparisonDisplay.from_correctness"
         cases = {
             name: check_correctness_cases(correct, confidence, sample_weight, caller)
-            for name, (correct, confidence) in check_models(models, caller).items()
+            for name, (correct, confidence) in check_model_pairs(models, caller).items()
         }
         return cls._of_cases(cases, confidence_level).plot(ax, **plot_options)
 

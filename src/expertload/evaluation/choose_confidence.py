@@ -20,15 +20,16 @@ import numpy as np
 from expertload._cases import check_named_predictions
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
-    as_array,
     check_count,
     check_fraction,
     check_option,
     check_same_length,
+    check_same_order,
     insufficient,
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
+from expertload.columns import check_clusters
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import percent
 from expertload.significance import Interval
@@ -200,9 +201,10 @@ def split_cases(
     (3, 7)
     """
     fraction = check_fraction(share, "share", "split_cases", inclusive=False)
-    unit = _units(n_cases, clusters, "split_cases")
+    number = check_count(n_cases, "n_cases", "split_cases")
+    unit = _units(number, clusters, "split_cases")
     order = random_generator(random_state, "split_cases").permutation(unit.max() + 1)
-    share_of_units = min(fraction, MOST_CHOOSING / n_cases)
+    share_of_units = min(fraction, MOST_CHOOSING / number)
     is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
     return np.flatnonzero(is_choosing), np.flatnonzero(~is_choosing)
 
@@ -232,6 +234,7 @@ def _read(
     n_folds: int,
     caller: str,
 ) -> _LabelledCases:
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
     predictions, _ = check_named_predictions(y_true, y_proba, None, labels, caller)
     target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
     unit = _units(len(target), clusters, caller)
@@ -248,7 +251,7 @@ def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
     """Return the unit number of each case: its cluster, or its own number."""
     if clusters is None:
         return np.arange(n_cases)
-    names = as_array(clusters, "clusters", caller)
+    names = check_clusters(clusters, caller)
     check_same_length(caller, y_true=np.empty(n_cases), clusters=names)
     unit: IntArray = np.unique(names, return_inverse=True)[1]
     return unit

@@ -113,8 +113,8 @@ def evaluate_predictions(
         cluster_promise,
         caller,
     )
-    given = {"y_true": y_true, "groups": groups, "clusters": clusters, "confidence": confidence}
-    check_same_order(caller, **given)
+    given = {"y_true": y_true, "y_proba": y_proba, "groups": groups, "clusters": clusters}
+    check_same_order(caller, **given, confidence=confidence, sample_weight=sample_weight)
     predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
     return _evaluate_predictions(predictions, names, confidence, options)
 
@@ -213,7 +213,9 @@ def evaluate_from_correctness(
         cluster_promise,
         caller,
     )
-    check_same_order(caller, correct=correct, groups=groups, clusters=clusters)
+    check_same_order(
+        caller, correct=correct, confidence=confidence, groups=groups, clusters=clusters
+    )
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
     check_enough_cases(cases.weight, len(cases.correct), 2, caller)
     table = Tally.from_cases(cases)

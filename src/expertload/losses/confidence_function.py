@@ -36,7 +36,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from expertload.losses.inputs import check_inputs, check_soft_inputs, labelled, two_columns
+from expertload.losses.inputs import (
+    check_inputs,
+    check_soft_inputs,
+    check_tensors,
+    labelled,
+    two_columns,
+)
 from expertload.losses.kde.array_namespace import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
@@ -102,6 +108,7 @@ def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Sol
 
 def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
     ignore_index, check_finite, caller, log_odds, any_target = reading
+    check_tensors(logits, target, caller)
     if any_target:
         logits, target = two_columns(logits, target)
     if any_target and target.is_floating_point() and target.ndim == logits.ndim:

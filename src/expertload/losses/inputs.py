@@ -11,10 +11,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from expertload._validation import SUM_TO_ONE, label_range_error, message
+from expertload._validation import SUM_TO_ONE, check_ignore_index, label_range_error, message
 from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
 
-__all__ = ["check_inputs", "check_soft_inputs", "flatten_logits", "labelled", "two_columns"]
+__all__ = [
+    "check_inputs",
+    "check_soft_inputs",
+    "check_tensors",
+    "flatten_logits",
+    "labelled",
+    "two_columns",
+]
 
 # Soft targets of half precision sum to one within this.
 SOFT_SUM_TOLERANCE = 1e-2
@@ -24,6 +31,7 @@ def check_inputs(
     logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
 ) -> None:
     """Raise a named exception unless `logits` and `target` fit together."""
+    check_tensors(logits, target, caller)
     _check_logits_layout(
         (tuple(logits.shape), str(logits.dtype)),
         (tuple(target.shape), str(target.dtype)),
@@ -31,6 +39,14 @@ def check_inputs(
     )
     if check_finite and not bool(torch.isfinite(logits).all()):
         raise _non_finite_logits_error(caller)
+
+
+def check_tensors(logits: object, target: object, caller: str) -> None:
+    """Raise unless both are tensors, which lists and arrays are not."""
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, Tensor):
+            got, hint = f"a {type(value).__name__}", "pass torch.as_tensor(...)"
+            raise DataTypeError(message(name, caller, "must be a tensor", got, hint))
 
 
 def check_soft_inputs(
@@ -74,6 +90,7 @@ def labelled(
     On the CPU labels out of range raise; on other devices they are left to the indexing kernels,
     as in PyTorch's own losses.
     """
+    ignore_index = check_ignore_index(ignore_index, caller)
     on_cpu = target.device.type == "cpu"
     if on_cpu and (target.numel() == 0 or _all_in_range(target, n_classes, ignore_index)):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
@@ -9,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from expertload._documents import MOST_DIGITS
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_array,
@@ -18,6 +20,7 @@ from expertload._validation import (
     message,
     percent_hint,
 )
+from expertload.columns import is_missing
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
@@ -50,6 +53,8 @@ def as_audit_errors(
 ) -> tuple[FloatArray, FloatArray]:
     """Return errors and weights of audits, along the last axis."""
     grades = _floats(correct, "correct", caller)
+    if not grades.ndim:
+        raise ShapeError(message("correct", caller, "must have 1 dimension or more", "one number"))
     _refuse_grades(grades, ~((grades >= 0) & (grades <= 1)), caller)
     weights = np.ones(grades.shape[-1:]) if weight is None else _floats(weight, "weight", caller)
     if not ((weights > 0) & (weights <= 1)).all():
@@ -85,7 +90,7 @@ def as_answers(correct: ArrayLike, caller: str) -> FloatArray:
     if array.ndim != 1:
         raise ShapeError(message("correct", caller, "must have 1 dimension", array.shape))
     if array.dtype.kind == "O":
-        array = np.where(array == None, np.nan, array)  # noqa: E711 - of each element
+        array = np.where([is_missing(each) for each in array], np.nan, array)
     grades = _floats(array, "correct", caller)
     if not grades.size:
         raise EmptyInputError(message("correct", caller, "must hold at least one case", "none"))
@@ -127,9 +132,12 @@ def as_keys(value: Any, n: int, caller: str) -> list[Key] | None:
     if len(keys) != n:
         raise ShapeError(message("key", caller, f"must have one value per case ({n})", len(keys)))
     for key in keys:
-        if isinstance(key, bool) or not isinstance(key, str | int):
+        is_long = isinstance(key, int) and abs(key) >= 10**MOST_DIGITS  # no file could hold it
+        if is_long or isinstance(key, bool) or not isinstance(key, str | int):
             wanted = "must hold text or whole numbers"
-            raise DataTypeError(message("key", caller, wanted, f"{key!r}"))
+            raise DataTypeError(
+                message("key", caller, wanted, "a huge one" if is_long else f"{key!r}")
+            )
     return keys
 
 
@@ -144,10 +152,18 @@ def as_moments(value: Any, n: int, caller: str) -> Moments | None:
         )
     numbers = [isinstance(m, Real) and not isinstance(m, bool) for m in moments]
     if all(numbers):
-        if not np.isfinite(np.asarray(moments, dtype=float)).all():
-            raise DataTypeError(message("decided_at", caller, "must be finite", "NaN or infinity"))
+        if not all(_is_finite(moment) for moment in moments):
+            got = "NaN, infinity, or a whole number that no float can hold"
+            raise DataTypeError(message("decided_at", caller, "must be finite", got))
         return Moments("number", moments)
     return Moments("time", [_microseconds(m, caller) for m in moments])
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def iso_time(microseconds: int) -> str:
@@ -173,10 +189,10 @@ def _microseconds(moment: Any, caller: str) -> int:
             moment = datetime.fromisoformat(moment.strip())
         if isinstance(moment, date) and not isinstance(moment, datetime):
             moment = datetime(moment.year, moment.month, moment.day)
-        if not isinstance(moment, datetime):
+        if not isinstance(moment, datetime) or is_missing(moment):  # NaT is a datetime
             raise TypeError
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return (zoned - EPOCH) // MICROSECOND
+        return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND  # refuses years outside 1 to 9999
     except (ValueError, TypeError, OverflowError):
         wanted = "must hold dates, ISO text such as '2026-03-01T09:30', or numbers"
         raise DataTypeError(message("decided_at", caller, wanted, f"{moment!r}")) from None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction, check_option
+from expertload._validation import check_fraction, check_option, check_same_order
 from expertload.exceptions import NotCertifiedError, ParameterError
 from expertload.monitoring.inputs import (
     as_answers,
@@ -176,6 +176,14 @@ class AccuracyMonitor(Verdict):
     def _batch(
         self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any, caller: str
     ) -> Batch:
+        check_same_order(
+            caller,
+            correct=correct,
+            inclusion_probability=inclusion,
+            least_inclusion_probability=least,
+            decided_at=decided_at,
+            key=key,
+        )
         answers = as_answers(correct, caller)
         n = len(answers)
         named = least if least is not None else self._least_inclusion

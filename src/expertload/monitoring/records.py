@@ -252,7 +252,9 @@ def _picked(values: Sequence[Any], rows: list[int]) -> list[Any]:
 
 def _said(moments: Moments) -> str:
     (value,) = moments.values
-    return iso_time(int(value)) if moments.clock == "time" else f"{value:g}"
+    if moments.clock == "time":
+        return iso_time(int(value))
+    return str(value) if isinstance(value, int) else f"{value:.15g}"  # seconds since 1970 need ten
 
 
 def _repeated_case(key: Key, why: str, caller: str) -> RepeatedCaseError:

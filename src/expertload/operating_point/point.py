@@ -241,10 +241,20 @@ def confidence_of(origin: Origin, proba: FloatArray) -> FloatArray:
     return top
 
 
-def digits(threshold: float) -> str:
-    """Return a number with six digits; with all digits if six would round it to 1."""
-    text = f"{threshold:.6g}"
-    return text if text != "1" or threshold == 1 else repr(threshold)
+def digits(threshold: float, fewest: int = 6) -> str:
+    """Return a threshold with six digits, or with more if it would be rounded down, or to 1.
+
+    People copy it, and a smaller number would accept cases that the promise says nothing about.
+
+    Examples
+    --------
+    >>> digits(0.1234567), digits(0.1234561), digits(0.8), digits(0.9999996), digits(1.0)
+    ('0.123457', '0.1234561', '0.8', '0.9999996', '1')
+    """
+    texts = (f"{threshold:.{n}g}" for n in range(fewest, 18))
+    return next(
+        text for text in texts if float(text) >= threshold and (float(text) != 1 or threshold == 1)
+    )
 
 
 def quantity(number: float) -> str:

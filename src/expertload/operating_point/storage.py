@@ -178,9 +178,10 @@ def _load_groups(content: dict[str, Any], origin: Origin, version: int) -> Certi
     for entry in entries:
         part = DOCUMENT.section(entry, "group")
         point = _load_point(DOCUMENT.section(part.get("point"), "point"), origin, version)
-        if not isinstance(point, CertifiedPoint) or part.get("group") in points:
+        group = _label(part.get("group"))
+        if not isinstance(point, CertifiedPoint) or group in points:
             DOCUMENT.refuse("its groups must be distinct and certified")
-        points[_label(part.get("group"))] = point
+        points[group] = point
     return CertifiedGroups(
         points=points,
         target_accuracy=_number(content, "target_accuracy"),

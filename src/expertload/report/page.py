@@ -11,6 +11,7 @@ import numpy as np
 
 from expertload.display.style import percent
 from expertload.evaluation import Evaluation, compare_evaluations
+from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
 from expertload.report.scale import Frame
 from expertload.report.stops import Mark, Stops, find_stops
@@ -153,17 +154,14 @@ def count(number: float) -> str:
 
 
 def digits(threshold: float) -> str:
-    """Return a threshold with four digits, or more if it would be rounded to 1.
+    """Return a threshold with four digits, or more if it would be rounded down, or to 1.
 
     Examples
     --------
-    >>> digits(0.912345), digits(0.9999996), digits(1.0)
-    ('0.9123', '0.9999996', '1')
+    >>> digits(0.91238), digits(0.912345), digits(0.9999996), digits(1.0)
+    ('0.9124', '0.912345', '0.9999996', '1')
     """
-    if math.isinf(threshold):
-        return "none"
-    lengths = (f"{threshold:.{n}g}" for n in range(4, 18))
-    return next((text for text in lengths if float(text) != 1 or threshold == 1), repr(threshold))
+    return "none" if math.isinf(threshold) else point_digits(threshold, 4)
 
 
 def chance(p_value: float) -> str:

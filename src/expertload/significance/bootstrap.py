@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -91,9 +92,11 @@ def bootstrap_interval(
         return _aucoc_interval(cases, n_resamples, level, rng)
     y = as_array(y_true, "y_true", caller)
     check_same_order(caller, y_true=y_true, y_proba=y_proba)
-    proba = sort_probabilities(y_true, y_proba, caller)
+    proba, classes = sort_probabilities(y_true, y_proba, caller)
     check_same_length(caller, y_true=y, y_proba=proba)
-    metric = _with_classes(metric, y, proba, caller)
+    if classes is None and asks_for_classes(metric):  # a resample may lack some of them
+        _, classes = check_named_predictions(y, proba, None, None, caller)
+    metric = with_classes(metric, classes)
     estimate = check_metric_value(metric(y, proba), caller)
     picks = (rng.integers(0, len(y), len(y)) for _ in range(n_resamples))
     values = np.array([check_metric_value(metric(y[i], proba[i]), caller) for i in picks])
@@ -138,14 +141,19 @@ def bootstrap_interval_from_correctness(
     return _aucoc_interval(cases, n_resamples, level, random_generator(random_state, caller))
 
 
-def _with_classes(metric: Metric, y: AnyArray, proba: AnyArray, caller: str) -> Metric:
-    """Return a metric that is told the classes, if it asks for them: a resample may lack some."""
-    asked = inspect.signature(metric).parameters.get("labels")
-    if asked is None or asked.default is not None:
-        return metric
-    _, classes = check_named_predictions(y, proba, None, None, caller)
-    told: Metric = partial(metric, labels=classes)  # type: ignore[call-arg]
-    return told
+def with_classes(metric: Callable[..., float], classes: Any) -> Callable[..., float]:
+    """Return a metric that is told the class of each column, if they are known and it asks."""
+    known = classes is not None and asks_for_classes(metric)
+    return partial(metric, labels=classes) if known else metric
+
+
+def asks_for_classes(metric: Callable[..., float]) -> bool:
+    """Whether a metric finds out the class of each column, unless it is told."""
+    try:
+        asked = inspect.signature(metric).parameters.get("labels")
+    except ValueError:  # some functions that are not written in Python have none
+        return False
+    return asked is not None and asked.default is None
 
 
 def _aucoc_interval(

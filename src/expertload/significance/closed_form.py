@@ -8,7 +8,12 @@ from scipy.special import expit, logit, xlogy
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import check_enough_cases, check_fraction, check_same_length
+from expertload._validation import (
+    check_enough_cases,
+    check_fraction,
+    check_same_length,
+    check_same_order,
+)
 from expertload.significance.influence import Linearised, effective_size, linearise_cases
 from expertload.significance.models import compare_cases
 from expertload.significance.results import Comparison, Interval
@@ -143,6 +148,8 @@ def aucoc_paired_test(
     difference 0.1694 (95 % interval 0.1199 to 0.2190), p = 7.9e-11
     """
     caller = "aucoc_paired_test"
+    models = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
+    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
     a = check_cases(y_true, y_proba_a, confidence_a, sample_weight, labels, caller)
     b = check_cases(y_true, y_proba_b, confidence_b, sample_weight, labels, caller)
     return _paired_test(a, b, confidence_level, caller)
@@ -182,6 +189,8 @@ def aucoc_paired_test_from_correctness(
     0.432, p = 0.36
     """
     caller = "aucoc_paired_test_from_correctness"
+    models = {"correct_a": correct_a, "correct_b": correct_b}
+    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
     a = check_correctness_cases(correct_a, confidence_a, sample_weight, caller)
     b = check_correctness_cases(correct_b, confidence_b, sample_weight, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)

@@ -18,8 +18,10 @@ from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
     check_enough_cases,
     check_fraction,
+    check_model_pairs,
     check_models,
     check_option,
+    check_same_order,
 )
 from expertload.significance.influence import influence_of_cases, linearise
 from expertload.significance.results import Comparison
@@ -76,9 +78,11 @@ def compare_models(
     noise 0.03 minus noise 0.3: 2.2e-12, adjusted 6.5e-12
     """
     caller = "compare_models"
+    given = check_models(models, caller)
+    check_same_order(caller, **given)
     cases = {
         name: check_cases(y_true, proba, None, sample_weight, labels, caller)
-        for name, proba in check_models(models, caller).items()
+        for name, proba in given.items()
     }
     return compare_cases(cases, pairs, confidence_level, caller)
 
@@ -114,9 +118,15 @@ def compare_models_from_correctness(
     0.432, p = 0.36
     """
     caller = "compare_models_from_correctness"
+    given = check_model_pairs(models, caller)
+    check_same_order(
+        caller,
+        **{f"correct of {name}": correct for name, (correct, _) in given.items()},
+        **{f"confidence of {name}": confidence for name, (_, confidence) in given.items()},
+    )
     cases = {
         name: check_correctness_cases(correct, confidence, sample_weight, caller)
-        for name, (correct, confidence) in check_models(models, caller).items()
+        for name, (correct, confidence) in given.items()
     }
     return compare_cases(cases, pairs, confidence_level, caller)
 

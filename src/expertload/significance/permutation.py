@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from expertload._validation import (
 )
 from expertload.columns import sort_probabilities
 from expertload.curve import aucoc_score
+from expertload.significance.bootstrap import with_classes
 from expertload.tally import COMPARISON_SLACK
 
 __all__ = ["PermutationResult", "permutation_test", "permutation_test_from_correctness"]
@@ -112,6 +114,7 @@ def permutation_test(
     check_count(n_rounds, "n_rounds", caller)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
+    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, labels, caller)
         b = check_cases(y_true, y_proba_b, None, None, labels, caller)
@@ -121,18 +124,20 @@ def permutation_test(
             "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
         )
     y = as_array(y_true, "y_true", caller)
-    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
-    proba_a = sort_probabilities(y_true, y_proba_a, caller)
-    proba_b = sort_probabilities(y_true, y_proba_b, caller)
+    if labels is None:
+        proba_a, of_a = sort_probabilities(y_true, y_proba_a, caller)
+        proba_b, of_b = sort_probabilities(y_true, y_proba_b, caller)
+        told = with_classes(metric, of_b if of_a is None else of_a)
+    else:
+        proba_a, proba_b = (as_array(each, "y_proba", caller) for each in (y_proba_a, y_proba_b))
+        told = partial(metric, labels=labels)
     check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
     check_same_shape(caller, y_proba_a=proba_a, y_proba_b=proba_b)
 
-    told = {} if labels is None else {"labels": labels}
-
     def difference(swap: BoolArray) -> float:
         rows = swap.reshape(-1, *[1] * (proba_a.ndim - 1))
-        number_a = metric(y, np.where(rows, proba_b, proba_a), **told)
-        number_b = metric(y, np.where(rows, proba_a, proba_b), **told)
+        number_a = told(y, np.where(rows, proba_b, proba_a))
+        number_b = told(y, np.where(rows, proba_a, proba_b))
         return check_metric_value(number_a, caller) - check_metric_value(number_b, caller)
 
     def differences(swaps: BoolArray) -> FloatArray:
@@ -177,6 +182,8 @@ def permutation_test_from_correctness(
     """
     caller = "permutation_test_from_correctness"
     check_count(n_rounds, "n_rounds", caller)
+    models = {"correct_a": correct_a, "correct_b": correct_b}
+    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
     a = check_correctness_cases(correct_a, confidence_a, None, caller)
     b = check_correctness_cases(correct_b, confidence_b, None, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)

@@ -43,9 +43,9 @@ def batch_cases(
 ) -> BatchCases:
     """Reduce a batch to its cases, leaving out the rows that are not valid or ignored."""
     given = {"preds": preds, "target": target, "valid": valid, "indices": indices}
-    device = torch.as_tensor(preds).device
+    device = _tensor(preds, "preds", caller).device
     tensors = {
-        name: torch.as_tensor(value, device=device)
+        name: _tensor(value, name, caller).to(device)
         for name, value in given.items()
         if value is not None
     }
@@ -63,6 +63,15 @@ def batch_cases(
         _name_the_error(tensors["preds"], tensors["target"], caller)
     predicted, confidence = _top_label(tensors["preds"])
     return BatchCases(confidence, predicted == tensors["target"], tensors.get("indices"))
+
+
+def _tensor(value: Any, name: str, caller: str) -> Tensor:
+    """Return a tensor as it is; lists and arrays of numbers as tensors."""
+    try:
+        return value if isinstance(value, Tensor) else torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = f"a {type(value).__name__}"
+        raise DataTypeError(message(name, caller, "must be a tensor", got)) from error
 
 
 def _in_rows(tensors: dict[str, Tensor], caller: str) -> dict[str, Tensor]:

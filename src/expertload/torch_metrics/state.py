@@ -24,7 +24,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from expertload._bounds import Bounds
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import check_count, message
+from expertload._validation import check_count, check_ignore_index, message
 from expertload.exceptions import ParameterError
 from expertload.tally import Tally
 from expertload.torch_metrics.cases import BatchCases, Reading, batch_cases
@@ -67,7 +67,8 @@ class CaseMetric(Metric):
     ) -> None:
         super().__init__(**kwargs)
         self.bins = None if bins is None else check_count(bins, "bins", type(self).__name__)
-        self.reading = Reading(logits, ignore_index, validate_args)
+        ignored = check_ignore_index(ignore_index, type(self).__name__)
+        self.reading = Reading(logits, ignored, validate_args)
         if self.bins is None:
             for name in LIST_STATES:
                 self.add_state(name, default=[], dist_reduce_fx="cat")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TypedDict, Unpack, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -160,10 +160,12 @@ def certify(
     """
     caller = "certify"
     check_unweighted(sample_weight, caller)
-    check_same_order(caller, y_true=y_true, clusters=clusters)
+    check_same_order(
+        caller, y_true=y_true, y_proba=y_proba, confidence=confidence, clusters=clusters
+    )
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
-    promises = [read_promise(target, *options) for target in each_target(target_accuracy)]
+    promises = read_promises(target_accuracy, *options)
     clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
     points = certify_cases(cases, promises, clustering, ranked_by(confidence), names, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
@@ -238,10 +240,10 @@ def certify_from_correctness(
     """
     caller = "certify_from_correctness"
     check_unweighted(sample_weight, caller)
-    check_same_order(caller, correct=correct, clusters=clusters)
+    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, None, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
-    promises = [read_promise(target, *options) for target in each_target(target_accuracy)]
+    promises = read_promises(target_accuracy, *options)
     clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
     points = certify_cases(cases, promises, clustering, "given_confidence", None, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
@@ -283,18 +285,18 @@ def certify_targets(
     )
 
 
-def each_target(target_accuracy: float | Sequence[float]) -> list[float]:
-    """Return the requested targets as a list."""
-    if not _is_many(target_accuracy):
-        return [target_accuracy]  # type: ignore[list-item]
-    targets = list(target_accuracy)  # type: ignore[arg-type]
-    if not targets or len(set(targets)) < len(targets):
+def read_promises(target_accuracy: float | Sequence[float], *options: Any) -> list[Promise]:
+    """Return the promise of each requested target."""
+    targets = list(target_accuracy) if _is_many(target_accuracy) else [target_accuracy]  # type: ignore[arg-type]
+    promises = [read_promise(target, *options) for target in targets]
+    if not promises or len({promise.target for promise in promises}) < len(promises):
         raise ParameterError(
             f"The targets must be distinct, and at least one. Got {targets}. "
             "Hint: pass, for example, target_accuracy=[0.9, 0.95]."
         )
-    return targets
+    return promises
 
 
-def _is_many(target_accuracy: float | Sequence[float]) -> bool:
-    return isinstance(target_accuracy, list | tuple | np.ndarray)
+def _is_many(target_accuracy: Any) -> bool:
+    is_row = isinstance(target_accuracy, np.ndarray) and target_accuracy.ndim == 1
+    return is_row or isinstance(target_accuracy, list | tuple)

@@ -35,7 +35,7 @@ from expertload._validation import (
     check_same_length,
     message,
 )
-from expertload.columns import check_groups
+from expertload.columns import check_clusters
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.betting import stakes
 from expertload.operating_point.certification.certified_point import (
@@ -97,7 +97,7 @@ def read_clustering(
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
-    named: AnyArray = check_groups(clusters, caller, name="clusters")
+    named: AnyArray = check_clusters(clusters, caller)
     check_same_length(caller, confidence=cases.confidence, clusters=named)
     cluster = np.unique(named, return_inverse=True)[1].astype(np.int64)
     return Clustering(ClusteredCases(cases, cluster), what, number)

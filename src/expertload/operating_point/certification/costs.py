@@ -12,7 +12,13 @@ import numpy as np
 
 from expertload._cases import Cases, check_correctness_cases, check_named_cases, check_unweighted
 from expertload._typing import ArrayLike
-from expertload._validation import as_floats, check_fraction, check_same_length, message
+from expertload._validation import (
+    as_floats,
+    check_fraction,
+    check_same_length,
+    check_same_order,
+    message,
+)
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.certification.certify import certify_cases
@@ -67,6 +73,8 @@ def certify_mean_cost(
     """
     caller = "certify_mean_cost"
     check_unweighted(sample_weight, caller)
+    rows = {"y_true": y_true, "y_proba": y_proba, "confidence": confidence}
+    check_same_order(caller, **rows, error_costs=error_costs)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level, caller)
     points = certify_cases(priced, [promise], None, ranked_by(confidence), names, model_name)
@@ -108,6 +116,7 @@ def certify_mean_cost_from_correctness(
     """
     caller = "certify_mean_cost_from_correctness"
     check_unweighted(sample_weight, caller)
+    check_same_order(caller, correct=correct, confidence=confidence, error_costs=error_costs)
     cases = check_correctness_cases(correct, confidence, None, caller)
     priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level, caller)
     points = certify_cases(priced, [promise], None, "given_confidence", None, model_name)

@@ -120,7 +120,7 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         [True, False]
         """
         caller = "decide"
-        check_same_order(caller, y_proba=y_proba, groups=groups)
+        check_same_order(caller, y_proba=y_proba, confidence=confidence, groups=groups)
         answers, scores = read_cases(self.origin, y_proba, confidence, caller)
         return Decisions(self._accepts(scores, groups, caller), answers)
 
@@ -199,7 +199,7 @@ def certify_groups(
     """
     caller = "certify_groups"
     check_unweighted(sample_weight, caller)
-    check_same_order(caller, y_true=y_true, groups=groups)
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, confidence=confidence, groups=groups)
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
     origin = origin_of(
@@ -249,7 +249,7 @@ def certify_groups_from_correctness(
     """
     caller = "certify_groups_from_correctness"
     check_unweighted(sample_weight, caller)
-    check_same_order(caller, correct=correct, groups=groups)
+    check_same_order(caller, correct=correct, confidence=confidence, groups=groups)
     cases = check_correctness_cases(correct, confidence, None, caller)
     promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
     origin = origin_of(

@@ -103,7 +103,8 @@ class Tests:
             return level
         if method == "spending":
             binary_ladder = not self.is_graded and not self._is_single
-            return float(self._plan.nominal.max()) if binary_ladder else level
+            # Of targets next to one, no number of cases may be enough within rounding.
+            return float(self._plan.nominal.max()) if binary_ladder and self._plan.looks else level
         if method == "sgr":
             return level / bisection_rounds(self.n_cases)
         own = self.promise.has_own_ladder

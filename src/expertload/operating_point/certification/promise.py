@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -67,7 +68,7 @@ def read_promise(
 
 def check_target(target_accuracy: Any, caller: str) -> float:
     """Return the target; refuse 0 and 1, which no finite number of cases can show."""
-    if target_accuracy == 1:
+    if isinstance(target_accuracy, Real) and target_accuracy == 1:
         raise ParameterError(
             message(
                 "target_accuracy",

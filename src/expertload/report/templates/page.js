@@ -65,8 +65,10 @@
 
   function digits(threshold) {
     let places = 4;
-    while (places < 17 && threshold !== 1 && Number(threshold.toPrecision(places)) === 1) places += 1;
-    return String(Number(threshold.toPrecision(places)));
+    const rounded = () => Number(threshold.toPrecision(places));
+    // A smaller number would accept more cases, which a promise says nothing about.
+    while (places < 17 && (rounded() < threshold || (rounded() === 1 && threshold !== 1))) places += 1;
+    return String(rounded());
   }
 
   function inWords(point) {
@@ -81,7 +83,8 @@
   function apartFrom(threshold, other) {
     let places = 4;
     const text = (value) => String(Number(value.toPrecision(places)));
-    while (places < 17 && text(threshold) === text(other)) places += 1;
+    const isUnclear = () => text(threshold) === text(other) || Number(text(threshold)) < threshold;
+    while (places < 17 && isUnclear()) places += 1;
     return places === 4 ? digits(threshold) : text(threshold);
   }
 
