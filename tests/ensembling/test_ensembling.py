@@ -168,3 +168,33 @@ def test_choosing_leaves_no_gradients_and_evaluates(two_halves):
 def test_what_cannot_be_done_is_said(call):
     with pytest.raises(ParameterError):
         call()
+
+
+@pytest.mark.parametrize("last", [[], [nn.Flatten(0)]], ids=["(n, 1)", "(n,)"])
+def test_single_logits_of_a_binary_task_are_averaged_as_probabilities(images, last):
+    networks = [nn.Sequential(make_network(seed, classes=1), *last) for seed in range(3)]
+    expected = sum(network(images).sigmoid() for network in networks) / 3
+    torch.testing.assert_close(Ensemble(networks)(images).sigmoid(), expected)
+    network = networks[0]
+    flipped = network(images).sigmoid() / 2 + network(images.flip(-1)).sigmoid() / 2
+    torch.testing.assert_close(ViewEnsemble(network, "flip")(images).sigmoid(), flipped)
+
+
+def test_single_logits_keep_tiny_probabilities():
+    mean = log_mean_probability([torch.tensor([[-1000.0]]), torch.tensor([[-1000.0]])])
+    assert mean.tolist() == [[-1000.0]]
+
+
+@pytest.mark.parametrize("last", [[], [nn.Flatten(0)]], ids=["(n, 1)", "(n,)"])
+def test_views_are_chosen_for_a_single_logit(images, last):
+    single = nn.Sequential(make_network(classes=1), *last)
+    labels = np.arange(12) % 2
+    choice = choose_views(single, images, labels)
+    with torch.no_grad():
+        expected = aucoc_score(labels, single(images).double().sigmoid().numpy().reshape(-1))
+    assert choice.scores["none"] == expected
+
+
+def test_a_network_is_no_list_of_networks():
+    with pytest.raises(ParameterError, match=r"list of networks.*Sequential.*Hint.*\[network\]"):
+        Ensemble(make_network())

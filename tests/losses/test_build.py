@@ -127,3 +127,8 @@ def test_an_unknown_option_lists_the_known_ones():
 def test_options_of_a_pair_are_refused_for_a_single_loss(option):
     with pytest.raises(ParameterError, match=f"'{next(iter(option))}' parameter of build_loss"):
         build_loss("focal", **option)
+
+
+def test_the_primary_part_may_ignore_another_target():
+    loss = build_loss("ce+aucoc", ignore_index=3, primary_options={"ignore_index": 4})
+    assert (loss.primary.ignore_index, loss.secondary.ignore_index) == (4, 3)

@@ -77,3 +77,15 @@ def test_what_is_no_tensor_is_named(loss):
         loss()(logits.numpy(), target)
     with pytest.raises(DataTypeError, match="'target' parameter .* tensor. Got a list"):
         loss()(logits, target.tolist())
+
+
+@pytest.mark.parametrize("target", [torch.tensor([0, 1]), torch.tensor([0.0, 1.0])])
+@pytest.mark.parametrize("loss", [AUCOCLoss(), FocalLoss(), MMCELoss()])
+def test_a_single_logit_is_told_how_to_become_two_columns(loss, target):
+    logits = torch.tensor([[0.5], [-1.0]])
+    with pytest.raises(
+        (LabelError, DataTypeError), match=r"Hint: for the single logit.*zeros_like"
+    ):
+        loss(logits, target)
+    told = torch.cat((torch.zeros_like(logits), logits), 1)
+    assert torch.isfinite(loss(told, target.long()))

@@ -6,7 +6,13 @@ import pytest
 import torch
 from tests.torch_metrics.test_metrics import batch, every_metric, feed, same
 
-from expertload.exceptions import DataTypeError, ParameterError, ProbabilityError, ShapeError
+from expertload.exceptions import (
+    DataTypeError,
+    LabelError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+)
 from expertload.torch_metrics import AUCOC, COC
 
 
@@ -101,3 +107,15 @@ def test_an_ignored_class_is_a_number(index):
 def test_what_is_no_tensor_is_named(preds):
     with pytest.raises(DataTypeError, match="'preds' parameter of AUCOC.update must be a tensor"):
         AUCOC().update(preds, torch.tensor([0]))
+
+
+def test_a_label_out_of_range_points_at_both_ways_to_leave_it_out():
+    proba, target = batch()
+    target[:5] = -100
+    with pytest.raises(LabelError, match=r"Hint: .*ignore_index=-100.*valid="):
+        AUCOC().update(proba, target)
+
+
+def test_a_float_target_points_at_whole_numbers():
+    with pytest.raises(DataTypeError, match=r"target.*whole numbers.*Hint: .*\.long\(\)"):
+        AUCOC().update(torch.tensor([0.2, 0.9]), torch.tensor([0.0, 1.0]))

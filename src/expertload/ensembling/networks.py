@@ -6,26 +6,28 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the customary name
 
 from expertload.exceptions import ParameterError
 
-__all__ = ["Ensemble", "log_mean_probability"]
+__all__ = ["Ensemble", "is_single_logit", "log_mean_probability"]
 
 
 def log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
     """Return the logarithm of the mean of softmax probabilities.
 
     These are logits: their softmax is the mean probability. Even probabilities as small as
-    exp(-1000) are kept.
+    exp(-1000) are kept. Of the single logits of a binary task, it is the log-odds of the mean
+    probability, whose sigmoid is the mean of their sigmoids.
 
     Parameters
     ----------
-    logits : iterable of Tensor of shape (n, classes)
+    logits : iterable of Tensor of shape (n, classes), (n, 1) or (n,)
         At least one.
 
     Returns
     -------
-    Tensor of shape (n, classes)
+    Tensor of the same shape
 
     Examples
     --------
@@ -35,9 +37,18 @@ def log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
     >>> log_mean_probability([sure, unsure]).exp()
     tensor([[0.7000, 0.3000]])
     """
-    log_proba = torch.stack([torch.log_softmax(each, dim=1) for each in logits])
+    members = list(logits)
+    if is_single_logit(members[0]):
+        each = torch.stack(members)
+        return F.logsigmoid(each).logsumexp(dim=0) - F.logsigmoid(-each).logsumexp(dim=0)
+    log_proba = torch.stack([torch.log_softmax(each, dim=1) for each in members])
     count = torch.tensor(float(len(log_proba)), dtype=log_proba.dtype, device=log_proba.device)
     return torch.logsumexp(log_proba, dim=0) - torch.log(count)
+
+
+def is_single_logit(logits: Tensor) -> bool:
+    """Whether each case has a single logit, the log-odds of the second of two classes."""
+    return logits.ndim == 1 or logits.shape[1] == 1
 
 
 class Ensemble(nn.Module):
@@ -46,7 +57,8 @@ class Ensemble(nn.Module):
     Parameters
     ----------
     networks : iterable of Module
-        Each maps the same input to logits of shape (n, classes).
+        Each maps the same input to logits of shape (n, classes), or to the single logit of a
+        binary task, of shape (n, 1) or (n,).
 
     Examples
     --------
@@ -62,6 +74,11 @@ class Ensemble(nn.Module):
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
+        if isinstance(networks, nn.Module) and not isinstance(networks, nn.ModuleList):
+            raise ParameterError(
+                "The 'networks' parameter of Ensemble must be a list of networks. Got one network, "
+                f"a {type(networks).__name__}, instead. Hint: pass [network]."
+            )
         self.networks = nn.ModuleList(networks)
         if not len(self.networks):
             raise ParameterError("The 'networks' parameter of Ensemble must not be empty.")
@@ -72,5 +89,5 @@ class Ensemble(nn.Module):
         return len(self.networks)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits whose softmax is the mean probability, (n, classes)."""
+        """Return logits whose softmax (or sigmoid) is the mean probability."""
         return log_mean_probability(network(images) for network in self.networks)

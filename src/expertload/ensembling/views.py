@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812 - the customary name
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_count, check_option
 from expertload.curve import aucoc_score
-from expertload.ensembling.networks import log_mean_probability
+from expertload.ensembling.networks import is_single_logit, log_mean_probability
 from expertload.exceptions import ParameterError
 
 __all__ = ["ViewChoice", "ViewEnsemble", "choose_views", "make_views", "view_names"]
@@ -102,7 +102,8 @@ class ViewEnsemble(nn.Module):
     Parameters
     ----------
     network : Module
-        Maps images (n, channels, height, width) to logits (n, classes).
+        Maps images (n, channels, height, width) to logits (n, classes), or to the single logit of
+        a binary task, (n, 1) or (n,).
     views : str or sequence of callables, default="flip"
         A name of `make_views`, or your own views.
 
@@ -131,7 +132,7 @@ class ViewEnsemble(nn.Module):
         return len(self.views)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits whose softmax is the mean probability, (n, classes)."""
+        """Return logits whose softmax (or sigmoid) is the mean probability."""
         if self.passes == 1:
             logits: Tensor = self.network(self.views[0](images))
             return logits
@@ -231,7 +232,8 @@ def _known(candidates: Sequence[str]) -> list[str]:
 @torch.no_grad()
 def _probabilities(network: nn.Module, images: Tensor, batch_size: int) -> FloatArray:
     network.eval()
-    parts = [
-        network(batch).double().softmax(dim=1).cpu() for batch in torch.split(images, batch_size)
-    ]
-    return torch.cat(parts).numpy()
+    parts = [network(batch).double().cpu() for batch in torch.split(images, batch_size)]
+    logits = torch.cat(parts)
+    if is_single_logit(logits):
+        return logits.flatten().sigmoid().numpy()
+    return logits.softmax(dim=1).numpy()

@@ -98,7 +98,8 @@ def build_loss(
     weight : float, optional
         The factor of the secondary part, 1 by default. Only for a pair.
     ignore_index : int, default=-100
-        Passed to every part; to your own only if it is not the default.
+        Passed to every part that has no other in its options; to your own only if it is not the
+        default.
     primary_options : mapping, optional
         Options of the primary part, such as ``{"gamma": 2.0}``. Only for a pair.
     **options
@@ -148,7 +149,7 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
         return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
     factory = {**PRIMARY, **SECONDARY}[part]
     _check_known_options(options, inspect.signature(factory).parameters, part, "build_loss")
-    return factory(ignore_index=ignore_index, **options)
+    return factory(**{"ignore_index": ignore_index, **options})
 
 
 def _check_known_options(

@@ -23,6 +23,10 @@ __all__ = [
     "two_columns",
 ]
 
+ONE_COLUMN = (
+    "for the single logit of a binary task, pass torch.cat((torch.zeros_like(logits), logits), 1) "
+    "and target.long()"
+)
 # Soft targets of half precision sum to one within this.
 SOFT_SUM_TOLERANCE = 1e-2
 
@@ -42,10 +46,10 @@ def check_inputs(
 
 
 def check_tensors(logits: object, target: object, caller: str) -> None:
-    """Raise unless both are tensors, which lists and arrays are not."""
+    """Raise unless both are tensors."""
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, Tensor):
-            got, hint = f"a {type(value).__name__}", "pass torch.as_tensor(...)"
+            got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
             raise DataTypeError(message(name, caller, "must be a tensor", got, hint))
 
 
@@ -134,9 +138,8 @@ def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:
         return
     low, high = (int(value) for value in kept.aminmax())
     if low < 0 or high >= n_classes:
-        one_logit = "for one logit per case, pass a target of the same shape: target[:, None]"
-        hint = {"hint": one_logit} if n_classes == 1 else {}
-        raise label_range_error(low, high, n_classes, caller, **hint)
+        hints = {"hint": ONE_COLUMN} if n_classes == 1 else {}
+        raise label_range_error(low, high, n_classes, caller, **hints)
 
 
 def _check_logits_layout(
@@ -155,6 +158,7 @@ def _check_logits_layout(
         raise ShapeError(message("logits", caller, wanted, f"shape {shape}"))
     if "int" not in target_dtype:
         hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
+        hint = ONE_COLUMN if shape[1] == 1 else hint
         raise DataTypeError(
             message("target", caller, "must hold class numbers", f"a {target_dtype} tensor", hint)
         )

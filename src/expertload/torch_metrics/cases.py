@@ -131,10 +131,9 @@ def _check_layout(tensors: dict[str, Tensor], caller: str) -> None:
             rows = f"must have shape {shapes['preds'][:1]}, one value per row of preds"
             raise ShapeError(message(name, caller, rows, f"shape {shapes[name]}"))
         if name in shapes and not any(kind in dtypes[name] for kind in allowed):
-            kind = "booleans" if allowed == ("bool",) else "whole numbers"
-            raise DataTypeError(
-                message(name, caller, f"must hold {kind}", f"{dtypes[name]} values")
-            )
+            kind, cast = ("booleans", "bool") if allowed == ("bool",) else ("whole numbers", "long")
+            got, hint = f"{dtypes[name]} values", f"pass {name}.{cast}()"
+            raise DataTypeError(message(name, caller, f"must hold {kind}", got, hint))
 
 
 def _is_suspect(preds: Tensor, target: Tensor) -> bool:
@@ -154,7 +153,8 @@ def _name_the_error(preds: Tensor, target: Tensor, caller: str) -> None:
     check_probabilities(preds, "preds", caller, for_logits=softmax)
     low, high, n_classes = int(target.min()), int(target.max()), _n_classes(preds)
     if low < 0 or high >= n_classes:
-        hint = "leave out rows without a label with valid=..."
+        marker = low if low < 0 else high
+        hint = f"leave out rows without a label: ignore_index={marker} in the metric, or valid=..."
         raise label_range_error(low, high, n_classes, caller, hint)
 
 
