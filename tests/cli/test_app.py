@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import get_args
 
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from expertload._names import METHODS
 from expertload._opening.options import FORMATS
-from expertload.calibrators import CALIBRATORS
+from expertload.calibrators import CALIBRATORS, CalibrationWarning
 from expertload.cli.app import app
 from expertload.ensembling import view_names
 from expertload.exceptions import FileFormatError
@@ -278,3 +279,15 @@ def test_help_lists_every_name_that_an_option_takes(words, option, names):
         command = command.commands[word]
     (found,) = [each for each in command.params if each.name == option]
     assert set(names) <= set(re.findall(r"[\w@]+", found.help))
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_of_the_library_are_sentences(monkeypatch, tmp_path):
+    """Without the path of a file and a line of source, which say nothing to a user."""
+
+    def shaky(*_):
+        warnings.warn("the fit is shaky.", CalibrationWarning, stacklevel=1)
+
+    monkeypatch.setattr("expertload.cli.evaluate.check_models", shaky)
+    result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "none.csv")])
+    assert result.stderr.splitlines()[0] == "Warning: the fit is shaky."

@@ -356,3 +356,34 @@ def test_help_imports_nothing_heavy_and_shows_the_patterns():
     )
     assert "p_*, prob_* or proba_*" in done.stdout
     assert done.stdout.rstrip().endswith("[]")
+
+
+def test_the_class_of_a_single_column_is_said(run, tmp_path):
+    """Of text labels the second in sorted order, which nobody sees in a name like `score`."""
+    rng = np.random.default_rng(0)
+    well = rng.beta(0.3, 0.3, 400)
+    rows = [f"{'well' if u < p else 'ill'},{p}" for p, u in zip(well, rng.random(400), strict=True)]
+    (tmp_path / "one.csv").write_text("\n".join(["label,score", *rows]) + "\n")
+    (tmp_path / "new.csv").write_text("score\n0.9\n0.1\n")
+    options = ("--probabilities", "score", "--target-accuracy", 0.8, "--save-policy", "p.json")
+    assert "probabilities: score (of well)" in run("evaluate", "one.csv", *options).stdout
+    found = run("evaluate", "one.csv", *options, "--json").stdout
+    assert json.loads(found)["models"][0]["columns"]["classes"] == ["well"]
+    decided = run("decide", "p.json", "new.csv", "--out", "decisions.csv")
+    assert "probabilities: score (of well)" in decided.stderr + decided.stdout
+
+
+@pytest.mark.parametrize("target", [0.5, 0.999])
+def test_intervals_of_clusters_are_called_too_narrow_also_if_nothing_is_certified(
+    run, tmp_path, target
+):
+    table = predictions(2000)
+    write(
+        tmp_path / "model.csv", {**table, "patient": np.array([f"q{i // 4}" for i in range(2000)])}
+    )
+    options = ("--cluster", "patient", "--target-accuracy", target)
+    text = " ".join(run("evaluate", "model.csv", *options).stdout.split())
+    assert ("No threshold can be promised" in text) == (target == 0.999)
+    assert "assume independent cases, and are too narrow here" in text
+    assert "p-values are too small" in text
+    assert "cluster: patient" in text

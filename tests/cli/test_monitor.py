@@ -221,3 +221,14 @@ def test_runs_at_the_same_time_lose_no_audits(policy, tmp_path):
         runs.append(subprocess.Popen([*command, "--state", tmp_path / "state.json"]))
     assert [each.wait() for each in runs] == [0] * 4
     assert AccuracyMonitor.load(tmp_path / "state.json").n_audits == 20
+
+
+def test_audits_of_groups_are_counted_together_and_this_is_said(run, policy, tmp_path):
+    """Each group was promised its accuracy; the mean of all may hide one that fails."""
+    by_group = tmp_path / "groups.json"
+    operating_point.certify_groups_from_correctness(
+        [1] * 600, range(600), groups=["north", "south"] * 300, target_accuracy=0.95
+    ).save(by_group)
+    file = audits(tmp_path / "audits.csv", [1] * 100)
+    assert "every group, and audits are counted together" in run(by_group, file).stdout
+    assert "every group" not in run(policy, file).stdout

@@ -156,3 +156,20 @@ def test_a_printed_threshold_is_not_rounded_down(threshold):
     for shown in (digits(threshold), digits(threshold, 4)):
         assert threshold <= float(shown) <= threshold + 5e-4 * abs(threshold)
         assert (float(shown) == 1) == (threshold == 1)
+
+
+def test_one_case_of_each_cluster_counts_clusters():
+    """300 patients with three cases each: the number that would be enough is one of patients."""
+    rng = np.random.default_rng(1)
+    confidence = rng.random(900)
+    correct = rng.random(900) < 0.85 + 0.11 * confidence
+    point = op.certify_from_correctness(
+        correct,
+        confidence,
+        target_accuracy=0.95,
+        clusters=np.arange(900) // 3,
+        cluster_promise="one_case_each",
+    )
+    assert point.sufficient_cases is not None
+    assert f"{point.sufficient_cases} clusters" in point.guarantee
+    assert f"{point.sufficient_cases} cases" not in point.guarantee

@@ -182,3 +182,18 @@ def test_missing_groups_in_more_rows_than_are_read_at_once(tmp_path, monkeypatch
     found = read_predictions(tmp_path / "gaps.csv")
     assert found.groups.tolist() == [each or None for each in table["group"].tolist()]
     assert "(missing)" in {group.name for group in found.evaluate().groups}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("label,probability\nill,0.1\nwell,0.7\n", "probability (of well)"),
+        ("label,probability\n0,0.1\n1,0.7\n", "probability (of 1)"),
+        ("label,p_ill\nill,0.9\nwell,0.3\n", "p_ill"),
+        ("label,p_1\n0,0.1\n1,0.7\n", "p_1"),
+        ("label,prob_pos\n0,0.1\n1,0.7\n", "prob_pos (of 1)"),
+        ("label,proba\na,0.1\nb,0.7\n", "proba (of b)"),
+    ],
+)
+def test_the_class_of_a_single_column_is_said_unless_its_name_says_it(csv, text, said):
+    assert str(read_predictions(csv(text)).columns) == f"label: label, probabilities: {said}"

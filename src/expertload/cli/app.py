@@ -34,7 +34,7 @@ from expertload.cli import (
 )
 from expertload.cli.interrupts import raised_as_exception
 from expertload.cli.outputs import give_up_standard_output
-from expertload.cli.screen import complain
+from expertload.cli.screen import complain, saying_warnings
 from expertload.exceptions import ExpertLoadError
 
 __all__ = ["app"]
@@ -47,7 +47,8 @@ class _SayingErrors(TyperGroup):
         """Run the chosen command."""
         try:
             raised_as_exception()
-            return super().invoke(ctx)
+            with saying_warnings():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             complain("Stopped; run the same command again to continue.", style="yellow")
             raise typer.Exit(130) from None

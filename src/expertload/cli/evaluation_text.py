@@ -31,7 +31,7 @@ def print_evaluation(
 ) -> None:
     """Print the numbers, the operating point as a sentence, and the worst groups."""
     screen.print(Text(one_line(name), style="bold"), Text(f"{table.n_cases} cases", style="dim"))
-    screen.print(Text(one_line(f"{table.where}: {table.columns}"), style="dim"), soft_wrap=True)
+    screen.print(Text(one_line(f"{table.where}: {table.used}"), style="dim"), soft_wrap=True)
     screen.print()
     screen.print(_numbers(found))
     screen.print()

@@ -19,11 +19,16 @@ from expertload.cli.screen import console
 
 if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
+    from expertload.operating_point import CertifiedGroups, OperatingPoint
     from expertload.predictions import AuditTable
 
 __all__ = ["monitor"]
 
 REFUTED = 3
+TOGETHER = (
+    "The policy promises this for every group, and audits are counted together: a group may be "
+    "worse than the average. Hint: --query selects the audits of one group."
+)
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
 
 
@@ -115,7 +120,8 @@ def monitor(
         "blocks": blocks,
         "order": order,
     }
-    fresh = _fresh_monitor(policy, options)
+    promised = load_policy(policy)
+    fresh = _fresh_monitor(promised, options)
     audits = read_audits(
         file,
         names=AuditColumns(
@@ -138,6 +144,8 @@ def monitor(
     if out is not None:
         _draw(watched, out)
     _say(watched, audits, n_new, as_json=as_json)
+    if hasattr(promised, "points") and not as_json:
+        console().print(TOGETHER, style="dim", markup=False)
     if out is not None:
         said = console(stderr=as_json)
         said.print(f"The plot is in {out}.", markup=False, soft_wrap=True)
@@ -145,11 +153,13 @@ def monitor(
         raise typer.Exit(REFUTED)
 
 
-def _fresh_monitor(policy: Path, options: dict[str, Any]) -> AccuracyMonitor:
+def _fresh_monitor(
+    promised: OperatingPoint | CertifiedGroups, options: dict[str, Any]
+) -> AccuracyMonitor:
     """Return the monitor of a policy, without audits."""
     from expertload.monitoring import AccuracyMonitor
 
-    return AccuracyMonitor.from_policy(load_policy(policy), **options)
+    return AccuracyMonitor.from_policy(promised, **options)
 
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:

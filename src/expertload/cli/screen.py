@@ -8,13 +8,19 @@ console made here prints visible symbols instead, so that such characters never 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["complain", "console", "neutral", "one_line", "true_text"]
+__all__ = ["complain", "console", "neutral", "one_line", "saying_warnings", "true_text"]
+
+PACKAGE = str(Path(__file__).parents[1])
 
 # Characters that control a terminal or reorder a line, and the symbol shown for each.
 SIGNS = {
@@ -101,3 +107,31 @@ def complain(sentence: str, *, style: str = "red") -> None:
     >>> complain("There is no recipe at [x].")
     """
     console(stderr=True).print(Text(sentence, style=style), soft_wrap=True)
+
+
+@contextmanager
+def saying_warnings() -> Iterator[None]:
+    """Show the library's own warnings as sentences, without a file name and a line of source.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import saying_warnings
+    >>> with saying_warnings():
+    ...     pass
+    """
+    shown = warnings.showwarning
+
+    def say(
+        message: Warning | str, category: type[Warning], filename: str, *place: Any, **options: Any
+    ) -> None:
+        own = category.__module__.startswith("expertload.") or filename.startswith(PACKAGE)
+        if own:
+            complain(f"Warning: {message}", style="yellow")
+        else:
+            shown(message, category, filename, *place, **options)
+
+    warnings.showwarning = say
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown

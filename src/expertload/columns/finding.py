@@ -122,6 +122,10 @@ class Columns:
             return "logits"
         return "normalized" if self.is_normalized else "probabilities"
 
+    def of_class(self, name: object, lone: int | None = None) -> Columns:
+        """Return the same columns, with the class that a single column was found to belong to."""
+        return replace(self, classes=(str(name),), lone=lone)
+
     @property
     def all(self) -> tuple[str, ...]:
         """All columns that are used."""
@@ -150,10 +154,11 @@ class Columns:
         taken = shortened(self.probabilities)
         if self.is_logits:
             taken = f"softmax of {taken}"
-        own = all(
-            column.endswith(name) or name in column
-            for column, name in zip(self.probabilities, self.classes, strict=True)
-        )
+        pairs = list(zip(self.probabilities, self.classes, strict=True))
+        own = all(column.endswith(name) or name in column for column, name in pairs)
+        if len(pairs) == 1:  # `b` is in `probability`, but does not name it
+            column, name = pairs[0]
+            own = re.search(rf"(^|[^a-zA-Z0-9]){re.escape(name)}$", column) is not None
         of = "" if own else f" (of {shortened(self.classes)})"
         return taken + of + (" (divided by their sum)" if self.is_normalized else "")
 

@@ -91,15 +91,18 @@ def policy_columns(
             f"The policy has a threshold for each group, but {where} has no column 'group'. "
             "Hint: name the column (--group)."
         )
-    return Columns(
+    found = Columns(
         probabilities=picked.columns,
         classes=picked.classes,
-        lone=_side(known, picked, where) if len(picked.columns) == 1 else None,
         is_logits=picked.is_logits,
         is_normalized=names.normalize or known.read_as == "normalized",
         confidence=confidence,
         group=group,
     )
+    if len(picked.columns) != 1:
+        return found
+    side = _side(known, picked, where)
+    return found.of_class((known.labels or (0, 1))[side], lone=side)
 
 
 def _is_named(wanted: str | None, available: Sequence[str]) -> bool:

@@ -31,12 +31,13 @@ __all__ = ["arrays_from"]
 def arrays_from(
     where: str, columns: Columns, found: Table, codes: Mapping[str, Coded]
 ) -> dict[str, Any]:
-    """Return the fields of a `PredictionsTable`, by name."""
+    """Return the fields of a `PredictionsTable`, by name, that follow from the columns."""
 
     def numbers(name: str | None) -> FloatArray | None:
         return None if name is None else numbers_from(found[name], name, where)
 
     arrays: dict[str, Any] = {
+        "columns": columns,
         "confidence": numbers(columns.confidence),
         "weight": numbers(columns.weight),
         "group_codes": None if columns.group is None else codes[columns.group],
@@ -96,8 +97,11 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
         0: (*columns.probabilities, None),
         1: (None, *columns.probabilities),
     }
+    classes = plain_classes(match.classes)
+    own = columns if match.lone is None else columns.of_class(classes[match.lone])
     return {
-        "labels": np.array(plain_classes(match.classes)),
+        "columns": own,
+        "labels": np.array(classes),
         "place": place[given.codes],
         "class_columns": lone[match.lone],
         "y_proba": probabilities_from(columns, found, where, lone=match.lone),

@@ -118,6 +118,12 @@ class PredictionsTable:
         )
 
     @property
+    def used(self) -> str:
+        """The columns that were used, in words."""
+        cluster = f", cluster: {self.identity.cluster}" if self.is_clustered else ""
+        return f"{self.columns}{cluster}"
+
+    @property
     def y_true(self) -> AnyArray | None:
         """The true label of each case; None if only correctness is known."""
         return None if self.labels is None or self.place is None else self.labels[self.place]
@@ -286,7 +292,6 @@ def read_predictions(
         raise FileFormatError(f"{source.where} holds no cases.")
     return PredictionsTable(
         where=source.where,
-        columns=columns,
         n_cases=n_cases,
         **arrays_from(source.where, columns, found, codes),
         **_identified(source.where, wanted, rows, found),

@@ -297,10 +297,12 @@ class CertifiedPoint(OperatingPoint):
     def _more_cases(self) -> str:
         if self.sufficient_cases is None:
             return ""
-        needed = quantity(self.sufficient_cases)
+        # Of each cluster one case was drawn, and only these were counted.
+        of = "clusters" if self.clusters == "one_case_each" else "cases"
+        needed = f"{quantity(self.sufficient_cases)} {of}"
         if self.reason == "too_few_cases":  # 59 of 59 right are enough, 58 of 59 are not
-            return f"At the accuracy observed, it takes at least {needed} cases."
-        return f"About {needed} cases would be enough at the accuracy observed."
+            return f"At the accuracy observed, it takes at least {needed}."
+        return f"About {needed} would be enough at the accuracy observed."
 
     @property
     def _lower_target(self) -> str:
