@@ -11,6 +11,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -324,3 +325,39 @@ def test_pipelines_and_grid_search(data):
     inner = apart(make_pipeline(StandardScaler(), LogisticRegression()), target_accuracy=0.85)
     inner.fit(*data[0]).calibrate(*data[1])
     assert inner.operating_point_.is_certified
+
+
+class _CountingFits(LogisticRegression):
+    n_fits = 0
+
+    def fit(self, *data, **options):
+        type(self).n_fits += 1
+        return super().fit(*data, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"target_accuracy": 95},
+            r"'target_accuracy' .* DelegatingClassifier .*pass 0\.95 for 95 %",
+        ),
+        ({"confidence_level": 1.5}, "'confidence_level' .* DelegatingClassifier"),
+        ({"method": "bonferoni"}, "'method' .* DelegatingClassifier"),
+        ({"calibration_size": 1.5}, "'calibration_size' .* DelegatingClassifier .*Got 1.5"),
+        ({"calibration_size": 0}, "'calibration_size' .* DelegatingClassifier .*Got 0"),
+        ({"calibration_size": "half"}, "'calibration_size' .* DelegatingClassifier .*Got 'half'"),
+        ({"calibration_size": True}, "'calibration_size' .* DelegatingClassifier .*Got True"),
+    ],
+)
+def test_wrong_options_are_refused_before_the_model_is_trained(data, options, words):
+    _CountingFits.n_fits = 0
+    with pytest.raises(ParameterError, match=words):
+        DelegatingClassifier(_CountingFits(), **options).fit(*data[0])
+    assert _CountingFits.n_fits == 0
+
+
+def test_several_labels_a_case_are_refused(data):
+    X, y = data[0]
+    with pytest.raises(LabelError, match="one class for each case.*multilabel-indicator"):
+        DelegatingClassifier(KNeighborsClassifier()).fit(X, np.c_[y == 0, y == 1].astype(int))

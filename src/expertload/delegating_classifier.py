@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain, count
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from expertload._validation import (
     message,
     needs_extra,
 )
-from expertload.exceptions import NotFittedError, ParameterError
+from expertload.exceptions import LabelError, NotFittedError, ParameterError
 from expertload.operating_point import (
     CertifiedGroups,
     CertifiedPoint,
@@ -35,13 +36,14 @@ from expertload.operating_point import (
     certify_from_correctness,
     certify_groups_from_correctness,
 )
+from expertload.operating_point.certification.promise import read_promise
 
 with needs_extra("sklearn", "DelegatingClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.model_selection import train_test_split
     from sklearn.utils import get_tags
     from sklearn.utils.metaestimators import available_if
-    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted
 
 __all__ = ["DelegatingClassifier", "DelegatingClassifierWarning"]
@@ -158,7 +160,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         groups : array-like of shape (n_cases,), optional
             As in `calibrate`.
         """
-        check_classification_targets(y)
+        self._check_options(y)
         self._forget()
         if self.calibration_size is None:
             return self._fit_model(X, y, sample_weight)
@@ -247,6 +249,17 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     # -------------------------------------------------------------- what the verbs share
 
+    def _check_options(self, y: ArrayLike) -> None:
+        """Raise for what cannot work, before the model is trained, which may take long."""
+        caller = type(self).__name__
+        options = self.target_accuracy, self.confidence_level, self.method
+        read_promise(*options, "selective", None, None, caller)
+        _check_calibration_size(self.calibration_size, caller)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            raise LabelError(message("y", caller, "must hold one class for each case", kind))
+
     def _calibration_size(self) -> float | int | str | None:
         auto = isinstance(self.calibration_size, str) and self.calibration_size == "auto"
         return AUTO_CALIBRATION_SIZE if auto else self.calibration_size
@@ -324,6 +337,16 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if self.classes_.dtype.kind == "O":
             return object
         return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
+
+
+def _check_calibration_size(size: Any, caller: str) -> None:
+    """Raise unless this is "auto", None, a share of the cases or a number of them."""
+    if size is None or (isinstance(size, str) and size == "auto"):
+        return
+    is_number = isinstance(size, Real) and not isinstance(size, bool | np.bool_)
+    if not is_number or not (size >= 1 if isinstance(size, Integral) else 0 < size < 1):
+        wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
+        raise ParameterError(message("calibration_size", caller, wanted, repr(size)))
 
 
 def _check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
