@@ -132,3 +132,14 @@ def test_options_of_a_pair_are_refused_for_a_single_loss(option):
 def test_the_primary_part_may_ignore_another_target():
     loss = build_loss("ce+aucoc", ignore_index=3, primary_options={"ignore_index": 4})
     assert (loss.primary.ignore_index, loss.secondary.ignore_index) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("cee", "ce"), ("ce+aucok", "ce+aucoc"), ("CE+AUCOC", "ce+aucoc"), ("ce + sece", "ce+sece")],
+)
+def test_a_misspelled_name_is_answered_with_the_nearest(name, near):
+    with pytest.raises(ParameterError) as error:
+        build_loss(name)
+    assert str(error.value).endswith(f"Got {name!r} instead. Hint: did you mean {near!r}?")
+    assert "sat+savuc" not in str(error.value)  # parts are listed, not every pair of them

@@ -7,6 +7,7 @@ secondary part works as well, and either part may be a user's own, by its import
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from expertload._validation import call_builder, check_option, import_callable
+from expertload._validation import call_builder, check_option, import_callable, message
 from expertload.exceptions import ParameterError
 from expertload.losses.adaptive_focal import AdaptiveFocalLoss
 from expertload.losses.aucoc import AUCOCLoss
@@ -67,9 +68,8 @@ LOSS_NAMES = (
     "focal+aucoc",
 )
 
-# Every part, then every pair; the eleven of the tables come first in messages.
 _PAIRS = tuple(f"{first}+{second}" for first in PRIMARY for second in SECONDARY)
-_ALL_NAMES = tuple(dict.fromkeys([*LOSS_NAMES, *PRIMARY, *_PAIRS, *SECONDARY]))
+_ALL_NAMES = (*PRIMARY, *SECONDARY, *_PAIRS)
 _OWN = "module:callable"
 _IGNORE_INDEX = -100  # PyTorch's own default
 
@@ -132,13 +132,28 @@ def build_loss(
 
 def _parts(name: str) -> tuple[str, str]:
     """Return both parts of a name, the second empty for a single loss; raise if unknown."""
-    if not isinstance(name, str) or ":" not in name:
-        check_option(name, (*_ALL_NAMES, _OWN), "name", "build_loss")
+    if not isinstance(name, str) or (":" not in name and name not in _ALL_NAMES):
+        raise _unknown_name(name)
     first, plus, second = name.partition("+")
     for part, known in ((first, PRIMARY), (second, SECONDARY)) if plus else ():
         if ":" not in part:
             check_option(part, (*known, _OWN), "name", "build_loss")
     return first, second
+
+
+def _unknown_name(name: object) -> ParameterError:
+    """Return the error for a name that is neither a loss nor a pair; parts are listed once."""
+    tables, primary, secondary = (
+        ", ".join(map(repr, names)) for names in (LOSS_NAMES, PRIMARY, SECONDARY)
+    )
+    wanted = (
+        f"must be one of {tables}; another pair of a primary part ({primary}) and a secondary one "
+        f"({secondary}), or a single part; or {_OWN!r}"
+    )
+    plain = str(name).lower().replace(" ", "")
+    near = difflib.get_close_matches(plain, _ALL_NAMES, n=1)
+    text = message("name", "build_loss", wanted, repr(name))
+    return ParameterError(f"{text} Hint: did you mean {near[0]!r}?" if near else text)
 
 
 def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Module:

@@ -177,3 +177,12 @@ def test_the_recipes_are_listed_and_printed():
     unknown = CliRunner().invoke(app, ["lab", "recipes", "digit"])
     assert unknown.exit_code == 1
     assert "did you mean 'digits'?" in unknown.output
+
+
+def test_the_name_of_a_file_here_is_answered_with_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scans.toml").write_text("")
+    with pytest.raises(
+        FileFormatError, match=r"no recipe at scans\. Hint: pass the file, scans\.toml"
+    ):
+        load_recipe("scans")

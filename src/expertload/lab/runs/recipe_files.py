@@ -106,6 +106,8 @@ def _find(recipe: str | Path) -> Path:
             return path
     near = difflib.get_close_matches(Path(recipe).stem, describe_recipes(), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "'expertload lab recipes' lists them all."
+    if Path(f"{recipe}.toml").is_file():  # the name that tables and comparisons know it by
+        hint = f"pass the file, {recipe}.toml."
     raise FileFormatError(f"There is no recipe at {recipe}. Hint: {hint}")
 
 
