@@ -226,3 +226,12 @@ def test_flat_columns_of_the_same_names_come_first(tmp_path):
     path = save(tmp_path / "x.parquet", label=PLACES % 2, probabilities=held, **own)
     found = read_predictions(path, names=ColumnNames(classes="0,1"))
     np.testing.assert_array_equal(found.y_proba[:, 0], PROBA[:, 0])
+
+
+def test_the_classes_of_places_are_said_unless_they_are_the_places(tmp_path):
+    """Text labels are matched in sorted order; a list in another order must not pass unseen."""
+    path = save(tmp_path / "list.parquet", label=TRUE, probabilities=list(PROBA))
+    places = "probabilities.0, probabilities.1, probabilities.2"
+    assert str(read_predictions(path).columns).endswith(f"{places} (of cat, dog, owl)")
+    path = save(tmp_path / "places.parquet", label=PLACES, probabilities=list(PROBA))
+    assert str(read_predictions(path).columns).endswith(places)

@@ -122,9 +122,9 @@ class Columns:
             return "logits"
         return "normalized" if self.is_normalized else "probabilities"
 
-    def of_class(self, name: object, lone: int | None = None) -> Columns:
-        """Return the same columns, with the class that a single column was found to belong to."""
-        return replace(self, classes=(str(name),), lone=lone)
+    def of(self, classes: Sequence[object], lone: int | None = None) -> Columns:
+        """Return the same columns, with the class that each was found to belong to."""
+        return replace(self, classes=tuple(str(name) for name in classes), lone=lone)
 
     @property
     def all(self) -> tuple[str, ...]:

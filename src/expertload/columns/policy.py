@@ -102,7 +102,7 @@ def policy_columns(
     if len(picked.columns) != 1:
         return found
     side = _side(known, picked, where)
-    return found.of_class((known.labels or (0, 1))[side], lone=side)
+    return found.of([(known.labels or (0, 1))[side]], lone=side)
 
 
 def _is_named(wanted: str | None, available: Sequence[str]) -> bool:

@@ -98,9 +98,10 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
         1: (None, *columns.probabilities),
     }
     classes = plain_classes(match.classes)
-    own = columns if match.lone is None else columns.of_class(classes[match.lone])
+    said_of = classes if match.lone is None else [classes[match.lone]]
+    told = columns.is_numbered or match.lone is not None  # names do not tell, or not always
     return {
-        "columns": own,
+        "columns": columns.of(said_of) if told else columns,
         "labels": np.array(classes),
         "place": place[given.codes],
         "class_columns": lone[match.lone],
