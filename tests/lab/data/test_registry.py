@@ -79,3 +79,12 @@ def test_listing_does_not_wait_for_torch_or_an_http_client():
     )
     path = {"PYTHONPATH": str(REPOSITORY / "src"), "EXPERTLOAD_DATA": "."}
     assert subprocess.run([sys.executable, "-c", code], env=path).returncode == 0
+
+
+def test_a_folder_or_file_without_its_prefix_is_answered_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "own.npz").write_bytes(b"")
+    for name, meant in (("images", "folder:images"), ("own.npz", "npz:own.npz")):
+        with pytest.raises(ParameterError, match=f"did you mean '{meant}'"):
+            load_dataset(name)

@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.exceptions import ParameterError
+from expertload.exceptions import ExpertLoadError, ParameterError
 from expertload.lab import ladder, lower_load
 from expertload.lab.data import load_dataset
 from expertload.lab.ladder import STEPS, certified_load
@@ -99,6 +99,24 @@ def test_the_model_answers_as_the_top_of_the_ladder(climbed):
     right = (model.test_proba.argmax(axis=1) == model.test[1]).mean()
     assert right == pytest.approx(top.accuracy)
     assert len(model.members) == 2
+
+
+def test_the_folder_of_a_ladder_stands_for_its_model(climbed):
+    """For every command that takes a run: evaluate, ood, ensemble, compare."""
+    found, *_ = climbed
+    model = FinishedRun(found.report.parent)
+    assert model.folder.path.resolve() == found.model.resolve()
+
+
+def test_the_reason_of_a_failed_run_is_said(tmp_path):
+    class Failing(Here):
+        def start(self, folder):
+            (folder / "train.log").write_text("epoch 1\nThe loss became nan.\n")
+            return self
+
+    options = {"out": tmp_path, "epochs": 1, "settings": SMALL, "launcher": Failing()}
+    with pytest.raises(ExpertLoadError, match=r"failed: The loss became nan\. Hint: .*train\.log"):
+        lower_load("digits", **options)
 
 
 def test_the_policy_is_of_one_half_of_the_test_images(climbed):

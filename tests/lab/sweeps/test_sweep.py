@@ -13,8 +13,10 @@ from rich.console import Console
 from tests import forked
 from tests.lab.conftest import environment
 
-from expertload.exceptions import FileWriteError, ParameterError
+from expertload.exceptions import ExpertLoadError, FileWriteError, ParameterError
+from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
+from expertload.lab.runs.recipe import ModelConfig
 from expertload.lab.runs.recipe_files import load_recipe
 from expertload.lab.sweeps.display import LiveTable, LogLines, observing, print_report
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
@@ -168,6 +170,24 @@ def test_a_failed_run_does_not_stop_the_others(recipe, tmp_path):
     assert "2 runs are not" in text.getvalue()
     assert "The loss became nan." in text.getvalue()
     assert str(next(iter(report.failed.values()))) in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"name": "tiny-cn"}, "found no model 'tiny-cn'"),
+        ({"name": "tiny-cnn", "options": {"widht": 3}}, "widht"),
+        ({"name": "no_such_lab:network"}, "No module named 'no_such_lab'"),
+    ],
+)
+def test_a_network_that_cannot_be_built_is_reported_once(recipe, tmp_path, model, said):
+    """And not by each of a hundred runs, after they were started one by one."""
+    broken = recipe.model_copy(update={"model": ModelConfig(**model)})
+    launcher = FakeLauncher(SCORES)
+    sweep = sweep_of(broken, tmp_path, dataset=load_dataset("digits"))
+    with pytest.raises(ExpertLoadError, match=said):
+        sweep.run(launcher, jobs=2, observer=log_lines())
+    assert not launcher.started
 
 
 def test_a_loss_whose_candidates_all_fail_is_left_out(recipe, tmp_path):

@@ -162,6 +162,10 @@ def _entry(name: str, caller: str) -> Entry:
     if base in _ENTRIES:
         return _ENTRIES[base]
     near = difflib.get_close_matches(base, _ENTRIES, n=1)
+    if Path(name).is_dir():
+        near = [f"folder:{name}"]
+    elif Path(name).is_file():
+        near = [f"npz:{name}"]
     hint = f"did you mean {near[0]!r}?" if near else "'expertload lab data list' shows them all."
     raise ParameterError(f"{caller} found no data set {name!r}. Hint: {hint}")
 

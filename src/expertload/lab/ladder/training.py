@@ -78,8 +78,8 @@ class Trainer:
                 sweep.run(self._launcher(sweep), jobs=self.jobs, observer=observer)
         for name, log in sweep.report.failed.items():
             raise ExpertLoadError(
-                f"The run {name} failed. Hint: {log} has the reason; then run the same command "
-                "again to continue."
+                f"The run {name} failed: {sweep.report.reason(name)} Hint: {log} has more; then "
+                "run the same command again to continue."
             )
         return [FinishedRun(sweep.folder(run).path) for run in sweep.final_runs(loss)]
 

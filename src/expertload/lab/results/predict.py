@@ -7,7 +7,6 @@ the certificate does not apply to them.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from expertload.lab.data import Dataset, Split
 from expertload.lab.data.dataset import ImageArray
 from expertload.lab.data.families.image_files import SUFFIXES, decode_images
 from expertload.lab.data.families.npz import as_images, read_npz
-from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
+from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
 from expertload.predictions.writing import open_writer
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["predict_images"]
 
-LADDER_FILE = "ladder.json"
 ARRAYS = ("images", "test_images")
 
 Progress = Callable[[int, int | None], None]
@@ -100,7 +98,7 @@ def predict_images(
     'image,p_0,p_1,p_2,p_3,p_4,p_5,p_6,p_7,p_8,p_9'
     """
     check_count(batch_size, "batch_size", "predict_images")
-    runs = _read_models(folders)
+    runs = read_runs(folders, "predict_images")
     learned = [run.load_description(data_dir) for run in runs]
     data = _shared(learned)
     source = _open(images, runs[0].config.data.image_size, batch_size)
@@ -120,26 +118,6 @@ def predict_images(
             if progress is not None:
                 progress(done, source.total)
     return done
-
-
-def _read_models(folders: Runs) -> list[FinishedRun]:
-    several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
-    return read_runs([_model_of(each) for each in several], "predict_images")
-
-
-def _model_of(folder: str | Path | FinishedRun) -> str | Path | FinishedRun:
-    """Return the model at the top of the ladder, for the folder of a ladder."""
-    if isinstance(folder, FinishedRun) or not (Path(folder) / LADDER_FILE).exists():
-        return folder
-    try:
-        model = Path(json.loads((Path(folder) / LADDER_FILE).read_text())["model"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(
-            f"{Path(folder) / LADDER_FILE} is damaged: it does not name its model. Hint: run "
-            "`expertload lab lower-load` again; it does not repeat finished training."
-        ) from error
-    # Also found if the folder was moved, or is named relative to another folder.
-    return Path(folder) / model.parent.name / model.name
 
 
 def _shared(learned: Sequence[Dataset]) -> Dataset:

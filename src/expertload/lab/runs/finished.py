@@ -7,6 +7,7 @@ network also needs the data, for normalisation and images, and torch, which is i
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishedRun", "describe_loss", "describe_options"]
 
+LADDER_FILE = "ladder.json"
+
 
 class FinishedRun:
     """A finished run, read from its folder.
@@ -35,11 +38,11 @@ class FinishedRun:
     Parameters
     ----------
     path : path
-        The folder of a finished run.
+        The folder of a finished run, or of ``lower-load``, which stands for its model.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.folder = RunFolder(path)
+        self.folder = RunFolder(_model_of(path))
         self.config: RunConfig = self.folder.config()
         if not self.folder.is_done:
             raise FileFormatError(
@@ -145,6 +148,22 @@ def identity_of(members: Iterable[Member]) -> str:
     """Return a text that is the same for ensembles of equal members, in any order."""
     each = sorted(f"{member.config.fingerprint} {member.views}" for member in members)
     return hashlib.sha256("\n".join(each).encode()).hexdigest()[:10]
+
+
+def _model_of(folder: str | Path) -> str | Path:
+    """Return the model at the top of the ladder, for the folder of a ladder."""
+    ladder = Path(folder) / LADDER_FILE
+    if not ladder.exists():
+        return folder
+    try:
+        model = Path(json.loads(ladder.read_text())["model"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(
+            f"{ladder} is damaged: it does not name its model. Hint: run `expertload lab "
+            "lower-load` again; it does not repeat finished training."
+        ) from error
+    # Also found if the folder was moved, or is named relative to another folder.
+    return Path(folder) / model.parent.name / model.name
 
 
 Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]

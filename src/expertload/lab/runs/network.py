@@ -14,21 +14,26 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.data import Dataset, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
-from expertload.lab.runs.recipe import RunConfig
+from expertload.lab.runs.recipe import ModelConfig, RunConfig
 from expertload.lab.runs.weights import load_weights
 
-__all__ = ["apply_network"]
+__all__ = ["apply_network", "build_network"]
+
+
+def build_network(model: ModelConfig, data: Dataset) -> nn.Module:
+    """Build the network of a recipe for some data, with random weights."""
+    return build_model(
+        model.name,
+        num_classes=data.num_classes,
+        in_channels=data.image_shape[-1],
+        **model.options,
+    )
 
 
 def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn.Module:
     """Build the network of a run with weights from a file, ready to predict."""
     tensors, _ = load_weights(weights)
-    network = build_model(
-        config.model.name,
-        num_classes=data.num_classes,
-        in_channels=data.image_shape[-1],
-        **config.model.options,
-    )
+    network = build_network(config.model, data)
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:

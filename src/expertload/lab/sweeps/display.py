@@ -7,7 +7,6 @@ import json
 import statistics
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -184,18 +183,9 @@ def print_report(console: Console, report: SweepReport) -> None:
     if report.failed:
         console.print(Text(f"{_counted(len(report.failed))} not:", "red"))
     for name, log in report.failed.items():
-        console.print(Text.assemble((f"  {name}\n", "bold"), f"    {_last_line(log)}"))
+        console.print(Text.assemble((f"  {name}\n", "bold"), f"    {report.reason(name)}"))
         console.print(Text(f"    log: {log}", "dim"), soft_wrap=True)
 
 
 def _counted(n: int) -> str:
     return "1 run is" if n == 1 else f"{n} runs are"
-
-
-def _last_line(log: Path) -> str:
-    """Return the last line of a run's log, which usually has the reason of a failure."""
-    try:
-        lines = log.read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return "It left no log."
-    return lines[-1] if lines else "The log is empty; the run may have been killed."

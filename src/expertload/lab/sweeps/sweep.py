@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from expertload.lab.data import Dataset
 from expertload.lab.runs.folder import RunFolder, make_folder
+from expertload.lab.runs.network import build_network
 from expertload.lab.runs.origin import import_paths, refuse_changed_origin
 from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
 from expertload.lab.sweeps.choice import Choice, choose_options, save_choices
@@ -53,6 +56,14 @@ class SweepReport:
 
     n_done: int = 0
     failed: dict[str, Path] = field(default_factory=dict)
+
+    def reason(self, name: str) -> str:
+        """Return the last line of a failed run's log, which usually has the reason."""
+        try:
+            lines = self.failed[name].read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return "It left no log."
+        return lines[-1] if lines else "The log is empty; the run may have been killed."
 
 
 class Sweep:
@@ -178,6 +189,8 @@ class Sweep:
         A failed run does not stop the others. On an interrupt, the workers are stopped; the next
         call continues from what they have saved.
         """
+        if self.waiting():
+            self._check_network()
         try:
             while True:
                 waiting = self.waiting()
@@ -195,6 +208,12 @@ class Sweep:
         self.report.n_done = sum(self.folder(run).is_done for run in self.planned())
         observer.tick(self)
         return self.report
+
+    def _check_network(self) -> None:
+        """Build the network once: what is wrong with it is then not reported by every run."""
+        if self.dataset is not None:
+            with torch.random.fork_rng(devices=[]):  # runs of this process keep their numbers
+                build_network(self.recipe.model, self.dataset)
 
     def planned(self) -> Iterator[RunConfig]:
         """Return every run that is known so far, without repeats."""

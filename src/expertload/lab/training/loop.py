@@ -24,11 +24,11 @@ from expertload.curve import aucoc_score
 from expertload.exceptions import FileFormatError, ParameterError, TrainingDivergedError
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
-from expertload.lab.models import build_model
 from expertload.lab.results.evaluate import evaluate_logits
 from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.finished import probabilities_of
 from expertload.lab.runs.folder import RunFolder, Weights
+from expertload.lab.runs.network import build_network
 from expertload.lab.runs.origin import refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
 from expertload.lab.runs.weights import load_weights
@@ -120,12 +120,7 @@ def train(
     refuse_no_batches(len(dataset.train), config.training)
     loss = build_loss(config.loss.name, weight=config.loss.weight, **config.loss.options)
     torch.manual_seed(config.seed)
-    model = build_model(
-        config.model.name,
-        num_classes=dataset.num_classes,
-        in_channels=dataset.train.images.shape[-1],
-        **config.model.options,
-    )
+    model = build_network(config.model, dataset)
     run.create(config)
     fabric = launch_fabric(config.training.precision, accelerator, devices, nodes)
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
