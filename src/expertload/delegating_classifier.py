@@ -344,7 +344,8 @@ def _check_calibration_size(size: Any, caller: str) -> None:
     if size is None or (isinstance(size, str) and size == "auto"):
         return
     is_number = isinstance(size, Real) and not isinstance(size, bool | np.bool_)
-    if not is_number or not (size >= 1 if isinstance(size, Integral) else 0 < size < 1):
+    is_count = isinstance(size, Integral)
+    if not is_number or not (size >= 1 if is_count else 0 < size < 1):
         wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
         raise ParameterError(message("calibration_size", caller, wanted, repr(size)))
 

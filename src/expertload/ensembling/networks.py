@@ -72,7 +72,7 @@ class Ensemble(nn.Module):
     True
     """
 
-    def __init__(self, networks: Iterable[nn.Module]) -> None:
+    def __init__(self, networks: Iterable[nn.Module] | nn.Module) -> None:
         super().__init__()
         if isinstance(networks, nn.Module) and not isinstance(networks, nn.ModuleList):
             raise ParameterError(
