@@ -108,7 +108,7 @@ def test_targets_that_are_no_probabilities_are_refused(target, error, words):
 
 def test_one_column_with_class_numbers_stays_one_class():
     """Only logits and targets of one shape are a binary task; nothing is guessed."""
-    with pytest.raises(LabelError, match=r"from 0 to 0.*one logit per case.*target\[:, None\]"):
+    with pytest.raises(LabelError, match="from 0 to 0"):
         aucoc_loss(torch.zeros(4, 1), torch.tensor([0, 1, 0, 1]))
 
 

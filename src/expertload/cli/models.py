@@ -93,12 +93,13 @@ def name_files(files: Sequence[Path]) -> list[str]:
     --------
     >>> from pathlib import Path
     >>> from expertload.cli.models import name_files
-    >>> name_files([Path("runs/a.csv"), Path("b.v1.csv.gz")])
-    ['a', 'b.v1']
+    >>> name_files([Path("runs/a.csv"), Path("b.v1.csv.gz"), Path("-")])
+    ['a', 'b.v1', 'standard input']
     """
     from expertload._opening.files import without_ending
 
-    stems = [true_text(without_ending(file.name)) for file in files]
+    names = ["standard input" if str(file) == "-" else file.name for file in files]
+    stems = [true_text(without_ending(name)) for name in names]
     if len(set(stems)) == len(files):
         return stems
     paths = [true_text(str(file)) for file in files]
@@ -114,8 +115,12 @@ def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
         raise typer.BadParameter(
             f"--name must be given for each of the {len(found)} models. Got {len(names)}."
         )
-    if len(set(names)) < len(names):
-        raise typer.BadParameter(f"Each model needs a name of its own. Got {', '.join(names)}.")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise typer.BadParameter(
+            f"Every model needs a name of its own. Got '{twice}' more than once. Hint: name each "
+            "with --name, in order."
+        )
     return names
 
 

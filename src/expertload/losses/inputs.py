@@ -117,9 +117,7 @@ def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:
         return
     low, high = (int(value) for value in kept.aminmax())
     if low < 0 or high >= n_classes:
-        one_logit = "for one logit per case, pass a target of the same shape: target[:, None]"
-        hint = {"hint": one_logit} if n_classes == 1 else {}
-        raise label_range_error(low, high, n_classes, caller, **hint)
+        raise label_range_error(low, high, n_classes, caller)
 
 
 def _check_logits_layout(
