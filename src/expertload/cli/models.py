@@ -113,7 +113,7 @@ def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
     names = [true_text(name) for name in called or found]
     if len(names) != len(found):
         raise typer.BadParameter(
-            f"--name must be given for each of the {len(found)} models. Got {len(names)}."
+            f"--name must be given once for each model, {len(found)} in all. Got {len(names)}."
         )
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
