@@ -72,7 +72,7 @@ def test_what_cannot_be_done_is_said(run, file, tmp_path):
     assert "no folder" in run(file, "--out", "nowhere/coc.png", code=1).stderr
     assert "no.csv" in run("no.csv", "--out", "coc.png", code=1).stderr
     result = run(file, "--out", "coc.png", "--name", "a", "--name", "b", code=2)
-    assert "for each of the 1 files" in result.stderr
+    assert "once for each model, 1 in all. Got 2." in result.stderr
     assert "--out" in run(file, code=2).stderr
     assert sorted(tmp_path.iterdir()) == [file]
 

@@ -20,7 +20,8 @@ from tools.evidence.pages import PAGES, fill
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _parser() -> argparse.ArgumentParser:
+def main() -> None:
+    """Do what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m tools.evidence", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     reader = commands.add_parser("gather", help="read finished runs into results/*.csv")
@@ -41,12 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     claimer = commands.add_parser("claim", help="read the runs of the paper's claim, as CSV")
     claimer.add_argument("runs", type=Path, help="folder with the runs of claim-NAME")
     commands.add_parser("write", help="fill the tables of the pages and draw the figures")
-    return parser
-
-
-def main() -> None:
-    """Do what the command line asks for."""
-    arguments = _parser().parse_args()
+    arguments = parser.parse_args()
     if arguments.command == "gather":
         for name in gather(arguments.runs):
             print(f"read {name}")

@@ -113,12 +113,12 @@ def _named(called: Sequence[str] | None, found: Sequence[str]) -> list[str]:
     names = [true_text(name) for name in called or found]
     if len(names) != len(found):
         raise typer.BadParameter(
-            f"--name must be given for each of the {len(found)} models. Got {len(names)}."
+            f"--name must be given once for each model, {len(found)} in all. Got {len(names)}."
         )
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
         raise typer.BadParameter(
-            f"Each model needs a name of its own. Got '{twice}' more than once. Hint: name each "
+            f"Every model needs a name of its own. Got '{twice}' more than once. Hint: name each "
             "with --name, in order."
         )
     return names

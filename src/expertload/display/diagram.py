@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from expertload.display.style import (
-    GUIDE,
     add_legend,
+    draw_diagonal,
     is_named,
     line_style,
     name_line,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_diagram", "draw_histogram"]
 
-CURVE, DIAGONAL = "expertload-reliability-curve", "expertload-reliability-diagonal"
+CURVE = "expertload-reliability-curve"
 SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 
 
@@ -36,8 +36,7 @@ def draw_diagram(
 ) -> tuple[Line2D, LineCollection]:
     """Draw the points, their distances from the diagonal, and the diagonal, only once."""
     style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-    if not any(line.get_gid() == DIAGONAL for line in ax.lines):
-        ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)
+    draw_diagonal(ax)
     (line,) = ax.plot(
         curve.confidence,
         curve.accuracy,

@@ -16,6 +16,7 @@ from expertload.display.style import with_name
 from expertload.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
+    expected_error,
     kolmogorov_smirnov_error_from_correctness,
     reliability_curve_from_correctness,
 )
@@ -264,7 +265,7 @@ def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
         accuracy=curve.accuracy,
         share=curve.share,
         histogram=counts / counts.sum(),
-        expected_error=float(curve.share @ np.abs(curve.accuracy - curve.confidence)),
+        expected_error=expected_error(curve),
         kolmogorov_smirnov_error=kolmogorov_smirnov_error_from_correctness(
             correct, confidence, sample_weight=weight
         ),

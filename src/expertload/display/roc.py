@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from expertload.display.style import (
     BLUE,
-    GUIDE,
     INK,
     VERMILION,
     add_legend,
+    draw_diagonal,
     line_style,
     name_line,
     percent,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_densities", "draw_roc"]
 
-CURVE, DIAGONAL = "expertload-roc-curve", "expertload-roc-diagonal"
+CURVE = "expertload-roc-curve"
 AXIS_LABELS = {
     "outlier": ("False positive rate (inliers flagged)", "True positive rate (outliers flagged)"),
     "inlier": ("False positive rate (outliers kept)", "True positive rate (inliers kept)"),
@@ -58,8 +58,7 @@ def draw_densities(
 def draw_roc(ax: Axes, false: FloatArray, true: FloatArray, *, label: str, positive: str) -> Line2D:
     """Draw an ROC curve, and once the diagonal of a random score."""
     style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-    if not any(line.get_gid() == DIAGONAL for line in ax.lines):
-        ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)
+    draw_diagonal(ax)
     keep = visible(false, true)
     (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
     name_line(line, label)

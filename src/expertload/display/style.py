@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_legend",
+    "draw_diagonal",
     "is_named",
     "line_style",
     "name_line",
@@ -35,6 +36,7 @@ SMALL = 9.0
 LEGEND_WIDTH = 48
 # The attribute of a line that holds its literal label.
 LITERAL = "_expertload_label"
+DIAGONAL = "expertload-diagonal"
 
 
 def line_style(index: int) -> dict[str, Any]:
@@ -76,6 +78,12 @@ def quiet(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(visible=True, color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
+
+
+def draw_diagonal(ax: Axes) -> None:
+    """Draw the diagonal as a dashed guide, only once on the same axes."""
+    if not any(line.get_gid() == DIAGONAL for line in ax.lines):
+        ax.plot([0, 1], [0, 1], color=GUIDE, linewidth=1, dashes=(4, 3), gid=DIAGONAL, zorder=1.5)
 
 
 def with_name(name: str | None, numbers: str) -> str:
