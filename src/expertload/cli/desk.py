@@ -42,8 +42,10 @@ Address = Annotated[
 ]
 
 
-def open_desk(data: Path | None, database: str | None, *, serving: bool = False) -> Desk:
-    """Open the desk that the options name.
+def open_desk(
+    data: Path | None, database: str | None, *, serving: bool = False, may_make: bool = True
+) -> Desk:
+    """Open the desk that the options name; commands that only read or copy make no new one.
 
     Examples
     --------
@@ -55,15 +57,27 @@ def open_desk(data: Path | None, database: str | None, *, serving: bool = False)
     main
     """
     from expertload._validation import require_extra
-    from expertload.exceptions import ParameterError
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")
     from expertload.desk import Desk
 
+    return Desk.open(_place(data, database), serving=serving, may_make=may_make)
+
+
+def _place(data: Path | None, database: str | None) -> str:
+    """Return the folder or the address that the options name."""
+    from expertload.desk.store.database import is_postgres
+    from expertload.exceptions import ParameterError
+
     if (data is None) == (database is None):
         raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
-    return Desk.open(str(data) if database is None else database, serving=serving)
+    if database is not None and not is_postgres(database):
+        raise ParameterError(
+            f"--database must be a postgresql:// address. Got {database}. Hint: name the folder of "
+            "a desk with --data DIR."
+        )
+    return str(data) if database is None else database
 
 
 def serve(
@@ -155,7 +169,7 @@ def revoke_token(
     database: Address = None,
 ) -> None:
     """End a token at once."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import people
 
         desk.write(people.revoke_token, number)
@@ -192,7 +206,7 @@ def withdraw_policy(
     database: Address = None,
 ) -> None:
     """End a policy for good: everything goes to experts."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import watch
 
         desk.write(watch.withdraw, number, reason=reason)
@@ -210,7 +224,7 @@ def rules(
     """Show or change the rules: shares to read, times, strict mode."""
     from expertload.exceptions import ParameterError
 
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=bool(changes)) as desk:
         from pydantic import ValidationError
 
         from expertload.desk import Rules, watch
@@ -238,7 +252,7 @@ def backup(
 ) -> None:
     """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
     check_output(target)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk.store import backup as copy
 
         copy(desk.database, target)
@@ -251,14 +265,10 @@ def restore(
     database: Address = None,
 ) -> None:
     """Fill a new, empty desk from a backup."""
-    from expertload.exceptions import ParameterError
-
-    if (data is None) == (database is None):
-        raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
     from expertload.desk.store import open_database
     from expertload.desk.store import restore as fill
 
-    with open_database(str(data) if database is None else database) as opened:
+    with open_database(_place(data, database)) as opened:
         fill(source, opened)
         console().print(f"Restored from {source}.", markup=False)
 
@@ -274,7 +284,7 @@ def verify(
     ] = False,
 ) -> None:
     """Check the chain of events and the tables for changes."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import trail
 
         verdict = desk.read(trail.verify, head=head, tables=not chain_only)
@@ -305,7 +315,7 @@ def export(
     from expertload.exceptions import ParameterError
 
     check_output(out)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk.trail.export import Which
         from expertload.desk.trail.export import export as write
 
