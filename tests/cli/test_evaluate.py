@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -387,3 +388,16 @@ def test_intervals_of_clusters_are_called_too_narrow_also_if_nothing_is_certifie
     assert "assume independent cases, and are too narrow here" in text
     assert "p-values are too small" in text
     assert "cluster: patient" in text
+
+
+def test_targets_that_are_next_to_each_other_are_told_apart(run, tmp_path):
+    """99.71 % and 99.74 % are not both 99.7 %, and the first is not left out."""
+    rows = "".join(f"1,{i / 4000}\n" for i in range(4000))
+    (tmp_path / "c.csv").write_text("correct,confidence\n" + rows)
+    targets = ("--target-accuracy", 0.9971, "--target-accuracy", 0.9974)
+    said = run("evaluate", "c.csv", *targets).stdout
+    for target in ("99.71 %", "99.74 %"):
+        assert re.search(rf"^{target} ", said, re.MULTILINE)
+        assert f"load at {target}" in said
+    promise = " ".join(run("evaluate", "c.csv", "--target-accuracy", 0.9975).stdout.split())
+    assert "at least 99.75 % of its decisions will be right" in promise

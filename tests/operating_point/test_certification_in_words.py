@@ -13,7 +13,8 @@ from scipy.stats import binom
 from tests.strategies import examples, tied_cases
 
 from expertload import operating_point as op
-from expertload.operating_point.point import digits
+from expertload.display.style import promised
+from expertload.operating_point.point import at_least, digits
 
 
 def more_of_the_same(correct, confidence, n):
@@ -173,3 +174,24 @@ def test_one_case_of_each_cluster_counts_clusters():
     assert point.sufficient_cases is not None
     assert f"{point.sufficient_cases} clusters" in point.guarantee
     assert f"{point.sufficient_cases} cases" not in point.guarantee
+
+
+@given(st.floats(1e-9, 1, exclude_max=True))
+def test_no_more_is_said_than_was_promised(share):
+    assert share * (1 - 1e-5) <= float(at_least(share)) <= share + 1e-15
+    told = float(promised(share).removesuffix(" %")) / 100
+    assert share - 1.01e-4 <= told <= share + 1e-11
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.9975, 0.99, 0.999, 0.9995, 0.99999])
+def test_what_was_asked_for_is_said_as_it_was_asked_for(share):
+    assert at_least(share) == repr(share)
+    assert at_least(1 - (1 - share)) == repr(share)
+    assert float(promised(share).removesuffix(" %")) == pytest.approx(100 * share, abs=1e-9)
+
+
+def test_a_level_next_to_one_is_not_said_to_be_one():
+    point = op.certify_from_correctness(
+        [1] * 500, range(500), target_accuracy=0.9, confidence_level=1 - 1e-7
+    )
+    assert point.guarantee.startswith("With 0.999999 confidence, ")

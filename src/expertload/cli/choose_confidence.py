@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from expertload.display.style import percent
+from expertload.display.style import promised
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,7 +105,7 @@ def print_choice(screen: Console, choice: SplitChoice) -> None:
     found = choice.found
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     rows.add_column("confidence")
-    rows.add_column(f"load at {percent(found.target_accuracy)}", justify="right")
+    rows.add_column(f"load at {promised(found.target_accuracy)}", justify="right")
     for name, load in found.loads.items():
         chosen = name == found.score.name
         rows.add_row(name, f"{load:.1%}", style="bold" if chosen else "")

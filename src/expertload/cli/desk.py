@@ -42,8 +42,12 @@ Address = Annotated[
 ]
 
 
-def open_desk(data: Path | None, database: str | None, *, serving: bool = False) -> Desk:
+def open_desk(
+    data: Path | None, database: str | None, *, serving: bool = False, may_make: bool = True
+) -> Desk:
     """Open the desk that the options --data or --database name.
+
+    Commands that only read or copy a desk make no new one.
 
     Examples
     --------
@@ -57,25 +61,30 @@ def open_desk(data: Path | None, database: str | None, *, serving: bool = False)
     place = _place(data, database)
     from expertload.desk import Desk
 
-    return Desk.open(place, serving=serving)
+    return Desk.open(place, serving=serving, may_make=may_make)
 
 
 def _place(data: Path | None, database: str | None) -> str:
     """Return the folder or the address of the desk, if exactly one is given."""
     from expertload._validation import require_extra
-    from expertload.exceptions import ParameterError
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")
-    if data is None and database is not None:
-        return database
-    if data is not None and database is None:
-        return str(data)
-    raise ParameterError(
-        "Name one desk: --data DIR, or --database postgresql://… "
-        f"Got {'neither' if data is None else 'both'}. "
-        "Hint: EXPERTLOAD_DESK_DATABASE, if set, counts as --database."
-    )
+    from expertload.desk.store.database import is_postgres
+    from expertload.exceptions import ParameterError
+
+    if (data is None) == (database is None):
+        raise ParameterError(
+            "Name one desk: --data DIR, or --database postgresql://… "
+            f"Got {'neither' if data is None else 'both'}. "
+            "Hint: EXPERTLOAD_DESK_DATABASE, if set, counts as --database."
+        )
+    if database is not None and not is_postgres(database):
+        raise ParameterError(
+            f"--database must be a postgresql:// address. Got {database}. Hint: name the folder of "
+            "a desk with --data DIR."
+        )
+    return str(data) if database is None else database
 
 
 def serve(
@@ -178,7 +187,7 @@ def revoke_token(
     database: Address = None,
 ) -> None:
     """Revoke a token: the next request with it is refused."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import people
 
         desk.write(people.revoke_token, number)
@@ -216,7 +225,7 @@ def withdraw_policy(
     database: Address = None,
 ) -> None:
     """End a policy for good; from now on, every case goes to experts."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import watch
 
         desk.write(watch.withdraw, number, reason=reason)
@@ -234,7 +243,7 @@ def rules(
     """Show or change the rules: shares of cases to read, times, strict mode."""
     from expertload.exceptions import ParameterError
 
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=bool(changes)) as desk:
         from pydantic import ValidationError
 
         from expertload.desk import Rules, watch
@@ -262,7 +271,7 @@ def backup(
 ) -> None:
     """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
     check_output(target)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk.store import backup as copy
 
         copy(desk.database, target)
@@ -295,7 +304,7 @@ def verify(
     ] = False,
 ) -> None:
     """Check that nobody has changed the chain of events or the tables."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk import trail
 
         verdict = desk.read(trail.verify, head=head, tables=not chain_only)
@@ -326,7 +335,7 @@ def export(
     from expertload.exceptions import ParameterError
 
     check_output(out)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, may_make=False) as desk:
         from expertload.desk.trail.export import Which
         from expertload.desk.trail.export import export as write
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from expertload.cli.screen import one_line
-from expertload.display.style import percent
+from expertload.display.style import percent, promised
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ def print_evaluation(
         screen.print()
         screen.print(_groups(found))
     if found.target_certification is not None:
-        targets = {percent(target): point for target, point in found.target_certification.items()}
+        certified = found.target_certification.items()
+        targets = {promised(target): point for target, point in certified}
         screen.print()
         screen.print(_points("target", targets))
-        level = percent(found.target_certification.confidence_level)
+        level = promised(found.target_certification.confidence_level)
         screen.print(Text(f"All of these hold together, with {level} confidence.", style="dim"))
     if found.group_certification is not None:
         screen.print()
@@ -82,12 +83,12 @@ def _numbers(found: Evaluation) -> Table:
     grid.add_column(style="dim")
     grid.add_column(justify="right", style="bold")
     grid.add_column(style="dim")
-    level = percent(found.confidence_level)
+    level = promised(found.confidence_level)
     grid.add_row("AUCOC", f"{found.aucoc.estimate:.4f}", _range(found.aucoc, level, "{:.4f}"))
     grid.add_row("accuracy", percent(found.accuracy.estimate), _range(found.accuracy, level))
     for target, load in found.loads.items():
         reached = "not reached" if load == 1 else percent(load)
-        grid.add_row(f"load at {percent(target)}", reached, "on these cases")
+        grid.add_row(f"load at {promised(target)}", reached, "on these cases")
     if found.calibration is not None:
         grid.add_row("calibration error", percent(found.calibration.expected_error), "ECE, 15 bins")
         if found.calibration.brier_loss is not None:

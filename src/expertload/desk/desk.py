@@ -63,9 +63,16 @@ class Desk:
             database.write(lambda c: self._create(c, *new), alone=True)
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str], *, serving: bool = False, **options: Any) -> Desk:
+    def open(
+        cls,
+        where: str | os.PathLike[str],
+        *,
+        serving: bool = False,
+        may_make: bool = True,
+        **options: Any,
+    ) -> Desk:
         """Open the desk of a folder or of a ``postgresql://`` address."""
-        return cls(open_database(where, serving=serving), **options)
+        return cls(open_database(where, serving=serving, may_make=may_make), **options)
 
     def acting(self, user: int) -> Desk:
         """Return the same desk, whose events name this user as the actor."""

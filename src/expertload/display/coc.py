@@ -13,7 +13,7 @@ from expertload.display.certified import draw_certified
 from expertload.display.coc_axes import draw_band, draw_line, finish, next_style, zoom
 from expertload.display.marks import PointMarks, mark_operating_point
 from expertload.display.measure import measure
-from expertload.display.style import add_legend, percent, with_name
+from expertload.display.style import add_legend, promised, with_name
 from expertload.display.vertices import along_curve, check_curve_points
 from expertload.significance import COCBand, Interval
 
@@ -371,7 +371,7 @@ class COCDisplay:
             lower,
             color=self.line_.get_color(),
             linestyle=":",
-            label=f"certified at all thresholds at once ({percent(curve.confidence_level)})",
+            label=f"certified at all thresholds at once ({promised(curve.confidence_level)})",
         )
         add_legend(self.ax_, self._legend_title())
         return self
@@ -386,5 +386,5 @@ class COCDisplay:
 
     def _legend_title(self) -> str | None:
         if isinstance(self.aucoc, Interval):
-            return f"With {percent(self.aucoc.confidence_level)} intervals"
+            return f"With {promised(self.aucoc.confidence_level)} intervals"
         return None

@@ -9,7 +9,15 @@ import numpy as np
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_fraction, check_same_length
 from expertload.display.axes import figure_of, two_axes
-from expertload.display.style import BLUE, GUIDE, INK, SMALL, VERMILION, percent, percent_axis
+from expertload.display.style import (
+    BLUE,
+    GUIDE,
+    INK,
+    SMALL,
+    VERMILION,
+    percent_axis,
+    promised,
+)
 from expertload.display.style import quiet as quiet_axes
 
 if TYPE_CHECKING:
@@ -169,7 +177,7 @@ class EvidenceDisplay:
             ylabel="Evidence against",
         )
         ax.set_title(
-            f"Is the accuracy of automatic decisions at least {percent(self.target_accuracy)}?",
+            f"Is the accuracy of automatic decisions at least {promised(self.target_accuracy)}?",
             loc="left",
             fontsize=11,
             color=INK,
@@ -201,7 +209,7 @@ class EvidenceDisplay:
     def _draw_bound(self, ax: Axes) -> Line2D:
         audits = np.arange(1, len(self.lower_bound) + 1)
         (line,) = ax.plot(audits, self.lower_bound, color=BLUE, linewidth=1.4)
-        _guide(ax, self.target_accuracy, f"promised {percent(self.target_accuracy)}", GUIDE)
+        _guide(ax, self.target_accuracy, f"promised {promised(self.target_accuracy)}", GUIDE)
         low = min(self.target_accuracy - BELOW_TARGET, self.lower_bound[-1] - BELOW_BOUND)
         ax.set(ylim=(max(low, 0), 1.005), ylabel="Average accuracy\nis at least")
         percent_axis(ax, "y")

@@ -31,7 +31,7 @@ from expertload._validation import (
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
 from expertload.columns import check_clusters
 from expertload.curve import load_at_accuracy_from_correctness
-from expertload.display.style import percent
+from expertload.display.style import promised
 from expertload.significance import Interval
 from expertload.significance.bootstrap import percentile_interval
 
@@ -73,13 +73,13 @@ class ConfidenceChoice:
     n_cases: int
 
     def __str__(self) -> str:
-        target, saved = percent(self.target_accuracy), self.load_saved
+        target, saved = promised(self.target_accuracy), self.load_saved
         if self.score.name == PLAIN:
             return (
                 f"No score has a lower load at {target} accuracy than the maximum probability on "
                 f"{self.n_cases} cases, so the maximum probability is kept."
             )
-        level = percent(saved.confidence_level)
+        level = promised(saved.confidence_level)
         sure = "" if saved.low > 0 else " The interval contains 0, so this may be chance."
         return (
             f"'{self.score.name}' was chosen on {self.n_cases} cases. Compared with the maximum "

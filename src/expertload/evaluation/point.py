@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from expertload._cases import Cases
-from expertload.display.style import percent
+from expertload.display.style import percent, promised
 from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
 from expertload.operating_point.certification.certify import certify_targets
 from expertload.operating_point.certification.clusters import Clustering
@@ -100,8 +100,8 @@ def _certify(
 def _promise(point: CertifiedPoint) -> str:
     return (
         f"If the model decides only the cases in which its confidence is at least "
-        f"{digits(point.threshold)}, at least {percent(point.target_accuracy)} of its decisions "
-        f"will be right (one can be {percent(point.confidence_level)} sure of that), and experts "
+        f"{digits(point.threshold)}, at least {promised(point.target_accuracy)} of its decisions "
+        f"will be right (one can be {promised(point.confidence_level)} sure of that), and experts "
         f"see {_seen(point)}."
     )
 
@@ -113,7 +113,7 @@ def _described(
     why: str,
     cases: Cases,
 ) -> Settled:
-    refusal = f"No threshold can be promised to reach {percent(target)} accuracy on new cases"
+    refusal = f"No threshold can be promised to reach {promised(target)} accuracy on new cases"
     if point.accuracy is None:
         return Settled(point, certification, f"{refusal}, and none does on these.", why)
     seen = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -25,6 +26,9 @@ from expertload.exceptions import ParameterError, ShapeError
 from expertload.operating_point.origin import Origin
 
 __all__ = ["Decisions", "OperatingPoint"]
+
+# What rounding may do to one minus one minus a share.
+ROUNDING = 1e-15
 
 
 class Decisions(NamedTuple):
@@ -255,6 +259,21 @@ def digits(threshold: float, fewest: int = 6) -> str:
     return next(
         text for text in texts if float(text) >= threshold and (float(text) != 1 or threshold == 1)
     )
+
+
+def at_least(share: float) -> str:
+    """Return a promised share with six digits, rounded down: nothing more was promised.
+
+    Examples
+    --------
+    >>> at_least(0.95), at_least(0.9999999), at_least(1 - 0.05 / 6)
+    ('0.95', '0.999999', '0.991666')
+    """
+    text = f"{share:.6g}"
+    if float(text) <= share + ROUNDING:
+        return text
+    step = 10.0 ** (math.floor(math.log10(share)) - 5)
+    return f"{math.floor(share / step) * step:.6g}"
 
 
 def quantity(number: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload.display.style import percent
+from expertload.display.style import percent, promised
 from expertload.evaluation import Evaluation, compare_evaluations
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
@@ -177,6 +177,7 @@ def chance(p_value: float) -> str:
 
 FORMATS: dict[str, Any] = {
     "percent": percent,
+    "promised": promised,
     "count": count,
     "digits": digits,
     "chance": chance,

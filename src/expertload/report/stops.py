@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.display.style import percent
+from expertload.display.style import promised
 from expertload.evaluation import Evaluation
 from expertload.report.certified import are_certified, certified_rows
 
@@ -111,9 +111,9 @@ def _marks(
     marks = [Mark("Decide everything", 0)]
     if math.isfinite(evaluation.operating_point.threshold):
         kind = "Certified" if evaluation.is_certified else "Chosen"
-        marks.append(Mark(f"{kind} for {percent(evaluation.target_accuracy)}", start))
+        marks.append(Mark(f"{kind} for {promised(evaluation.target_accuracy)}", start))
     marks += [
-        Mark(f"{percent(target)} here", int(np.searchsorted(rows, row)))
+        Mark(f"{promised(target)} here", int(np.searchsorted(rows, row)))
         for target, row in targets
         if row < len(evaluation.curve.thresholds) and _is_new(evaluation, target)
     ]

@@ -25,7 +25,7 @@ from expertload.exceptions import CorrectnessError
 from expertload.operating_point.certification.certified_point import CONDITIONS
 from expertload.operating_point.choose import point_at_threshold
 from expertload.operating_point.origin import Label, RankedBy, origin_of, ranked_by
-from expertload.operating_point.point import OperatingPoint, digits
+from expertload.operating_point.point import OperatingPoint, at_least, digits
 from expertload.tally import Tally
 
 # Tolerance for rounding of a probability that equals the level.
@@ -66,8 +66,8 @@ class ErrorBudget(OperatingPoint):
         budget = f"at most {self.max_errors} automatic error(s) among the next {self.next_cases}"
         if self.is_certified:
             return (
-                f"With {self.confidence_level:.6g} confidence, there will be {budget} cases if "
-                f"those of confidence >= {digits(self.threshold)} are decided automatically. "
+                f"With {at_least(self.confidence_level)} confidence, there will be {budget} cases "
+                f"if those of confidence >= {digits(self.threshold)} are decided automatically. "
                 f"{CONDITIONS}"
             )
         why = "too many of the most confident calibration cases are wrong"

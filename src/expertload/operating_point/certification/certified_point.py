@@ -13,7 +13,7 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
 from expertload.operating_point.certification.ladder import Ladder, Steps
 from expertload.operating_point.certification.promise import Method, Risk
-from expertload.operating_point.point import OperatingPoint, digits, quantity
+from expertload.operating_point.point import OperatingPoint, at_least, digits, quantity
 
 __all__ = ["CertifiedPoint"]
 
@@ -236,10 +236,9 @@ class CertifiedPoint(OperatingPoint):
     def guarantee(self) -> str:
         """The promise in words; or why there is none, and what would be enough."""
         if self.is_certified:
-            return (
-                f"With {self.confidence_level:.6g} confidence, {self._promise}. {self.conditions}"
-            )
-        return f"Nothing is certified at a target of {self.target_accuracy:.6g}: {self._why}"
+            level = at_least(self.confidence_level)
+            return f"With {level} confidence, {self._promise}. {self.conditions}"
+        return f"Nothing is certified at a target of {at_least(self.target_accuracy)}: {self._why}"
 
     @property
     def _promise(self) -> str:
@@ -252,11 +251,11 @@ class CertifiedPoint(OperatingPoint):
             return (
                 f"at most a share of {1 - self.target_accuracy:.6g} of all cases is accepted at "
                 f"confidence >= {digits(self.threshold)} and wrong, so that with perfect experts "
-                f"the team's accuracy is at least {self.target_accuracy:.6g}"
+                f"the team's accuracy is at least {at_least(self.target_accuracy)}"
             )
         return (
             f"the accuracy among cases accepted at confidence >= {digits(self.threshold)} is at "
-            f"least {self.target_accuracy:.6g}"
+            f"least {at_least(self.target_accuracy)}"
         )
 
     @property

@@ -29,6 +29,7 @@ from expertload._validation import check_fraction
 from expertload.operating_point.certification.budget import check_right_or_wrong
 from expertload.operating_point.certification.certified_point import CONDITIONS
 from expertload.operating_point.certification.crossing import probability_of_staying_above
+from expertload.operating_point.point import at_least
 from expertload.tally import COMPARISON_SLACK, Tally
 
 __all__ = ["CertifiedCurve", "certified_curve", "certified_curve_from_correctness"]
@@ -79,8 +80,8 @@ class CertifiedCurve:
     def guarantee(self) -> str:
         """The promise as a sentence."""
         return (
-            f"With {self.confidence_level:.6g} confidence, the accuracy among cases accepted is at "
-            f"least the lower curve at every threshold at once. {CONDITIONS}"
+            f"With {at_least(self.confidence_level)} confidence, the accuracy among cases accepted "
+            f"is at least the lower curve at every threshold at once. {CONDITIONS}"
         )
 
 

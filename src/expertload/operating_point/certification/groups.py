@@ -33,7 +33,7 @@ from expertload.operating_point.origin import (
     plain_labels,
     ranked_by,
 )
-from expertload.operating_point.point import Decisions, read_cases
+from expertload.operating_point.point import Decisions, at_least, read_cases
 from expertload.tally import Tally
 
 __all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
@@ -89,8 +89,8 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
                 "joint": "the accuracy of model and perfect experts together",
             }[self[sure[0]].risk]
             parts.append(
-                f"With {self.confidence_level:.6g} confidence, {what} is at least "
-                f"{self.target_accuracy:.6g} in every one of {len(sure)} group(s) at once. "
+                f"With {at_least(self.confidence_level)} confidence, {what} is at least "
+                f"{at_least(self.target_accuracy)} in every one of {len(sure)} group(s) at once. "
                 f"{CONDITIONS}"
             )
         if missing:

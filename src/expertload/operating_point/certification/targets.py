@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from expertload.operating_point.certification.certified_point import CertifiedPoint
 from expertload.operating_point.origin import Origin
+from expertload.operating_point.point import at_least
 
 __all__ = ["CertifiedTargets"]
 
@@ -60,7 +61,7 @@ class CertifiedTargets(Mapping[float, CertifiedPoint]):
     @property
     def guarantee(self) -> str:
         """The promise for each target, in words."""
-        level = f"With {self.confidence_level:.6g} confidence, all of these hold at once."
+        level = f"With {at_least(self.confidence_level)} confidence, all of these hold at once."
         return "\n".join([level, *(point.guarantee for point in self.values())])
 
     def with_origin(self, origin: Origin) -> CertifiedTargets:
