@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.cli.outputs import check_output
+from expertload.cli.screen import console
 from expertload.exceptions import FileWriteError
 from expertload.operating_point import choose, load_operating_point
 
@@ -201,3 +203,15 @@ def test_bytes_that_are_no_text_in_names(files):
         )
         assert done.exit_code == 0, done.output
         assert (files / out).exists()
+
+
+def test_names_with_colons_and_brackets_stay_as_they_are(capsys):
+    """`corrupted:fog:3` names a data set, `scans [old]` a folder; rich has other uses for both."""
+    table = Table(title="corrupted:fog:3")
+    table.add_column(":cat: [old] [/red]")
+    console().print(table)
+    console(stderr=True).print("corrupted:snow:3 [old] [/red]")
+    said = capsys.readouterr()
+    assert "corrupted:fog:3" in said.out
+    assert ":cat: [old] [/red]" in said.out
+    assert "corrupted:snow:3 [old] [/red]" in said.err

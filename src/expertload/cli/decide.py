@@ -108,9 +108,7 @@ def decide(
 
 def _say(file: Path, counts: DecisionCounts) -> None:
     said = console(stderr=True)  # standard output may hold the decisions
-    said.print(
-        one_line(f"{file.name}: {counts.columns}"), style="dim", markup=False, soft_wrap=True
-    )
+    said.print(one_line(f"{file.name}: {counts.columns}"), style="dim", soft_wrap=True)
     said.print(
         f"{counts.n_cases} case{'' if counts.n_cases == 1 else 's'}: "
         f"{counts.n_accepted} decided automatically, "

@@ -261,7 +261,7 @@ def rules(
                 raise ParameterError(f"The rule '{name}' is not valid: {first['msg']}.") from error
             desk.write(watch.change_rules, current)
         for name, value in current.model_dump().items():
-            console().print(f"{name} = {value}", markup=False)
+            console().print(f"{name} = {value}")
 
 
 def backup(
@@ -275,7 +275,7 @@ def backup(
         from expertload.desk.store import backup as copy
 
         copy(desk.database, target)
-        console().print(f"Copied to {target}.", markup=False)
+        console().print(f"Copied to {target}.")
 
 
 def restore(
@@ -290,7 +290,7 @@ def restore(
 
     with open_database(place) as opened:
         fill(source, opened)
-        console().print(f"Restored from {source}.", markup=False)
+        console().print(f"Restored from {source}.")
 
 
 def verify(
@@ -314,7 +314,7 @@ def verify(
         f"{verdict.n_unsealed} not sealed yet. Head: {verdict.head}"
     )
     for problem in verdict.problems:
-        screen.print(problem, style="red", markup=False)
+        screen.print(problem, style="red")
     if not verdict.is_intact:
         raise typer.Exit(1)
     screen.print("Nothing was changed.")
@@ -342,4 +342,4 @@ def export(
         if cases not in get_args(Which):
             raise ParameterError(f"--cases must be one of {', '.join(get_args(Which))}.")
         n = write(desk, out, which=cases)  # type: ignore[arg-type]
-        console().print(f"{n} cases written to {out}.", markup=False)
+        console().print(f"{n} cases written to {out}.")

@@ -63,7 +63,7 @@ def disable_user(name: Name, data: Data = None, database: Address = None) -> Non
         if row is None:
             raise ParameterError(f"There is no user '{name}'.")
         desk.write(people.disable_user, row.id)
-        console().print(f"{name} cannot sign in any more.", markup=False)
+        console().print(f"{name} cannot sign in any more.")
 
 
 def _print_link(address: str, secret: str) -> None:

@@ -238,11 +238,10 @@ def _show(
 def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> None:
     """Print where the files are."""
     if out is not None:
-        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+        said.print(f"The report is in {out}.", soft_wrap=True)
     if save_policy is not None:
         said.print(
             f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
-            markup=False,
             soft_wrap=True,
         )
 

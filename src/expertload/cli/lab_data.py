@@ -34,6 +34,7 @@ DataDir = Annotated[
 def list_data(data_dir: DataDir = None) -> None:
     """List the data sets, and which of them are on this machine."""
     from rich.table import Table
+    from rich.text import Text
 
     from expertload.lab.data import describe_datasets
 
@@ -41,10 +42,11 @@ def list_data(data_dir: DataDir = None) -> None:
     for heading in ("name", "here", "what it is"):
         table.add_column(heading, no_wrap=heading == "name")
     for info in describe_datasets(data_dir=data_dir):
-        table.add_row(info.usage, "[green]yes[/green]" if info.present else "no", info.summary)
+        here = Text("yes", style="green") if info.present else "no"
+        table.add_row(info.usage, here, info.summary)
     out = console()
     out.print(table)
-    out.print("\n[dim]To get one: expertload lab data fetch NAME[/dim]")
+    out.print("\nTo get one: expertload lab data fetch NAME", style="dim")
 
 
 def fetch_data(

@@ -40,11 +40,10 @@ def ensemble(
     said.print(
         f"ensemble of {len(made.members)}: {made.label}\n"
         f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
-        markup=False,
         soft_wrap=True,
     )
-    said.print(f"cost: {_passes(made)} passes for each image", markup=False)
-    said.print(f"folder: {made.folder.path}", markup=False, soft_wrap=True)
+    said.print(f"cost: {_passes(made)} passes for each image")
+    said.print(f"folder: {made.folder.path}", soft_wrap=True)
 
 
 def _passes(run: FinishedRun) -> int:

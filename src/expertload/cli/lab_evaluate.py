@@ -101,7 +101,7 @@ def _with_views(
 
     viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
     for run in viewed:
-        said.print(f"{run.name}: {run.choice}", markup=False, soft_wrap=True)
+        said.print(f"{run.name}: {run.choice}", soft_wrap=True)
     return viewed
 
 
@@ -119,12 +119,11 @@ def _write_outputs(
     models = reports.evaluate_test_cases(runs, target_accuracies=targets)
     if out is not None:
         reports.write_report(models, out, title=f"Expert load on {data}")
-        said.print(f"The report is in {out}.", markup=False, soft_wrap=True)
+        said.print(f"The report is in {out}.", soft_wrap=True)
     if policy is not None:
         name = reports.save_policy(models, policy)
         said.print(
             f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
-            markup=False,
             soft_wrap=True,
         )
 

@@ -109,7 +109,7 @@ class Telling:
 
     def say(self, line: str) -> None:
         """Print a line."""
-        self.screen.print(line, markup=False, soft_wrap=True)
+        self.screen.print(line, soft_wrap=True)
 
     def watching(self) -> AbstractContextManager[Observer]:
         """Show the progress of a sweep."""
@@ -123,7 +123,7 @@ def print_outcome(screen: Console, found: LowerLoad) -> None:
     from expertload.lab.ladder.outcome import HALVES
 
     def say(line: str) -> None:
-        screen.print(line, markup=False, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
 
     screen.print()
     screen.print(_table(found, wide=screen.width >= WIDE))

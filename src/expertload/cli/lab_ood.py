@@ -96,4 +96,4 @@ def _show(evaluation: OutlierEvaluation) -> None:
         for score, numbers in scores.items():
             table.add_row(score, *(f"{100 * value:.2f}" for value in numbers.values()))
         screen.print(table)
-        screen.print(f"[dim]images: {evaluation.conversions[name]}[/dim]\n")
+        screen.print(f"images: {evaluation.conversions[name]}\n", style="dim")

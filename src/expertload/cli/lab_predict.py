@@ -55,4 +55,4 @@ def predict(
             progress=None if out is None and sys.stdout.isatty() else progress,
         )
     if out is not None:
-        console().print(f"{count:,} images: {out}", markup=False, soft_wrap=True)
+        console().print(f"{count:,} images: {out}", soft_wrap=True)

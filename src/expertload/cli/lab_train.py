@@ -125,8 +125,9 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     candidates = recipe.candidates(loss)
     if len(candidates) > 1 and not settings:
         console().print(
-            f"[dim]The recipe has {len(candidates)} candidates for {loss}; this trains the first. "
-            "'expertload lab sweep' chooses between them.[/dim]"
+            f"The recipe has {len(candidates)} candidates for {loss}; this trains the first. "
+            "'expertload lab sweep' chooses between them.",
+            style="dim",
         )
     changed = change({"loss": candidates[0].model_dump()}, settings)["loss"]
     try:

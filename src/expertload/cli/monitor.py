@@ -145,10 +145,10 @@ def monitor(
         _draw(watched, out)
     _say(watched, audits, n_new, as_json=as_json)
     if hasattr(promised, "points") and not as_json:
-        console().print(TOGETHER, style="dim", markup=False)
+        console().print(TOGETHER, style="dim")
     if out is not None:
         said = console(stderr=as_json)
-        said.print(f"The plot is in {out}.", markup=False, soft_wrap=True)
+        said.print(f"The plot is in {out}.", soft_wrap=True)
     if watched.state == "refuted":
         raise typer.Exit(REFUTED)
 
@@ -240,12 +240,12 @@ def _say(watched: AccuracyMonitor, audits: AuditTable, n_new: int, *, as_json: b
         typer.echo(json.dumps(_to_dict(watched, audits, n_new), indent=2, allow_nan=False))
         return
     screen = console()
-    screen.print(f"{audits.where}: {audits.columns}", style="dim", markup=False, soft_wrap=True)
+    screen.print(f"{audits.where}: {audits.columns}", style="dim", soft_wrap=True)
     if n_new < len(audits.correct):
         known = len(audits.correct) - n_new
-        screen.print(f"{known} of its rows were counted before.", style="dim", markup=False)
+        screen.print(f"{known} of its rows were counted before.", style="dim")
     screen.print()
-    screen.print(watched.summary(), style=STYLES[watched.state], markup=False)
+    screen.print(watched.summary(), style=STYLES[watched.state])
 
 
 def _to_dict(watched: AccuracyMonitor, audits: AuditTable, n_new: int) -> dict[str, Any]:

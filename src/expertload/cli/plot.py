@@ -111,7 +111,7 @@ def plot(
     }
     drawn = _draw(found, title, mark=target_accuracy is not None)
     save_picture(drawn.figure_, out)
-    console().print(f"The plot is in {out}.", markup=False, soft_wrap=True)
+    console().print(f"The plot is in {out}.", soft_wrap=True)
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:

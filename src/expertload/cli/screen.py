@@ -92,7 +92,8 @@ def console(*, stderr: bool = False) -> Console:
     >>> console().print("ready")
     ready
     """
-    made = _Screen(stderr=stderr, highlight=False)
+    # What is printed are names and sentences: `[old]` is no style, and `:fog:` no picture.
+    made = _Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = 160
     return made

@@ -74,10 +74,11 @@ class Ensemble(nn.Module):
 
     def __init__(self, networks: Iterable[nn.Module] | nn.Module) -> None:
         super().__init__()
-        if isinstance(networks, nn.Module) and not isinstance(networks, nn.ModuleList):
+        given: object = networks
+        if isinstance(given, nn.Module) and not isinstance(given, nn.ModuleList):
             raise ParameterError(
                 "The 'networks' parameter of Ensemble must be a list of networks. Got one network, "
-                f"a {type(networks).__name__}, instead. Hint: pass [network]."
+                f"a {type(given).__name__}, instead. Hint: pass [network]."
             )
         self.networks = nn.ModuleList(networks)
         if not len(self.networks):

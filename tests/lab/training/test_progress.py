@@ -56,6 +56,19 @@ def test_a_log_has_a_line_an_epoch():
     assert "AUCOC 0.9500" in lines[2]
 
 
+def test_names_are_printed_as_they_are(tmp_path):
+    text = io.StringIO()
+    folder = tmp_path / "runs [old] :fog:"
+    reporter = ConsoleReporter(Console(file=text, width=200, color_system=None), folder=folder)
+    config = tiny("ce")
+    data = config.data.model_copy(update={"name": "folder:scans [old] [/red] :fog:"})
+    named = config.model_copy(update={"data": data})
+    reporter.start(named, first_epoch=0, n_batches=4)
+    reporter.done(RESULTS)
+    assert "on folder:scans [old] [/red] :fog: with small-cnn" in text.getvalue()
+    assert f"folder: {folder}" in text.getvalue()
+
+
 def test_a_terminal_has_a_bar_too():
     text = told(terminal=True)
     assert "epoch 1/2" in text

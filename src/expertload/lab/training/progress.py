@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from expertload._validation import require_extra
 from expertload.lab.runs.recipe import RunConfig
@@ -67,10 +68,8 @@ class ConsoleReporter(Reporter):
         """Print what is trained, and whether it is resumed."""
         self._epochs = config.training.epochs
         resumed = f", resumed at epoch {first_epoch + 1}" if first_epoch else ""
-        self.console.print(
-            f"[bold]{config.loss.name}[/bold] on {config.data.name} with {config.model.name}, "
-            f"seed {config.seed}{resumed}"
-        )
+        where = f" on {config.data.name} with {config.model.name}, seed {config.seed}{resumed}"
+        self.console.print(Text.assemble((config.loss.name, "bold"), where))
         if self.console.is_terminal:
             self._progress = Progress(
                 TextColumn("{task.description}"),
@@ -123,7 +122,7 @@ class ConsoleReporter(Reporter):
             highlight=False,
         )
         if self.folder is not None:
-            self.console.print(f"folder: {self.folder}", highlight=False, soft_wrap=True)
+            self.console.print(Text(f"folder: {self.folder}"), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bar, so that it does not mix with later output."""
