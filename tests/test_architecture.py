@@ -30,7 +30,7 @@ LAYERS = [
         "_opening",
     },
     {"columns"},
-    {"_cases", "_answers"},
+    {"_cases", "_answers", "_delegate_label"},
     {"tally", "_area", "_bounds", "curve", "metrics", "scores", "calibrators", "significance"},
     {"operating_point", "monitoring", "delegating_classifier", "frames", "display", "scorers"},
     {"evaluation", "report", "predictions"},

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -27,6 +28,7 @@ from expertload.exceptions import (
     ShapeError,
     WeightError,
 )
+from expertload.operating_point import load_operating_point
 
 DELEGATES = "cases are delegated: predict returns their label, not the most probable class"
 OTHERS_ASIDE = "among repeated cases, fit sets others aside to calibrate on"
@@ -361,3 +363,32 @@ def test_several_labels_a_case_are_refused(data):
     X, y = data[0]
     with pytest.raises(LabelError, match="one class for each case.*multilabel-indicator"):
         DelegatingClassifier(KNeighborsClassifier()).fit(X, np.c_[y == 0, y == 1].astype(int))
+
+
+@pytest.mark.parametrize("classes", [["ill", "well", "dead"], [3, 1, 2], [3.0, 1.0, 2.0]])
+@pytest.mark.parametrize("by_group", [False, True])
+def test_its_policy_decides_without_it(data, tmp_path, classes, by_group):
+    """Saved as JSON, for `expertload decide` and the desk: nobody has to unpickle a model."""
+    names = np.array(classes)
+    X, y = data[0]
+    site = {"groups": np.array(["north", "south"])[np.arange(len(X)) % 2]} if by_group else {}
+    model = DelegatingClassifier(
+        LogisticRegression(), target_accuracy=0.6, calibration_size=0.5, random_state=0
+    ).fit(X, names[y], **site)
+    model.operating_point_.save(tmp_path / "policy.json")
+    policy = load_operating_point(tmp_path / "policy.json")
+    expected, proba = model.decide(X, **site), model.predict_proba(X)
+    assert 0 < expected.accepted.mean() < 1
+    for given in (proba, pd.DataFrame(proba, columns=model.classes_)[model.classes_[::-1]]):
+        found = policy.decide(given, **site)
+        np.testing.assert_array_equal(found.accepted, expected.accepted)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+
+
+def test_the_policy_of_an_own_confidence_needs_it(data):
+    model = DelegatingClassifier(
+        LogisticRegression(),
+        target_accuracy=0.6,
+        confidence=lambda model, X: model.predict_proba(X).max(axis=1),
+    ).fit(*data[0])
+    assert model.operating_point_.origin.ranked_by == "given_confidence"

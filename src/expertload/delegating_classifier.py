@@ -10,8 +10,8 @@ extra ``sklearn``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from itertools import chain, count
+from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from expertload._answers import Answers, answers_of, right_answers
 from expertload._cases import check_weight
+from expertload._delegate_label import check_delegate_label
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -37,6 +38,7 @@ from expertload.operating_point import (
     certify_groups_from_correctness,
 )
 from expertload.operating_point.certification.promise import read_promise
+from expertload.operating_point.origin import Origin, names_in_a_policy
 
 with needs_extra("sklearn", "DelegatingClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -96,7 +98,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         The label of delegated cases.
     operating_point_ : CertifiedPoint or CertifiedGroups
         The certified threshold, with its guarantee, or the reason why there is none; one for each
-        group if groups were given.
+        group if groups were given. ``operating_point_.save(path)`` makes a policy of it, for
+        ``expertload decide`` and the desk.
     expert_load_ : float
         The share of calibration cases delegated.
 
@@ -273,7 +276,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         for attribute in needed:
             check_classifier(model, attribute, type(self).__name__)
         label = self.delegate_label
-        self.delegate_label_ = _check_delegate_label(label, model.classes_, type(self).__name__)
+        self.delegate_label_ = check_delegate_label(label, model.classes_, type(self).__name__)
         self.estimator_, self.classes_ = model, model.classes_
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, attribute):
@@ -294,17 +297,26 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         }
         if groups is None:
             point = certify_from_correctness(right, answers.confidence, **options)
+            point = replace(point, origin=self._origin(point.origin))
             self.operating_point_, points = point, [point]
         else:
             by_group = certify_groups_from_correctness(
                 right, answers.confidence, groups=groups, **options
             )
+            by_group = by_group.with_origin(self._origin(by_group.origin))
             self.operating_point_, points = by_group, list(by_group.points.values())
         accepted = sum(point.n_accepted for point in points)
         self.expert_load_ = 1 - accepted / sum(point.n_cases for point in points)
         if not accepted:
             self._warn_that_all_is_delegated(points)
         return self
+
+    def _origin(self, origin: Origin) -> Origin:
+        """Say that the top probability of these classes ranks cases, so that a policy can do it."""
+        names = names_in_a_policy(self.classes_)
+        if self.confidence is not None or names is None:
+            return origin
+        return replace(origin, ranked_by="top_probability", labels=names)
 
     def _answers(self, X: ArrayLike) -> Answers:
         caller = type(self).__name__
@@ -344,40 +356,10 @@ def _check_calibration_size(size: Any, caller: str) -> None:
     if size is None or (isinstance(size, str) and size == "auto"):
         return
     is_number = isinstance(size, Real) and not isinstance(size, bool | np.bool_)
-    is_count = isinstance(size, Integral)
-    if not is_number or not (size >= 1 if is_count else 0 < size < 1):
+    number = float(size) if is_number else 0.0
+    if not (number >= 1 if isinstance(size, Integral) else 0 < number < 1):
         wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
         raise ParameterError(message("calibration_size", caller, wanted, repr(size)))
-
-
-def _check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
-    """Return the label of delegated cases: not a class, but of the same type."""
-    named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
-    if isinstance(label, str) and label == "auto":
-        return _free_label(classes, named)
-    if classes.dtype.kind != "O" and isinstance(label, str) != named:
-        wanted = "must be a string" if named else "must be a number, as the classes are"
-        raise ParameterError(message("delegate_label", caller, wanted, f"{label!r}"))
-    if (classes == label).any():
-        raise ParameterError(
-            message(
-                "delegate_label",
-                caller,
-                "must not be one of the classes",
-                f"{label!r}",
-                "pass delegate_label=... that no case can have",
-            )
-        )
-    return label
-
-
-def _free_label(classes: AnyArray, named: bool) -> str | int:
-    """Return "delegate" or -1, or the next free label of that kind."""
-    taken = set(classes.tolist())
-    choices: Iterator[str | int] = count(-1, -1)
-    if named:
-        choices = chain(["delegate"], (f"delegate_{i}" for i in count(2)))
-    return next(label for label in choices if label not in taken)
 
 
 def _check_groups_match(needed: bool, given: bool, caller: str) -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -108,6 +109,17 @@ def ranked_by(confidence: ArrayLike | None) -> RankedBy:
 def plain_labels(values: AnyArray) -> tuple[Label, ...]:
     """Return labels as Python strings and integers, for JSON."""
     return tuple(value if isinstance(value, str) else int(value) for value in values.tolist())
+
+
+def names_in_a_policy(classes: AnyArray) -> tuple[Label, ...] | None:
+    """Return two or more classes as a policy stores them: as text or whole numbers, else None."""
+    values = classes.tolist()
+    if len(values) < 2:
+        return None
+    if all(isinstance(value, str) for value in values):
+        return tuple(values)
+    is_whole = all(isinstance(value, Real) and float(value).is_integer() for value in values)
+    return tuple(int(value) for value in values) if is_whole else None
 
 
 def _quantiles(table: Tally) -> tuple[float, ...]:
