@@ -72,7 +72,7 @@ class Ensemble(nn.Module):
     True
     """
 
-    def __init__(self, networks: Iterable[nn.Module] | nn.Module) -> None:
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()
         given: object = networks
         if isinstance(given, nn.Module) and not isinstance(given, nn.ModuleList):
