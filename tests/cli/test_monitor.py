@@ -232,3 +232,17 @@ def test_audits_of_groups_are_counted_together_and_this_is_said(run, policy, tmp
     file = audits(tmp_path / "audits.csv", [1] * 100)
     assert "every group, and audits are counted together" in run(by_group, file).stdout
     assert "every group" not in run(policy, file).stdout
+
+
+@pytest.mark.parametrize("errors_first", [True, False])
+def test_rows_sorted_by_their_answers_are_refused(run, policy, tmp_path, errors_first):
+    """The promise is kept: 3 % of 600 are wrong. In this order, it would be called refuted."""
+    correct = sorted(stream(600, 0.97), reverse=not errors_first)
+    file = audits(tmp_path / "sorted.csv", correct)
+    said = run(policy, file, "--state", "state.json", code=1).stderr
+    assert "sorted by whether the decision was right" in said
+    assert not (tmp_path / "state.json").exists()
+    assert "Refuted" in run(policy, file, "--order", "decision", code=3).stdout
+    dated = audits(tmp_path / "dated.csv", correct, decided_at=["2026-01-01"] * 600)
+    assert "Refuted" not in run(policy, dated).stdout
+    assert "Refuted" not in run(policy, audits(file, [1] * 30 + [0])).stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from expertload.exceptions import DataTypeError, ShapeError
 from expertload.monitoring import AccuracyMonitor, LoadMonitor, evidence_path
@@ -50,3 +51,58 @@ def test_the_share_delegated_is_counted_as_decisions_are_made():
     """In double precision: single precision holds 0.7 a little below itself."""
     monitor = LoadMonitor(threshold=0.7, expected_load=0.5, n_cases=100)
     assert monitor.update(np.float32([0.7, 0.7, 0.9, 0.9])).load == 0.5
+
+
+# ------------------------------------------------------------------ cases of one day
+
+DAYS = np.repeat(np.arange(40), 50)
+
+
+def sorted_within_days(correct, *, errors_first):
+    days = np.sort(correct.reshape(40, 50), axis=1)
+    return (days if errors_first else days[:, ::-1]).ravel()
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("keyed", ["by chance", "in order", None])
+@pytest.mark.parametrize("errors_first", [True, False])
+def test_days_whose_cases_are_sorted_by_their_answers_raise_no_alarm(keyed, errors_first):
+    """In the order of the file, nine of ten kept promises would be called refuted."""
+    rng, refuted, rounds = np.random.default_rng(0), 0, 200
+    for _ in range(rounds):
+        correct = sorted_within_days(rng.random(2000) < 0.95, errors_first=errors_first)
+        monitor = AccuracyMonitor(target_accuracy=0.95)
+        numbers = rng.permutation(2000) if keyed == "by chance" else range(2000)
+        key = [f"case {i}" for i in numbers] if keyed else None
+        refuted += monitor.update(correct, decided_at=DAYS, key=key).state == "refuted"
+    assert refuted <= binom.ppf(0.999, rounds, 0.05)
+
+
+def test_cases_of_one_day_are_mixed_alike_every_time(tmp_path):
+    correct = sorted_within_days(np.random.default_rng(1).random(2000) < 0.9, errors_first=True)
+    key = np.random.default_rng(2).permutation(2000)
+    for keys in (None, key):
+        part = None if keys is None else keys[:1000]
+        early = AccuracyMonitor(target_accuracy=0.9)
+        early.update(correct[:1000], decided_at=DAYS[:1000], key=part)
+        late = AccuracyMonitor(target_accuracy=0.9).update(correct, decided_at=DAYS, key=keys)
+        np.testing.assert_array_equal(early.history().evidence, late.history().evidence[:1000])
+        late.save(tmp_path / "late.json")
+        again = AccuracyMonitor.load(tmp_path / "late.json")
+        np.testing.assert_array_equal(again.history().evidence, late.history().evidence)
+        in_other_order = np.random.default_rng(3).permutation(2000)
+        if keys is not None:
+            other = AccuracyMonitor(target_accuracy=0.9).update(
+                correct[in_other_order], decided_at=DAYS[in_other_order], key=keys[in_other_order]
+            )
+            np.testing.assert_array_equal(other.history().evidence, late.history().evidence)
+
+
+def test_moments_that_differ_say_the_order():
+    correct = np.random.default_rng(1).random(300) < 0.9
+    plain = AccuracyMonitor(target_accuracy=0.9).update(correct)
+    timed = AccuracyMonitor(target_accuracy=0.9).update(correct, decided_at=np.arange(300))
+    arrived = AccuracyMonitor(target_accuracy=0.9, order="arrival")
+    arrived.update(correct, decided_at=np.zeros(300))
+    for other in (timed, arrived):
+        np.testing.assert_array_equal(other.history().evidence, plain.history().evidence)

@@ -75,12 +75,13 @@ def monitor(
         ),
     ] = None,
     order: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="decision, or arrival: count labels as they arrive. Only valid if the time a "
-            "review takes does not depend on the answer."
+            "review takes does not depend on the answer.",
+            show_default="decision",
         ),
-    ] = "decision",
+    ] = None,
     as_json: AsJson = False,
     correct: Annotated[
         str | None, column_option("Whether the decision was right; empty while a review is open.")
@@ -114,11 +115,12 @@ def monitor(
         check_output(state, others=[policy, file])
 
     from expertload.predictions import AuditColumns, FileOptions, read_audits
+    from expertload.predictions.audits import check_not_sorted
 
     options = {
         "least_inclusion_probability": least_inclusion_probability,
         "blocks": blocks,
-        "order": order,
+        "order": order or "decision",
     }
     promised = load_policy(policy)
     fresh = _fresh_monitor(promised, options)
@@ -136,6 +138,8 @@ def monitor(
             query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
         ),
     )
+    if order is None and audits.decided_at is None:
+        check_not_sorted(audits)
     with _alone(state):
         watched = _continued(fresh, state, policy)
         n_new = _count(watched, audits, keep=state is not None)

@@ -148,7 +148,8 @@ class AccuracyMonitor(Verdict):
             monitor's. If all cases of that time had the same probability, pass it for both.
         decided_at : array-like, optional
             When each case was decided: dates, ISO text (UTC if no zone is given), or numbers. For
-            all cases or for none. Cases of one call may be in any order.
+            all cases or for none. Cases of one call may be in any order, and those of one moment,
+            such as a day, are mixed. Without moments, cases must be in the order of decisions.
         key : array-like of str or int, optional
             The key of each case; needed to pass a label later, and prevents counting a case twice.
 
@@ -166,12 +167,15 @@ class AccuracyMonitor(Verdict):
         batch = self._batch(
             correct, inclusion_probability, least_inclusion_probability, decided_at, key, caller
         )
-        change = self._records.plan(batch, self._order, caller)
+        self._count_batch(batch, caller)
+        return self
+
+    def _count_batch(self, batch: Batch, caller: str, *, mix: bool = True) -> None:
+        change = self._records.plan(batch, self._order, caller, mix=mix)
         self._records.apply(batch, change)
         # Open reviews were counted as right, so only a wrong answer changes earlier counts.
         if any(grade != 1 for grade in change.answers.values()):
             self._forget()
-        return self
 
     def _batch(
         self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any, caller: str
@@ -233,7 +237,16 @@ class AccuracyMonitor(Verdict):
     def _restore(self, audits: dict[str, Any]) -> None:
         """Count the audits of a file, in the order of the file."""
         if audits["correct"]:
-            self.update(**audits)
+            caller = f"{type(self).__name__}.update"
+            batch = self._batch(
+                audits["correct"],
+                audits["inclusion_probability"],
+                audits["least_inclusion_probability"],
+                audits["decided_at"],
+                audits["key"],
+                caller,
+            )
+            self._count_batch(batch, caller, mix=False)
 
     @property
     def _promise(self) -> dict[str, Any]:

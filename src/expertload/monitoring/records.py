@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from hashlib import blake2b
+from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -110,8 +111,11 @@ class AuditRecords:
 
     # ------------------------------------------------------------------ changing
 
-    def plan(self, batch: Batch, order: Order, caller: str) -> Change:
-        """Return the effect of a batch, or raise; nothing is changed yet."""
+    def plan(self, batch: Batch, order: Order, caller: str, *, mix: bool = True) -> Change:
+        """Return the effect of a batch, or raise; nothing is changed yet.
+
+        Cases of one moment are mixed, unless they were when they were stored.
+        """
         places = self._places_of(batch, caller)
         late = [row for row, place in enumerate(places) if place is not None]
         new = [row for row, place in enumerate(places) if place is None]
@@ -125,7 +129,7 @@ class AuditRecords:
             for row, place in enumerate(places)
             if place is not None and not math.isnan(batch.correct[row])
         }
-        return Change(self._ordered(batch, new, order, caller), answers)
+        return Change(self._ordered(batch, new, order, caller, mix=mix), answers)
 
     def apply(self, batch: Batch, change: Change) -> None:
         """Apply a planned change; this cannot fail halfway."""
@@ -190,7 +194,9 @@ class AuditRecords:
             got = f"{batch.inclusion[row]:g} below the smallest, {batch.least[row]:g}"
             raise _unclear_inclusion("of at least least_inclusion_probability", got, caller)
 
-    def _ordered(self, batch: Batch, new: list[int], order: Order, caller: str) -> list[int]:
+    def _ordered(
+        self, batch: Batch, new: list[int], order: Order, caller: str, *, mix: bool
+    ) -> list[int]:
         """Return new rows in the order of decisions; raise if one is before a counted row."""
         if batch.moments is None or order == "arrival":
             return new
@@ -199,7 +205,7 @@ class AuditRecords:
         if ordered and self.moments and values[ordered[0]] < self.moments[-1]:
             early = Moments(batch.moments.clock, [values[ordered[0]]])
             raise _decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
-        return ordered
+        return _mixed(ordered, values, batch.keys) if mix else ordered
 
     # ------------------------------------------------------------------ merging
 
@@ -240,6 +246,30 @@ class AuditRecords:
         if self.clock is None:
             return None
         return _said(Moments(self.clock, [self.moments[place]]))
+
+
+def _mixed(ordered: list[int], moments: Sequence[Any], keys: list[Key] | None) -> list[int]:
+    """Return rows in the order of their moments, those of one moment in an order of no meaning.
+
+    Which of them came first is not known. In the order given, they may be sorted by whether they
+    are right, as by a query for days and answers: wrong ones first would be taken for a fall. The
+    same cases of a moment are always mixed alike, so that a growing file is not counted anew.
+    """
+    rows: list[int] = []
+    for _, group in groupby(ordered, key=lambda row: moments[row]):
+        members = list(group)
+        if keys is not None:
+            members.sort(key=lambda row: _without_meaning(keys[row]))
+        elif len(members) > 1:
+            shuffle = np.random.default_rng(len(members)).permutation(len(members))
+            members = _picked(members, shuffle.tolist())
+        rows += members
+    return rows
+
+
+def _without_meaning(key: Key) -> bytes:
+    """Return a key to sort by that says nothing about the case: cases may be numbered in order."""
+    return blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _is_not_given(value: Any) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
@@ -21,7 +23,7 @@ from expertload.columns import (
 )
 from expertload.exceptions import FileFormatError
 
-__all__ = ["AuditColumns", "AuditTable", "read_audits"]
+__all__ = ["AuditColumns", "AuditTable", "check_not_sorted", "read_audits"]
 
 CONVENTIONS = {
     "correct": ("correct", "is_correct"),
@@ -31,6 +33,8 @@ CONVENTIONS = {
     "decided_at": ("decided_at",),
     "key": ("key", "case", "case_id", "id"),
 }
+# The chance, at most, of an order that is refused as sorted.
+UNLIKELY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +141,36 @@ def read_audits(
         decided_at=_moments(table, columns.decided_at),
         key=_keys(table, columns.key, source.where),
     )
+
+
+def check_not_sorted(audits: AuditTable) -> None:
+    """Refuse rows that are sorted by their answers, if nothing says when cases were decided.
+
+    Rows then count in the order of decisions, and wrong ones in a row would be taken for a fall.
+    That an order is as this one by chance must be next to impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.predictions.audits import AuditColumns, AuditTable, check_not_sorted
+    >>> correct = np.repeat([0.0, 1.0], [8, 192])
+    >>> check_not_sorted(AuditTable(where="audits.csv", columns=AuditColumns(), correct=correct))
+    Traceback (most recent call last):
+    expertload.exceptions.FileFormatError: The rows of audits.csv are sorted ...
+    """
+    known = audits.correct[~np.isnan(audits.correct)]
+    steps = np.diff(known)
+    if not ((steps >= 0).all() or (steps <= 0).all()):
+        return
+    counts = np.unique(known, return_counts=True)[1]
+    chance = gammaln(counts + 1).sum() - gammaln(len(known) + 1)  # its logarithm
+    if chance < math.log(UNLIKELY):
+        raise FileFormatError(
+            f"The rows of {audits.where} are sorted by whether the decision was right, and nothing "
+            "says when cases were decided: wrong ones in a row would be taken for a fall. Hint: "
+            "name the column of the time (--decided-at); if cases were decided in this order, "
+            "pass --order decision."
+        )
 
 
 def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
