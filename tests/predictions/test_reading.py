@@ -197,3 +197,29 @@ def test_missing_groups_in_more_rows_than_are_read_at_once(tmp_path, monkeypatch
 )
 def test_the_class_of_a_single_column_is_said_unless_its_name_says_it(csv, text, said):
     assert str(read_predictions(csv(text)).columns) == f"label: label, probabilities: {said}"
+
+
+@pytest.mark.parametrize(
+    ("inside", "query"),
+    [
+        ('{"cat": 0.9, "dog": 0.1}', "SELECT *, s->>'cat' AS p_cat, s->>'dog' AS p_dog FROM file"),
+        ("[0.9, 0.1]", "SELECT *, s->>0 AS p_cat, s->>1 AS p_dog FROM file"),
+    ],
+)
+def test_numbers_inside_json_are_picked_as_the_hint_says(tmp_path, inside, query):
+    """Services send them so; the message tells how to read them without writing another file."""
+    path = tmp_path / "service.jsonl"
+    path.write_text(f'{{"label": "cat", "s": {inside}}}\n' * 3)
+    with pytest.raises(FileFormatError, match=r"Hint: .*--query .*->>'cat' AS p_cat.*->>0"):
+        read_predictions(path, names=ColumnNames(probabilities="s"))
+    found = read_predictions(path, options=FileOptions(query=query))
+    assert found.y_proba.tolist() == [[0.9, 0.1]] * 3
+
+
+def test_two_names_in_one_are_answered_with_one_at_a_time(csv):
+    path = csv("label,a,b\n1,2,3\n")
+    with pytest.raises(FileFormatError, match=r"no column 'a,b'.* Hint: name one column at a time"):
+        read_predictions(path, names=ColumnNames(label="a,b"))
+    with pytest.raises(FileFormatError) as error:
+        read_predictions(path, names=ColumnNames(label="a,c"))
+    assert "at a time" not in str(error.value)

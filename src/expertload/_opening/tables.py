@@ -208,7 +208,8 @@ class DuckDBSource:
         if self._file.kind in ("json", "jsonl") and written.lstrip().startswith(("[", "{")):
             return (
                 " Hint: in JSON, give every number its own key, such as "
-                '{"p_cat": 0.9, "p_dog": 0.1}; lists are read from Parquet.'
+                '{"p_cat": 0.9, "p_dog": 0.1}, or pick them: --query "SELECT *, '
+                "scores->>'cat' AS p_cat, ... FROM file\", with scores->>0 for the first of a list."
             )
         if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
             return " Hint: if the decimal mark is a comma, pass --decimal ','."

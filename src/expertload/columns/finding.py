@@ -346,9 +346,12 @@ def find_named(available: Sequence[str], name: str, where: str) -> str:
 
 def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
     """Return the error for a column that does not exist, with the columns that do."""
+    parts = [each.strip() for each in name.split(",")]
+    several = len(parts) > 1 and set(parts) <= set(available)
+    one = " Hint: name one column at a time; options that take several may be repeated."
     return FileFormatError(
         f"There is no column '{name}' in {where}. It has the columns {listed(available, most=20)}."
-        f"{said_of_blanks(available)}"
+        f"{one if several else said_of_blanks(available)}"
     )
 
 
