@@ -66,9 +66,22 @@ def test_what_is_sure_is_rounded_down(served):
     )
     with visit(served, "max", "manager") as client:
         page = text_of(client.get("/manage").text)
-    assert "at least 94.9 % is sure" in page
+    assert "At least 94.9 % is sure" in page
     assert "95.0 %" not in page
     assert "so far 99.9 %" in page, "one was wrong"
+
+
+def test_fewer_right_than_promised_is_not_called_well(served):
+    served.with_rules(quality_rate=1.0)
+    served.activate()
+    served.send(*(sent(f"case-{i}") for i in range(22)))
+    with visit(served, "max", "manager") as client:
+        served.answer(served.claim(), "cat")
+        assert "Audits do not speak against it so far" in text_of(client.get("/manage").text)
+        read_all(served, lambda key: "dog" if key in ("case-3", "case-4") else "cat")
+        page = text_of(client.get("/manage").text)
+    assert "Audits do not speak against it" not in page
+    assert "So far 90.9 % of the audited decisions are right, which may be chance: 22" in page
 
 
 # ------------------------------------------------------------------ as they are counted
