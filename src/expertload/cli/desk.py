@@ -42,8 +42,10 @@ Address = Annotated[
 ]
 
 
-def open_desk(data: Path | None, database: str | None, *, serving: bool = False) -> Desk:
-    """Open the desk that the options name.
+def open_desk(
+    data: Path | None, database: str | None, *, serving: bool = False, make: bool = True
+) -> Desk:
+    """Open the desk that the options name; commands that only look or end something make none.
 
     Examples
     --------
@@ -63,7 +65,8 @@ def open_desk(data: Path | None, database: str | None, *, serving: bool = False)
 
     if (data is None) == (database is None):
         raise ParameterError("Name one desk: --data DIR, or --database postgresql://…")
-    return Desk.open(str(data) if database is None else database, serving=serving)
+    where = str(data) if database is None else database
+    return Desk.open(where, serving=serving, make=make)
 
 
 def serve(
@@ -155,7 +158,7 @@ def revoke_token(
     database: Address = None,
 ) -> None:
     """End a token at once."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk import people
 
         desk.write(people.revoke_token, number)
@@ -192,7 +195,7 @@ def withdraw_policy(
     database: Address = None,
 ) -> None:
     """End a policy for good: everything goes to experts."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk import watch
 
         desk.write(watch.withdraw, number, reason=reason)
@@ -210,7 +213,7 @@ def rules(
     """Show or change the rules: shares to read, times, strict mode."""
     from expertload.exceptions import ParameterError
 
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=bool(changes)) as desk:
         from pydantic import ValidationError
 
         from expertload.desk import Rules, watch
@@ -238,7 +241,7 @@ def backup(
 ) -> None:
     """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
     check_output(target)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk.store import backup as copy
 
         copy(desk.database, target)
@@ -274,7 +277,7 @@ def verify(
     ] = False,
 ) -> None:
     """Check the chain of events and the tables for changes."""
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk import trail
 
         verdict = desk.read(trail.verify, head=head, tables=not chain_only)
@@ -305,7 +308,7 @@ def export(
     from expertload.exceptions import ParameterError
 
     check_output(out)
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk.trail.export import Which
         from expertload.desk.trail.export import export as write
 

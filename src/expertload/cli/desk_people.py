@@ -39,7 +39,7 @@ def link_user(
     """Print a new one-time link for somebody, for example after a lost password."""
     from expertload.exceptions import ParameterError
 
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk import people
 
         row = desk.read(people.find_user, name)
@@ -52,7 +52,7 @@ def disable_user(name: Name, data: Data = None, database: Address = None) -> Non
     """Disable a person's access; what they did is kept."""
     from expertload.exceptions import ParameterError
 
-    with open_desk(data, database) as desk:
+    with open_desk(data, database, make=False) as desk:
         from expertload.desk import people
 
         row = desk.read(people.find_user, name)

@@ -63,9 +63,16 @@ class Desk:
             database.write(lambda c: self._make(c, *new), alone=True)
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str], *, serving: bool = False, **options: Any) -> Desk:
-        """Open the desk of a folder or of a ``postgresql://`` address."""
-        return cls(open_database(where, serving=serving), **options)
+    def open(
+        cls,
+        where: str | os.PathLike[str],
+        *,
+        serving: bool = False,
+        make: bool = True,
+        **options: Any,
+    ) -> Desk:
+        """Open the desk of a folder or of a ``postgresql://`` address; make it if need be."""
+        return cls(open_database(where, serving=serving, make=make), **options)
 
     def acting(self, user: int) -> Desk:
         """Return the same desk, on which this user acts: events say so."""
