@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -17,9 +18,9 @@ from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
 from expertload.desk.people import OpenIdConnect, TrustedProxy
 from expertload.desk.trail import deliver, seal_events
-from expertload.exceptions import DeskUnavailableError
+from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
-__all__ = ["create_app", "serve"]
+__all__ = ["create_app", "listen", "serve"]
 
 log = logging.getLogger("expertload.desk")
 CHORE_SECONDS = 1.0
@@ -87,8 +88,20 @@ async def _do_chore(chore: Callable[[Desk], int], desk: Desk) -> None:
         log.exception("a chore of the desk failed; it is tried again")
 
 
-def serve(app: FastAPI, *, host: str, port: int) -> None:
-    """Serve an application; what is under way when it ends is finished."""
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port, before anybody is told of it; 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise DeskInUseError(
+            f"Nothing can listen on port {port} of {host} ({error.strerror}). "
+            "Hint: name another --port, or end the program that has it."
+        ) from error
+
+
+def serve(app: FastAPI, listening: socket.socket) -> None:
+    """Serve an application on a port; what is under way when it ends is finished."""
     import uvicorn
 
     from expertload.desk.protocol import LimitedProtocol
@@ -96,13 +109,17 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     gc.collect()
     gc.freeze()  # what is there now stays, and need not be looked through
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        http=LimitedProtocol,
-        timeout_graceful_shutdown=10,
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            http=LimitedProtocol,
+            timeout_graceful_shutdown=10,
+        )
     )
+    with listening, suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    if not server.started:
+        raise DeskUnavailableError("The desk could not start. Hint: see what it says above.")
