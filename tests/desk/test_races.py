@@ -13,9 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from expertload.desk.pages import figures
 from expertload.desk.people import find_token, revoke_token
 from expertload.desk.queue import undo
-from expertload.desk.store.tables import cases, policies, readings, tokens
+from expertload.desk.store.tables import cases, events, policies, readings, tokens
+from expertload.desk.trail import verify
 from expertload.desk.watch import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
@@ -24,6 +26,7 @@ from tests.desk.world import dumps, policy_text, sent
 
 # Functions of the same names hide these modules.
 undo_module = importlib.import_module("expertload.desk.queue.undo")
+replay_module = importlib.import_module("expertload.desk.trail.replay")
 look_back_module = importlib.import_module("expertload.desk.watch.look_back")
 
 on_postgresql = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -111,6 +114,24 @@ def test_an_answer_is_taken_back_twice_at_once(world, monkeypatch):
     with pytest.raises(DeskRefusedError, match="taken back"):
         world.desk.write(undo, ann, "one")
     check_all(world.desk)
+
+
+def test_what_comes_while_somebody_verifies_is_no_tampering(world, monkeypatch):
+    """Events and tables are compared as they were at one moment."""
+    world.send(sent("before", 0.6))
+    at(monkeypatch, replay_module, "_different", lambda: world.send_one("meanwhile", 0.6))
+    verdict = world.desk.read(verify)
+    assert verdict.problems == ()
+    assert verdict.n_unsealed == len(world.rows(select(events))) - 1
+    assert world.case("meanwhile")
+
+
+def test_a_page_is_of_one_moment(world, monkeypatch):
+    world.activate()
+    at(monkeypatch, figures, "_agreement", lambda: world.send_one("meanwhile", 0.6))
+    shown = world.desk.read(figures.overview)
+    assert shown.state["counts"]["received"] == 0
+    assert shown.bars is None, "the counters of hours are read after those of all time"
 
 
 # ------------------------------------------------------------------ managers
