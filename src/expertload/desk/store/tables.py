@@ -237,6 +237,13 @@ Index(
     postgresql_where=_WAITING,
 )
 Index(
+    "ix_readings_waiting_since",
+    readings.c.project_id,
+    readings.c.created,
+    sqlite_where=_WAITING,
+    postgresql_where=_WAITING,
+)
+Index(
     "ix_readings_leased",
     readings.c.project_id,
     readings.c.until,
