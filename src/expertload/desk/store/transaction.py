@@ -98,7 +98,7 @@ class Transaction:
         found = self.rows(_PROJECT, wanted=name)
         if not found:
             raise DeskRefusedError(
-                "no_such_project", f"There is no project '{name}'.", "expertload desk init"
+                "no_such_project", f"There is no project '{name}'.", "expertload desk serve"
             )
         ((number, name, secret, rules, rate),) = found
         return Project(number, name, secret, _rules(rules), rate)
