@@ -90,8 +90,8 @@ def _page(
     verdict: Verdict | None = None,
 ) -> Response:
     more = rows[A_PAGE - 1]["id"] if len(rows) > A_PAGE else None
-    values = {"events": rows[:A_PAGE], "more": more, "head": head, "verdict": verdict}
-    return render(request, "audit.html.j2", who=who, case=case, about=about, **values)
+    values: dict[str, Any] = {"events": rows[:A_PAGE], "more": more, "verdict": verdict}
+    return render(request, "audit.html.j2", who=who, head=head, case=case, about=about, **values)
 
 
 def _head(transaction: Transaction) -> str | None:
