@@ -13,15 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.pages import figures
-from expertload.desk.people import find_token, revoke_token
+from expertload.desk.pages import figures, people_page
+from expertload.desk.people import find_token, find_user, revoke_token, roles_of, set_roles
 from expertload.desk.queue import undo
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
 from expertload.desk.trail import verify
 from expertload.desk.watch import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
-from tests.desk.people import visit
+from tests.desk.people import person, visit
 from tests.desk.world import dumps, policy_text, sent
 
 # Functions of the same names hide these modules.
@@ -163,6 +163,25 @@ def test_two_managers_press_everything_at_once(served):
     assert statuses <= {303, 404, 409}
     assert len(served.rows(select(policies).where(policies.c.state == "active"))) <= 1
     check_all(served.desk)
+
+
+@pytest.mark.parametrize(("action", "fields"), [("disable", {}), ("roles", {"roles": "reader"})])
+def test_two_managers_who_shut_each_other_out_do_not_leave_a_desk_without_one(
+    served, monkeypatch, action, fields
+):
+    mia, max_ = (person(served.desk, name, "manager") for name in ("mia", "max"))
+    with visit(served, "max") as client:
+        at(
+            monkeypatch,
+            people_page,
+            "_name",
+            lambda: served.desk.write(set_roles, max_, ["reader"]),
+        )
+        refused = client.form(f"/manage/people/{mia}/{action}", **fields)
+    assert refused.status_code == 409
+    assert "Nobody would be left" in refused.text
+    assert served.desk.read(roles_of, mia) == {"manager"}
+    assert served.desk.read(find_user, "mia").disabled is None
 
 
 # ------------------------------------------------------------------ tokens
