@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from expertload.desk import Desk
-from expertload.desk.app import create_app, serve
+from expertload.desk.app import create_app, listen, serve
 
 if __name__ == "__main__":
     place, port, file = sys.argv[1:]
@@ -20,4 +20,4 @@ if __name__ == "__main__":
         return time.time_ns() // 1_000 + int(Path(file).read_text()) * 1_000_000
 
     with Desk.open(place, serving=True, clock=clock) as desk:
-        serve(create_app(desk), host="127.0.0.1", port=int(port))
+        serve(create_app(desk), listen("127.0.0.1", int(port)))

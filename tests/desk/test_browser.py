@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import io
 import re
 
-import numpy as np
 import pytest
 from sqlalchemy import select
 
@@ -17,13 +14,14 @@ from playwright.sync_api import expect
 
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
-from expertload.desk.people import begin_session, make_link
+from expertload.desk.people import make_link
 from expertload.desk.store.tables import answers, monitors, policies, readings, skips
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DeskRefusedError
 from expertload.predictions import read_predictions
 from tests.desk.people import person
 from tests.desk.serving import serving
+from tests.desk.tabs import Tab, image
 from tests.desk.world import policy_text, sent
 
 
@@ -38,64 +36,6 @@ def served(world, browser):
     with serving(create_app(world.desk)) as address, contextlib.ExitStack() as stack:
         world.address, world.browser, world.stack = address, browser, stack
         yield world
-
-
-class Tab:
-    """A page that somebody has open, what it asked for and what it complained about."""
-
-    def __init__(self, world, name, *roles, width=1280, height=860, **options):
-        context = world.browser.new_context(viewport={"width": width, "height": height}, **options)
-        world.stack.callback(context.close)
-        if name is not None:
-            user = person(world.desk, name, *roles)
-            secret = world.desk.acting(user).write(begin_session, user)
-            cookie = f"desk-{world.address.rpartition(':')[2]}"
-            context.add_cookies([{"name": cookie, "value": secret, "url": world.address}])
-        self.world, self.page = world, context.new_page()
-        self.requests, self.complaints = [], []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def go(self, path="/review"):
-        self.page.goto(self.world.address + path)
-        return self
-
-    @property
-    def title(self):
-        return self.page.title()
-
-    def press(self, key, *, leads_to=None):
-        """Press a key; if it leads to another page, wait for that."""
-        if leads_to is None:
-            self.page.keyboard.press(key)
-            return
-        if key == "Enter" and self.page.locator("[autofocus]").count():
-            expect(self.page.locator("[autofocus]")).to_be_focused()
-        with self.page.expect_navigation():
-            self.page.keyboard.press(key)
-        assert leads_to in self.title, self.title
-
-    def click(self, button):
-        """Click a button that sends a form, and wait for the page that answers."""
-        with self.page.expect_navigation():
-            self.page.get_by_role("button", name=button).click()
-
-    def text(self, query="main"):
-        return self.page.locator(query).inner_text()
-
-
-def picture(side: int = 96) -> str:
-    from PIL import Image
-
-    shades = np.linspace(0, 255, side * side).astype(np.uint8).reshape(side, side)
-    out = io.BytesIO()
-    Image.fromarray(shades).save(out, "PNG")
-    return base64.b64encode(out.getvalue()).decode()
-
-
-def image(key: str) -> dict:
-    return sent(key, 0.6, body={"kind": "image", "content": picture()})
 
 
 def labels(world) -> list[str]:
@@ -308,7 +248,8 @@ def test_managers_give_people_access(served):
     tab.click("Make a token")
     with DeskClient(served.address, tab.text(".secret").strip()) as client:
         assert client.send(sent("a")).is_acknowledged
-        tab.click("End token")
+        tab.page.get_by_label("End token").first.click()
+        tab.click("for good")
         with pytest.raises(DeskRefusedError):
             client.send(sent("b"))
 

@@ -172,6 +172,22 @@ def test_a_photograph_stays_one_without_what_was_attached():
     assert b"<script>" not in body.content
 
 
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize(("held", "size"), [(1, (20, 10)), (3, (20, 10)), (6, (10, 20))])
+def test_a_photograph_is_shown_as_it_was_held(kind, held, size):
+    """A camera that was turned notes it beside the pixels, and the note is not kept."""
+    image = Image.new("L", (20, 10), 0)
+    image.paste(255, (0, 0, 10, 10))
+    exif = image.getexif()
+    exif[0x0112] = held
+    body = read_body({"kind": "image", "content": encoded(image, kind, exif=exif)})
+    shown = Image.open(io.BytesIO(body.content))
+    assert (shown.format, shown.size) == (kind, size)
+    assert 0x0112 not in shown.getexif()
+    corner = shown.getpixel((1, 1))
+    assert (corner > 128) == (held != 3)
+
+
 def png_header(width, height):
     """A tiny file that says it is large."""
     import struct

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from expertload.desk.people import (
+    add_token,
     first_link,
     peek_link,
     use_link,
@@ -105,6 +106,27 @@ def test_an_auditor_sees_every_event_and_finds_a_change(served):
         found = client.form("/audit/verify").text
         assert "Something was changed" in found
         assert "predicted" in found
+
+
+def test_an_auditor_finds_the_acts_of_those_in_charge_among_many_cases(served):
+    served.activate()
+    served.send(*(sent(f"case-{i}", 0.6) for i in range(60)))
+    with visit(served, "eve", "auditor") as client:
+        assert "policy.activated" not in client.get("/audit").text, "it is pages away"
+        policies = client.get("/audit", params={"about": "policies"}).text
+        assert "policy.activated" in policies
+        assert "case.received" not in policies
+        assert "user.added" not in policies
+        people = client.get("/audit", params={"about": "people"}).text
+        assert "user.roles_set" in people
+        assert "policy.activated" not in people
+        assert "case.received" in client.get("/audit", params={"about": "made up"}).text
+        assert "activated = 2023-11-14 22:13:20.000000 UTC" in policies, "a moment, not a number"
+        for i in range(60):
+            served.desk.write(add_token, f"program {i}", "api")
+        first = client.get("/audit", params={"about": "people"}).text
+        earlier = re.search(r'href="(/audit\?before=[^"]*about=people)"', first).group(1)
+        assert "token.added" in client.get(earlier.replace("&amp;", "&")).text
 
 
 def test_a_new_desk_prints_one_first_link(world):

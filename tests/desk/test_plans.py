@@ -24,6 +24,7 @@ PAGES = [
     ("ida", "reader", "/review"),
     ("max", "manager", "/manage"),
     ("eve", "auditor", "/audit"),
+    ("eve", "auditor", "/audit?about=policies"),
 ]
 GROWING = "answers|bodies|cases|decisions|events|outbox|readings|skips|seals"
 WALK = re.compile(rf"SCAN ({GROWING}|r|c|mine|its|theirs|second|first)\b")

@@ -7,10 +7,12 @@ import itertools
 import pytest
 from sqlalchemy import select
 
+from expertload.desk.people import disable_user
 from expertload.desk.queue import Settled, extend, hand_back, next_reading, skip, undo, upcoming
 from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.watch import state_of
 from expertload.exceptions import DeskRefusedError
+from tests.desk.invariants import check_all
 
 
 def delegate(world, *keys, **more):
@@ -303,3 +305,14 @@ def test_what_nobody_may_take_is_counted(twice):
     assert stuck() == 1, "there is no arbiter"
     twice.user("eve", "arbiter")
     assert stuck() == 0
+
+
+def test_a_case_does_not_wait_for_somebody_who_is_shut_out(world):
+    world.with_rules(classes=("cat", "dog"), lease_seconds=86_400)
+    world.send_one("a", 0.6)
+    held = world.claim("ann")
+    world.desk.write(disable_user, world.user("ann"))
+    again = world.claim("ben")
+    assert again.key == held.key
+    assert world.answer(again, "cat", "ben").outcome == "counted"
+    check_all(world.desk)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from expertload.desk.store.tables import cases, decisions, policies, readings
 from expertload.desk.watch import (
@@ -27,6 +28,9 @@ from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent
+
+# The function of that name hides the module that it is in.
+look_back_module = importlib.import_module("expertload.desk.watch.look_back")
 
 # ------------------------------------------------------------------ look-back
 
@@ -50,6 +54,44 @@ def test_looking_back_reads_what_was_decided_and_corrects_it(world):
     made = select(decisions).where(decisions.c.case_id == world.case("case-3").id)
     chain = world.rows(made.order_by(decisions.c.version))
     assert [(d.kind, d.label) for d in chain] == [("auto", "cat"), ("correction", "dog")]
+
+
+def test_looking_back_at_many_takes_no_more_statements_than_at_few(world):
+    """Whoever writes waits meanwhile: a hundred thousand decisions took minutes."""
+    number = world.activate()
+    world.send(*(sent(f"case-{i}") for i in range(200)))
+    world.desk.write(withdraw, number, reason="test")
+    asked, engine = [], world.desk.database.engine
+    event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    assert world.desk.write(look_back, number, share=0.9) > 150
+    assert len(asked) < 20, "by SQLAlchemy; the driver's own statements are a few for all"
+    check_all(world.desk)
+
+
+def test_a_case_that_is_closed_while_somebody_looks_back_stays_closed(world, monkeypatch):
+    """On PostgreSQL an answer may be stored between the choice of cases and their opening."""
+    world.with_rules(quality_rate=1.0)
+    number = world.activate()
+    world.send(sent("a", due=0), sent("b"))
+    held = world.claim()
+    world.answer(held, "dog")
+    judge = world.claim("judge", "arbiter")
+    assert judge.key == held.key
+    world.desk.write(withdraw, number, reason="test")
+    opening = look_back_module._reopen
+
+    def late(transaction, numbers):
+        if world.case(held.key).state == "auto":
+            world.answer(judge, "dog", "judge", "arbiter")
+        return opening(transaction, numbers)
+
+    if world.desk.database.engine.dialect.name == "sqlite":  # whose one writer is busy now
+        world.answer(judge, "dog", "judge", "arbiter")
+    else:
+        monkeypatch.setattr(look_back_module, "_reopen", late)
+    assert world.desk.write(look_back, number) == 1
+    assert (world.case(held.key).state, world.case(held.key).audit) == ("closed", "wrong")
+    check_all(world.desk)
 
 
 def test_what_was_audited_is_not_read_again(world):

@@ -141,7 +141,7 @@ def serve(
     from expertload._validation import require_extra
 
     with open_desk(data, database, serving=True) as desk:
-        from expertload.desk.app import create_app
+        from expertload.desk.app import create_app, listen
         from expertload.desk.app import serve as serve_on
         from expertload.desk.people import FIRST, OpenIdConnect, TrustedProxy, first_link
 
@@ -150,13 +150,15 @@ def serve(
         if oidc_issuer is not None:
             require_extra("joserfc", "desk-oidc", "expertload desk serve --oidc-issuer")
             provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
-        console(stderr=True).print(f"The desk is at http://{host}:{port} (Ctrl-C ends it).")
+        listening = listen(host, port)
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{listening.getsockname()[1]}"
+        console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
         if (secret := desk.write(first_link)) is not None:
             typer.echo(
-                f"Sign in as '{FIRST}' with this link, which works once: "
-                f"http://{host}:{port}/welcome/{secret}"
+                f"Sign in as '{FIRST}' with this link, which works once: {address}/welcome/{secret}"
             )
-        serve_on(create_app(desk, proxy=proxy, provider=provider), host=host, port=port)
+        serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
 
 
 def add_token(

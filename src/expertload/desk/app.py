@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -17,9 +18,9 @@ from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
 from expertload.desk.people import OpenIdConnect, TrustedProxy
 from expertload.desk.trail import deliver, seal_events
-from expertload.exceptions import DeskUnavailableError
+from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
-__all__ = ["create_app", "serve"]
+__all__ = ["create_app", "listen", "serve"]
 
 log = logging.getLogger("expertload.desk")
 SECONDS_BETWEEN_TASKS = 1.0
@@ -87,7 +88,22 @@ async def _run_once(task: Callable[[Desk], int], desk: Desk) -> None:
         log.exception("a background task of the desk failed; it will run again")
 
 
-def serve(app: FastAPI, *, host: str, port: int) -> None:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port; 0 is any free port.
+
+    The port is taken before a link to it is printed.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise DeskInUseError(
+            f"Nothing can listen on port {port} of {host} ({error.strerror}). "
+            "Hint: name another --port, or end the program that has it."
+        ) from error
+
+
+def serve(app: FastAPI, listening: socket.socket) -> None:
     """Serve an application until it is stopped; requests in progress are finished first."""
     import uvicorn
 
@@ -96,13 +112,17 @@ def serve(app: FastAPI, *, host: str, port: int) -> None:
     gc.collect()
     gc.freeze()  # existing objects stay, so the garbage collector need not search them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        http=LimitedProtocol,
-        timeout_graceful_shutdown=10,
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            http=LimitedProtocol,
+            timeout_graceful_shutdown=10,
+        )
     )
+    with listening, suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    if not server.started:
+        raise DeskUnavailableError("The desk could not start. Hint: see what it says above.")

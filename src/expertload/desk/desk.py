@@ -71,7 +71,7 @@ class Desk:
         may_make: bool = True,
         **options: Any,
     ) -> Desk:
-        """Open the desk of a folder or of a ``postgresql://`` address."""
+        """Open the desk of a folder or of a ``postgresql://`` address; create it if need be."""
         return cls(open_database(where, serving=serving, may_make=may_make), **options)
 
     def acting(self, user: int) -> Desk:

@@ -529,6 +529,7 @@ CREATE INDEX ix_readings_case ON public.readings USING btree (case_id, reader);
 CREATE INDEX ix_readings_leased ON public.readings USING btree (project_id, until) WHERE (state = 'leased'::text);
 CREATE INDEX ix_readings_second ON public.readings USING btree (project_id, id) WHERE (why = 'second'::text);
 CREATE INDEX ix_readings_waiting ON public.readings USING btree (project_id, due, id, why, barred) WHERE (state = 'waiting'::text);
+CREATE INDEX ix_readings_waiting_since ON public.readings USING btree (project_id, created) WHERE (state = 'waiting'::text);
 CREATE INDEX ix_sessions_user_id ON public.sessions USING btree (user_id);
 CREATE INDEX ix_skips_reading_reader ON public.skips USING btree (reading_id, reader, skipped);
 CREATE UNIQUE INDEX uq_memberships_current ON public.memberships USING btree (user_id, project_id, role) WHERE (ended IS NULL);

@@ -364,6 +364,7 @@ CREATE INDEX ix_decisions_policy_made ON decisions (policy_id, made);
 CREATE TRIGGER decisions_refuse_update BEFORE UPDATE ON decisions BEGIN SELECT RAISE(ABORT, 'rows of decisions are never changed'); END;
 CREATE TRIGGER decisions_refuse_delete BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'rows of decisions are never changed'); END;
 CREATE INDEX ix_readings_waiting ON readings (project_id, due, id, why, barred) WHERE state = 'waiting';
+CREATE INDEX ix_readings_waiting_since ON readings (project_id, created) WHERE state = 'waiting';
 CREATE INDEX ix_readings_leased ON readings (project_id, until) WHERE state = 'leased';
 CREATE INDEX ix_readings_second ON readings (project_id, id) WHERE why = 'second';
 CREATE UNIQUE INDEX uq_readings_lease_a_reader ON readings (reader) WHERE state = 'leased';

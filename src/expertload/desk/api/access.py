@@ -9,7 +9,7 @@ from fastapi import Request
 from expertload.desk.desk import Desk
 from expertload.desk.people import Principal, Role, require
 
-__all__ = ["desk_of", "needs"]
+__all__ = ["desk_of", "needs", "token_of"]
 
 
 def desk_of(request: Request) -> Desk:
@@ -18,14 +18,18 @@ def desk_of(request: Request) -> Desk:
     return desk
 
 
+def token_of(request: Request) -> str:
+    """Return the bearer token of a request, or an empty text if it has none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the sender, or refuses one without any of these roles."""
 
     async def somebody(request: Request) -> Principal:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        principal = None
-        if scheme.lower() == "bearer" and token.strip():
-            principal = await request.app.state.tokens.send(token.strip())
+        token = token_of(request)
+        principal = await request.app.state.tokens.send(token) if token else None
         return require(principal, *roles)
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route

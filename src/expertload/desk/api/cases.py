@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import orjson
@@ -10,10 +11,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from sqlalchemy import select
 
-from expertload.desk.api.access import desk_of, needs
+from expertload.desk.api.access import desk_of, needs, token_of
 from expertload.desk.api.bodies import read_limited
 from expertload.desk.api.errors import error_body
-from expertload.desk.intake import Outcome, SentCase, read_line, receive
+from expertload.desk.api.single import receive_from
+from expertload.desk.intake import Outcome, SentCase, read_line
 from expertload.desk.intake.case import CONTROL, MOST_CASES
 from expertload.desk.people import Principal
 from expertload.desk.store import Transaction
@@ -66,29 +68,31 @@ async def send(request: Request, sender: Sender) -> Response:
     """Store and route cases; the answer has the decision about each."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        return await _send_one(request, sender)
+        return await _send_one(request)
     if kind == NDJSON:
-        return await _send_many(request, sender)
+        return await _send_many(request)
     raise DeskRefusedError(
         "wrong_media_type", "Send cases as application/json or application/x-ndjson."
     )
 
 
-async def _send_one(request: Request, sender: Principal) -> Response:
+async def _send_one(request: Request) -> Response:
     """Receive a large case; `SingleCases` receives small ones."""
     case = await asyncio.to_thread(read_line, await read_limited(request))
-    (outcome,) = await desk_of(request).acting(sender.user).awrite(receive, [case])
+    (outcome,) = await desk_of(request).awrite(receive_from, token_of(request), [case])
     if isinstance(outcome, DeskRefusedError):
         raise outcome
     return Response(orjson.dumps(outcome._asdict()), media_type="application/json")
 
 
-async def _send_many(request: Request, sender: Principal) -> Response:
+async def _send_many(request: Request) -> Response:
     data = await read_limited(request)
     read = await asyncio.to_thread(_read_lines, data)
     sent = [case for case in read if isinstance(case, SentCase)]
-    desk = desk_of(request).acting(sender.user)
-    received = iter(await desk.awrite(receive, sent) if sent else [])
+    received: Iterator[Outcome | DeskRefusedError] = iter(())
+    if sent:  # the token is checked again, because slow senders take long
+        desk = desk_of(request)
+        received = iter(await desk.awrite(receive_from, token_of(request), sent))
     outcomes = [next(received) if isinstance(each, SentCase) else each for each in read]
     content = await asyncio.to_thread(_write_lines, outcomes, read)
     return Response(content, media_type=NDJSON)

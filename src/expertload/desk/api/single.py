@@ -24,7 +24,7 @@ from expertload.desk.people import Principal, find_token, require
 from expertload.desk.store import Transaction
 from expertload.exceptions import DeskError, DeskRefusedError
 
-__all__ = ["SMALL", "SingleCases"]
+__all__ = ["SMALL", "SingleCases", "receive_from"]
 
 SMALL = 50_000  # bytes; a case below this size is parsed without another thread
 PATH = "/api/cases"
@@ -95,7 +95,7 @@ class SingleCases:
         await self._check(token)
 
         async def work(sent: list[SentCase]) -> Sequence[Outcome | DeskRefusedError]:
-            return await self._desk.awrite(_receive_from, token, sent)
+            return await self._desk.awrite(receive_from, token, sent)
 
         return self._waiting.setdefault(token, Gathering(work))
 
@@ -103,7 +103,7 @@ class SingleCases:
         return require(await self._tokens.send(token), "api")
 
 
-def _receive_from(
+def receive_from(
     transaction: Transaction, token: str, sent: Sequence[SentCase]
 ) -> list[Outcome | DeskRefusedError]:
     """Store cases as the user who has the token at this time; refuse if the token has ended."""

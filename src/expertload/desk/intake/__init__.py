@@ -2,7 +2,7 @@
 
 from expertload.desk.intake.body import Body
 from expertload.desk.intake.case import SentCase, read_case, read_line
-from expertload.desk.intake.readings import open_reading
+from expertload.desk.intake.readings import Wanted, open_readings
 from expertload.desk.intake.receiving import Outcome, receive
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy
 from expertload.desk.intake.sampling import draw
@@ -13,8 +13,9 @@ __all__ = [
     "Route",
     "RoutingPolicy",
     "SentCase",
+    "Wanted",
     "draw",
-    "open_reading",
+    "open_readings",
     "read_case",
     "read_line",
     "read_policy",

@@ -77,7 +77,7 @@ def _redrawn(data: bytes) -> Body:
             with Image.open(io.BytesIO(data), formats=FORMATS) as image:
                 _check_size(image.width, image.height)
                 image.load()
-                return _encoded(image)
+                return _encoded(image, image.format)
     except DeskRefusedError:
         raise
     except Exception as error:  # given hostile bytes, decoders raise anything
@@ -95,11 +95,16 @@ def _check_size(width: int, height: int) -> None:
         )
 
 
-def _encoded(image: Any) -> Body:
-    """Draw the pixels into a new file: JPEG stays JPEG, the rest becomes PNG without loss."""
-    from PIL import Image
+def _encoded(image: Any, sent_as: str | None) -> Body:
+    """Draw the pixels into a new file: JPEG stays JPEG, the rest becomes PNG without loss.
 
-    if image.format == "JPEG":
+    A camera notes how it was held, and every viewer turns the image by that note. The note is not
+    kept, so the image is turned here.
+    """
+    from PIL import Image, ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if sent_as == "JPEG":
         mode = image.mode if image.mode in {"L", "RGB"} else "RGB"
         kind, options = "JPEG", {"quality": 95, "subsampling": 0}
     else:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from expertload.desk.store import AnyRow, Event, Transaction
+from expertload.desk.store import Event, Transaction
 from expertload.desk.store.tables import readings
 
-__all__ = ["open_reading", "reading_row"]
+__all__ = ["Wanted", "open_readings", "reading_row"]
+
+
+class Wanted(NamedTuple):
+    """A case that somebody should read, when it is due, and the event that records it."""
+
+    case: int
+    due: int
+    event: Event
 
 
 _NEW: dict[str, Any] = dict.fromkeys(str(c.name) for c in readings.columns)
@@ -29,19 +38,21 @@ def reading_row(
     }
 
 
-def open_reading(
+def open_readings(
     transaction: Transaction,
-    case: AnyRow,
+    wanted: Sequence[Wanted],
     why: str,
-    event: Event,
     *,
     barred: int | None = None,
     root: int | None = None,
-) -> int:
-    """Ask for a reading of a case; it belongs to the round that began with `root`."""
-    row = reading_row(
-        transaction.project.id, case.id, why, due=case.due, now=transaction.now, barred=barred
-    )
-    number = transaction.new_ids(readings, 1)[0]
-    transaction.count_hourly("readings")
-    return transaction.insert(readings, event, **{**row, "id": number, "root": root or number})
+) -> None:
+    """Add a reading of each of these cases, in the round that started with `root`."""
+    if not wanted:
+        return
+    project, now, rows = transaction.project.id, transaction.now, []
+    numbers = transaction.new_ids(readings, len(wanted))
+    for number, (case, due, event) in zip(numbers, wanted, strict=True):
+        row = reading_row(project, case, why, due=due, now=now, barred=barred)
+        rows.append((event, {**row, "id": number, "root": root or number}))
+    transaction.insert_all(readings, rows)
+    transaction.count_hourly("readings", len(rows))

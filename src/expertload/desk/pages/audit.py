@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request, Response
-from sqlalchemy import select
+from sqlalchemy import BigInteger, select
 
 from expertload.desk.api.access import desk_of
 from expertload.desk.intake.case import CONTROL
@@ -15,32 +16,56 @@ from expertload.desk.pages.route import PageRoute
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import Principal
 from expertload.desk.store import Transaction
-from expertload.desk.store.tables import cases, events, seals, users
-from expertload.desk.trail import verify
+from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, users
+from expertload.desk.trail import Verdict, verify
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/audit", route_class=PageRoute)
 Auditor = Annotated[Principal, Depends(signed_in("auditor", "manager"))]
 EVENTS_PER_PAGE = 50
+LATEST = 253_402_300_799_000_000  # the end of the year 9999
+# The kinds of events to show alone: among millions of cases, the few acts of those in charge.
+ABOUT = {
+    "policies": (
+        "policy.added",
+        "policy.activated",
+        "policy.withdrawn",
+        "monitor.warning",
+        "monitor.alarm",
+        "rules.changed",
+    ),
+    "people": (
+        "user.added",
+        "user.roles_set",
+        "user.password_set",
+        "user.disabled",
+        "user.enabled",
+        "token.added",
+        "token.revoked",
+        "link.made",
+        "link.used",
+        "webhook.added",
+        "webhook.ended",
+    ),
+}
+MOMENTS = frozenset(
+    column.name
+    for table in metadata.sorted_tables
+    for column in table.columns
+    if isinstance(column.type, BigInteger) and column.type is not Id and table is not counters
+)
 
 
 @router.get("")
-async def show(request: Request, who: Auditor, before: int = 2**62, case: str = "") -> Response:
-    """Show events, newest first; only those of one case if it is named."""
+async def show(
+    request: Request, who: Auditor, before: int = 2**62, case: str = "", about: str = ""
+) -> Response:
+    """Show events, newest first; only those of one case, or about one subject, if it is named."""
     desk = desk_of(request)
-    rows = await desk.aread(_events, min(max(before, 0), 2**62), case.strip())
-    head = await desk.aread(_head)
-    return render(
-        request,
-        "audit.html.j2",
-        who=who,
-        events=rows[:EVENTS_PER_PAGE],
-        more=rows[EVENTS_PER_PAGE - 1]["id"] if len(rows) > EVENTS_PER_PAGE else None,
-        case=case,
-        head=head,
-        verdict=None,
-    )
+    about = about if about in ABOUT else ""
+    rows = await desk.aread(_events, min(max(before, 0), 2**62), case.strip(), about)
+    return _page(request, who, rows, head=await desk.aread(_head), case=case, about=about)
 
 
 @router.post("/verify")
@@ -50,17 +75,24 @@ async def check(
     """Compute the whole chain again."""
     desk = desk_of(request)
     verdict = await desk.aread(verify, head=head.strip() or None)
-    rows = await desk.aread(_events, 2**62, "")
-    return render(
-        request,
-        "audit.html.j2",
-        who=who,
-        events=rows[:EVENTS_PER_PAGE],
-        more=rows[EVENTS_PER_PAGE - 1]["id"] if len(rows) > EVENTS_PER_PAGE else None,
-        case="",
-        head=verdict.head,
-        verdict=verdict,
-    )
+    rows = await desk.aread(_events, 2**62, "", "")
+    return _page(request, who, rows, head=verdict.head, verdict=verdict)
+
+
+def _page(
+    request: Request,
+    who: Principal,
+    rows: list[dict[str, Any]],
+    *,
+    head: str | None,
+    case: str = "",
+    about: str = "",
+    verdict: Verdict | None = None,
+) -> Response:
+    more = rows[EVENTS_PER_PAGE - 1]["id"] if len(rows) > EVENTS_PER_PAGE else None
+    values: dict[str, Any] = {"head": head, "verdict": verdict, "case": case, "about": about}
+    shown = rows[:EVENTS_PER_PAGE]
+    return render(request, "audit.html.j2", who=who, events=shown, more=more, **values)
 
 
 def _head(transaction: Transaction) -> str | None:
@@ -69,7 +101,7 @@ def _head(transaction: Transaction) -> str | None:
     return found
 
 
-def _events(transaction: Transaction, before: int, case: str) -> list[dict[str, Any]]:
+def _events(transaction: Transaction, before: int, case: str, about: str) -> list[dict[str, Any]]:
     query = (
         select(events, users.c.name, cases.c.key)
         .select_from(
@@ -88,12 +120,15 @@ def _events(transaction: Transaction, before: int, case: str) -> list[dict[str, 
             cases.c.project_id == transaction.project.id, cases.c.key == case
         )
         query = query.where(events.c.case_id == named.scalar_subquery())
+    elif about:
+        query = query.where(events.c.case_id.is_(None), events.c.kind.in_(ABOUT[about]))
     return [_shown(row) for row in transaction.connection.execute(query)]
 
 
 def _shown(row: Any) -> dict[str, Any]:
     changes = [
-        f"{table} {number}: " + ", ".join(f"{name} = {value}" for name, value in values.items())
+        f"{table} {number}: "
+        + ", ".join(f"{name} = {_written(name, values[name])}" for name in values)
         for table, number, values in json.loads(row.changes)
     ]
     return {
@@ -104,3 +139,11 @@ def _shown(row: Any) -> dict[str, Any]:
         "key": row.key,
         "changes": changes,
     }
+
+
+def _written(name: str, value: Any) -> str:
+    """Return a value as text; moments have all their microseconds."""
+    if name in MOMENTS and isinstance(value, int) and 0 <= value <= LATEST:
+        when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        return f"{when:%Y-%m-%d %H:%M:%S.%f} UTC"
+    return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select, text
@@ -12,6 +12,7 @@ from sqlalchemy import func, select, text
 from expertload.desk.intake import read_policy
 from expertload.desk.pages.pictures import (
     Bars,
+    Before,
     Course,
     Gauge,
     course_of,
@@ -32,6 +33,16 @@ MOST_PAIRS = 2_000
 NEWS = ("monitor.alarm", "monitor.warning", "policy.activated", "policy.withdrawn")
 
 
+class Drawn(NamedTuple):
+    """How many decisions of a policy have been drawn for a blind check, up to now.
+
+    The monitor is updated by answers; only this also counts what was drawn since the last one.
+    """
+
+    n: int
+    unanswered: int
+
+
 @dataclass(frozen=True)
 class Overview:
     """Everything that the overview shows."""
@@ -43,6 +54,7 @@ class Overview:
     bars: Bars | None
     course: Course | None
     gauge: Gauge | None
+    drawn: Drawn
     news: list[AnyRow]
 
 
@@ -56,37 +68,57 @@ def overview(transaction: Transaction) -> Overview:
         accuracy=shown[1],
         course=shown[2],
         gauge=shown[3],
+        drawn=shown[4],
         agreement=_agreement(transaction),
         bars=hourly_bars(_hours(transaction)),
         news=_news(transaction),
     )
 
 
-_Promise = tuple[float | None, float | None, Course | None, Gauge | None]
-_NOTHING: _Promise = (None, None, None, None)
+_Promise = tuple[float | None, float | None, Course | None, Gauge | None, Drawn]
+_NOTHING: _Promise = (None, None, None, None, Drawn(0, 0))
 
 
 def _promise(transaction: Transaction, monitor: dict[str, Any]) -> _Promise:
-    """Return the promised accuracy, the accuracy so far, its course, and the evidence."""
+    """Return the promised accuracy, that so far, its course, the evidence and the checks."""
     point = read_policy(find_policy(transaction, monitor["policy"]).document).point
     target = float(point.target_accuracy)
     settled = monitor["audited"] - monitor["open"]
     accuracy = 1 - monitor["errors"] / settled if settled > 0 else None
     gauge = evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"])
-    return target, accuracy, _course(transaction, monitor, target), gauge
+    drawn = _drawn(transaction, monitor["policy"])
+    return target, accuracy, _course(transaction, monitor, target, drawn), gauge, drawn
 
 
-def _course(transaction: Transaction, monitor: dict[str, Any], target: float) -> Course | None:
-    """Draw the audits that the monitor has counted, so that the line ends at its bound."""
+def _drawn(transaction: Transaction, policy: int) -> Drawn:
+    row = transaction.connection.execute(
+        select(func.count(), func.count().filter(cases.c.audit == "open")).where(
+            cases.c.policy_id == policy, cases.c.audit.is_not(None)
+        )
+    ).one()
+    return Drawn(int(row[0]), int(row[1]))
+
+
+def _course(
+    transaction: Transaction, monitor: dict[str, Any], target: float, drawn: Drawn
+) -> Course | None:
+    """Draw the latest audits that the monitor has counted, so that the line ends at its bound."""
     rows = transaction.connection.execute(
         select(cases.c.audit)
         .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
-        .order_by(cases.c.id)
-        .limit(min(MOST_AUDITS, monitor["audited"]))
+        .order_by(cases.c.id.desc())
+        .offset(max(0, drawn.n - monitor["audited"]))
+        .limit(MOST_AUDITS)
     ).scalars()
-    audits = np.array(list(rows), dtype=object)
+    audits = np.array(list(rows)[::-1], dtype=object)
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
-    return course_of(wrong, is_open, target, 1 - transaction.project.rules.alarm_level)
+    before = Before(
+        monitor["audited"] - len(audits),
+        monitor["errors"] - int(wrong.sum()),
+        monitor["open"] - int(is_open.sum()),
+    )
+    level = 1 - transaction.project.rules.alarm_level
+    return course_of(wrong, is_open, target, level, before=before)
 
 
 def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:

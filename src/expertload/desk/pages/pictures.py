@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from expertload._typing import FloatArray
+from expertload.desk.pages.render import number
 from expertload.monitoring import accuracy_lower_bound
 from expertload.report.scale import Frame, Tick, round_ticks
 
-__all__ = ["Bars", "Course", "Gauge", "course_of", "evidence_gauge", "hourly_bars"]
+__all__ = ["Bars", "Before", "Course", "Gauge", "course_of", "evidence_gauge", "hourly_bars"]
 
 WIDE = Frame(width=720, height=300, left=52, right=704, top=16, bottom=262)
 MOST_POINTS = 200
@@ -29,7 +31,22 @@ class Course:
     target: float
 
 
-def course_of(wrong: FloatArray, is_open: FloatArray, target: float, level: float) -> Course | None:
+class Before(NamedTuple):
+    """The audits before those that a picture shows."""
+
+    n: int = 0
+    wrong: int = 0
+    unanswered: int = 0
+
+
+def course_of(
+    wrong: FloatArray,
+    is_open: FloatArray,
+    target: float,
+    level: float,
+    *,
+    before: Before = Before(),  # noqa: B008 - it cannot be changed
+) -> Course | None:
     """Draw audits in the order in which their cases were decided.
 
     Parameters
@@ -41,26 +58,27 @@ def course_of(wrong: FloatArray, is_open: FloatArray, target: float, level: floa
     level : float
         The confidence level of the bound. It is valid however often one looks, and open audits
         count as wrong for it.
+    before : Before
+        Earlier audits, which are counted but not drawn.
     """
     n = len(wrong)
     if n < 2:
         return None
     at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
-    errors, opened = np.cumsum(wrong)[at - 1], np.cumsum(is_open)[at - 1]
-    settled = np.maximum(at - opened, 1)
+    errors = before.wrong + np.cumsum(wrong)[at - 1]
+    opened = before.unanswered + np.cumsum(is_open)[at - 1]
+    points = (before.n + at).astype(float)
+    settled = np.maximum(points - opened, 1)
     estimate = 1 - errors / settled
-    bound = np.asarray(
-        accuracy_lower_bound(errors + opened, at.astype(float), confidence_level=level)
-    )
+    bound = np.asarray(accuracy_lower_bound(errors + opened, points, confidence_level=level))
     late = at >= min(10, n)
     lowest = min(target, float(bound[late][-1]), float(estimate[late].min()))
     floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)
-    frame = replace(WIDE, x_range=(float(at[0]), float(n)), y_range=(floor, 1.0))
+    frame = replace(WIDE, x_range=(points[0], points[-1]), y_range=(floor, 1.0))
     shown, hidden = np.maximum(bound, floor), np.maximum(estimate, floor)
     x_ticks = [
-        Tick(float(frame.x(v)), f"{v:g}") for v in round_ticks(1, n, 6) if v == int(v) and v >= 1
+        Tick(float(frame.x(v)), number(v)) for v in round_ticks(*frame.x_range, 6) if v == int(v)
     ]
-    points = at.astype(float)
     return Course(
         frame,
         x_ticks,
@@ -117,7 +135,7 @@ def hourly_bars(hours: list[tuple[str, int, int, int]]) -> Bars | None:
                 said=f"{name}: {received} came, {received - decided} to experts, {answers} answers",
             )
         )
-    ticks = [Tick(float(frame.y(v)), f"{v:g}") for v in round_ticks(0, most, 4) if v == int(v)]
+    ticks = [Tick(float(frame.y(v)), number(v)) for v in round_ticks(0, most, 4) if v == int(v)]
     names = [
         Tick(float(frame.x(i + 0.5)), name, i % 2 == 1)
         for i, (name, *_) in enumerate(hours)

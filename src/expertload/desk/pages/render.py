@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -14,21 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from expertload.desk.pages.files import address_of
-from expertload.desk.pages.route import HEADERS
+from expertload.desk.pages.route import HEADERS, PLACES, page_before
 from expertload.desk.people import Principal
 
-__all__ = ["go", "refusal", "render"]
+__all__ = ["go", "number", "refusal", "render"]
 
 LEAST_COMPRESSED = 1_000
 NOTHING = "\N{EN DASH}"
-# (address, name in the menu, roles that see it)
-PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
-    ("/review", "Review", frozenset({"reader", "arbiter"})),
-    ("/manage", "Overview", frozenset({"manager", "auditor"})),
-    ("/manage/policies", "Policies", frozenset({"manager"})),
-    ("/manage/people", "People", frozenset({"manager"})),
-    ("/audit", "Audit", frozenset({"auditor", "manager"})),
-)
 
 
 @cache
@@ -41,7 +34,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        moment=_moment, share=_share, span=_span, number=_number, pretty=_pretty, points=_points
+        moment=_moment,
+        share=_share,
+        exact=_exact,
+        at_least=_at_least,
+        span=_span,
+        number=number,
+        pretty=_pretty,
+        points=_points,
     )
     made.globals.update(address_of=address_of)
     return made
@@ -70,8 +70,11 @@ def render(
 
 
 def refusal(request: Request, status: int, said: str, hint: str = "") -> HTMLResponse:
-    """Return a page that says what cannot be done, and what to do instead."""
-    return render(request, "refusal.html.j2", status=status, said=said, hint=hint)
+    """Return a page that says what cannot be done, what to do instead, and how to get back."""
+    who = getattr(request.state, "who", None)
+    back = "/" if status == 403 else page_before(request)  # a forbidden page is no way back
+    values = {"said": said, "hint": hint, "back": back}
+    return render(request, "refusal.html.j2", status=status, who=who, **values)
 
 
 def go(where: str) -> RedirectResponse:
@@ -96,11 +99,22 @@ def _share(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None else f"{100 * value:.{digits}f}\N{NARROW NO-BREAK SPACE}%"
 
 
+def _exact(value: float | None) -> str:
+    """Show a share that somebody chose: 97.5 % is neither 97 nor 98."""
+    return NOTHING if value is None else f"{100 * value:.6g}\N{NARROW NO-BREAK SPACE}%"
+
+
+def _at_least(value: float | None) -> str:
+    """Show a lower bound, rounded down: what is said to be sure must be sure."""
+    return _share(None if value is None else math.floor(1_000 * value + 1e-9) / 1_000)
+
+
 def _points(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3g}"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Show a whole number, its digits in groups of three."""
     return NOTHING if value is None else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 

@@ -45,6 +45,7 @@ DIGITS = "1234567890"
 SAID = {
     "late": "Your time for that case was over, and it has gone back to the queue. Your answer is "
     "kept, and marked as late.",
+    "twice": "You had answered that case already, in another window. The first answer stands.",
     "lost": "Your time for that case was over, and it has gone back to the queue.",
     "skipped": "The case goes to somebody else.",
     "returned": "The case is back in the queue.",
@@ -212,9 +213,16 @@ async def give(
 ) -> Response:
     """Store an answer and take the next case."""
     desk = desk_of(request).acting(reader.user)
-    given = await desk.awrite(answer, reader.user, lease, label, submission)
+    try:
+        given = await desk.awrite(answer, reader.user, lease, label, submission)
+    except DeskRefusedError as error:
+        if error.code != "conflict":
+            raise
+        said = "twice"
+    else:
+        said = "late" if given.outcome == "late" else ""
     await _claim(request, reader)
-    return go("/review?said=late" if given.outcome == "late" else "/review")
+    return go(f"/review?said={said}" if said else "/review")
 
 
 @router.post("/skip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -10,10 +11,21 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
-__all__ = ["HEADERS", "PageRoute"]
+__all__ = ["HEADERS", "PLACES", "PageRoute", "page_before", "page_of"]
+
+log = logging.getLogger("expertload.desk")
+# (address, name in the menu, roles that see it)
+PLACES: tuple[tuple[str, str, frozenset[str]], ...] = (
+    ("/review", "Review", frozenset({"reader", "arbiter"})),
+    ("/manage", "Overview", frozenset({"manager", "auditor"})),
+    ("/manage/policies", "Policies", frozenset({"manager"})),
+    ("/manage/people", "People", frozenset({"manager"})),
+    ("/audit", "Audit", frozenset({"auditor", "manager"})),
+)
 
 MOST_BYTES = 5_000_000
 STATUS = {
@@ -67,13 +79,39 @@ class PageRoute(APIRoute):
             except DeskUnavailableError:
                 said = "The desk's database does not answer. Nothing was changed."
                 return refusal(request, 503, said, "try again in a moment.")
+            except HTTPException as error:
+                return refusal(request, error.status_code, str(error.detail))
+            except Exception:
+                log.exception("a page of the desk failed")
+                said = "Something went wrong inside the desk."
+                return refusal(
+                    request, 500, said, "try again; if it happens again, tell your operator."
+                )
 
         return guarded
 
 
+def page_before(request: Request) -> str:
+    """Return the page that the browser comes from."""
+    came_from = urlsplit(request.headers.get("referer", ""))
+    if came_from.netloc == request.headers.get("host"):
+        return page_of(came_from.path)
+    return "/" if request.method == "GET" else page_of(request.url.path)
+
+
+def page_of(path: str) -> str:
+    """Return the page that an address belongs to: forms have addresses below that of their page."""
+    pages = [place[0] for place in PLACES] + ["/account"]
+    above = [page for page in pages if path == page or path.startswith(f"{page}/")]
+    return max(above, key=len, default="/")
+
+
 def _to_sign_in(request: Request) -> Response:
-    there = request.url.path if request.method == "GET" else "/"
-    return RedirectResponse(f"/sign-in?next={quote(there)}", 303, headers=HEADERS)
+    """Redirect to the sign-in, which leads back; what was sent is not stored."""
+    is_lost = request.method != "GET"
+    there = page_before(request) if is_lost else request.url.path
+    more = "&lost=yes" if is_lost else ""
+    return RedirectResponse(f"/sign-in?next={quote(there)}{more}", 303, headers=HEADERS)
 
 
 def _check_form(request: Request) -> None:
@@ -87,10 +125,11 @@ def _check_form(request: Request) -> None:
             "open the desk's own page and try again there.",
         )
     length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > MOST_BYTES:
-        raise DeskRefusedError(
-            "too_large", f"A form must state its length, which may be at most {MOST_BYTES} bytes."
-        )
+    if not length.isdecimal():
+        raise DeskRefusedError("too_large", "A form must state its length.")
+    if int(length) > MOST_BYTES:
+        most = f"{MOST_BYTES / 1e6:g} MB"
+        raise DeskRefusedError("too_large", f"This is too large: a form takes at most {most}.")
 
 
 def _is_from_here(request: Request) -> bool:

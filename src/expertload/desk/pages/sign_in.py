@@ -39,6 +39,7 @@ __all__ = ["is_secure", "prepare", "router", "signed_in", "welcome"]
 router = APIRouter(route_class=PageRoute)
 Text = Annotated[str, Form(max_length=1_000)]
 WRONG = "The name or the password is wrong."
+LOST = "Your session was over, so what you sent was not saved. Sign in, and send it again."
 
 
 def prepare(app: FastAPI, proxy: TrustedProxy | None, provider: OpenIdConnect | None) -> None:
@@ -83,7 +84,7 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the signed-in user, who must have one of these roles."""
 
     async def somebody(request: Request) -> Principal:
-        who = await _who(request)
+        who = request.state.who = await _who(request)
         if who is None:
             raise DeskRefusedError("unauthorized", "Sign in first.")
         return require(who, *roles) if roles else who
@@ -108,9 +109,13 @@ Anybody = Annotated[Principal, Depends(signed_in())]
 
 
 @router.get("/sign-in")
-async def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 - a form's field
+async def ask(
+    request: Request,
+    next: str = "/",  # noqa: A002 - a form's field
+    lost: str = "",
+) -> Response:
     """Show the form."""
-    return _form(request, name="", problem="", there=_inside(next))
+    return _form(request, name="", problem=LOST if lost else "", there=_inside(next))
 
 
 def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
@@ -153,14 +158,14 @@ async def follow_link(secret: str, request: Request, password: Text = "") -> Res
     """Use a link up: sign in, and store the password if one was chosen."""
     desk = desk_of(request)
     owner = await desk.aread(peek_link, secret)
-    acting = desk.acting(owner.user)
+    stretched = None
     if password:
         try:
             stretched = await asyncio.to_thread(hash_password, password)
         except DeskRefusedError as error:
             return render(request, "welcome.html.j2", status=422, owner=owner, problem=error.said)
-        await acting.awrite(set_password, owner.user, stretched)
-    return welcome(request, await acting.awrite(use_link, secret), "/")
+    session = await desk.acting(owner.user).awrite(use_link, secret, stretched=stretched)
+    return welcome(request, session, "/")
 
 
 def _inside(there: str) -> str:

@@ -15,6 +15,7 @@ from expertload.exceptions import DeskRefusedError
 __all__ = [
     "Person",
     "add_user",
+    "check_enabled",
     "disable_user",
     "enable_user",
     "find_user",
@@ -108,6 +109,13 @@ def enable_user(transaction: Transaction, user: int) -> None:
     _user(transaction, user)
     event = transaction.event("user.enabled")
     transaction.update(users, user, event, disabled=None)
+
+
+def check_enabled(transaction: Transaction, user: int) -> None:
+    """Refuse if the user is shut out."""
+    row = _user(transaction, user)
+    if row.disabled is not None:
+        raise DeskRefusedError("conflict", f"{row.name} is shut out.", "let them in again first.")
 
 
 def people_of(transaction: Transaction) -> list[Person]:

@@ -6,7 +6,14 @@ import secrets
 
 from sqlalchemy import ColumnElement, insert, select, update
 
-from expertload.desk.people.accounts import add_user, find_user, people_of, roles_of
+from expertload.desk.people.accounts import (
+    add_user,
+    check_enabled,
+    find_user,
+    people_of,
+    roles_of,
+    set_password,
+)
 from expertload.desk.people.roles import Principal
 from expertload.desk.people.tokens import digest_of
 from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
@@ -65,6 +72,7 @@ def end_sessions(transaction: Transaction, user: int) -> None:
 
 def make_link(transaction: Transaction, user: int) -> str:
     """Return the secret of a link that signs a user in once; the user's earlier links end."""
+    check_enabled(transaction, user)
     transaction.event("link.made")
     _end(transaction, sessions.c.user_id == user, sessions.c.kind == "link")
     return _add(transaction, user, "link", LINK_SECONDS)
@@ -82,8 +90,11 @@ def peek_link(transaction: Transaction, secret: str) -> Principal:
     return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))
 
 
-def use_link(transaction: Transaction, secret: str) -> str:
-    """Use a link up; return the secret of a new session."""
+def use_link(transaction: Transaction, secret: str, *, stretched: str | None = None) -> str:
+    """Use a link up; return the secret of a new session.
+
+    The password is set only if this use of the link is the first.
+    """
     who = peek_link(transaction, secret)
     used = transaction.connection.execute(
         update(sessions)
@@ -93,6 +104,8 @@ def use_link(transaction: Transaction, secret: str) -> str:
     if used.rowcount != 1:
         raise DeskRefusedError("not_found", "This link was used a moment ago.")
     transaction.event("link.used")
+    if stretched is not None:
+        set_password(transaction, who.user, stretched)
     return begin_session(transaction, who.user)
 
 
@@ -103,7 +116,7 @@ def first_link(transaction: Transaction) -> str | None:
         return None
     transaction.require_alone()  # several servers may start together; only one adds the user
     known = find_user(transaction, FIRST)
-    if known is None and people_of(transaction):
+    if people_of(transaction) if known is None else known.disabled is not None:
         return None
     user = known.id if known else add_user(transaction, FIRST, ("manager", "auditor", "reader"))
     return make_link(transaction, int(user))

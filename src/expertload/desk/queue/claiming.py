@@ -80,7 +80,8 @@ _SET_LEASE = "UPDATE readings SET lease = :token WHERE id = :number RETURNING id
 _EXPIRE = (
     "UPDATE readings SET state = 'waiting', reader = NULL, lease = NULL, leased = NULL, "
     "until = NULL WHERE project_id = :project AND state = 'leased' "
-    "AND (until <= :now OR until > :latest) RETURNING id, case_id"
+    "AND (until <= :now OR until > :latest "
+    "OR reader IN (SELECT id FROM users WHERE disabled IS NOT NULL)) RETURNING id, case_id"
 )
 _HELD = (
     "SELECT case_id, lease, until FROM readings "
@@ -124,7 +125,8 @@ def return_expired(transaction: Transaction) -> int:
     """Put readings whose lease has run out back into the queue; return how many.
 
     This includes leases that end later than a lease given now would: the clock has been set back
-    since, or the rules have been changed to a shorter time.
+    since, or the rules have been changed to a shorter time. It also includes the leases of people
+    who have been shut out since.
     """
     now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
     lost = transaction.rows(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from expertload.desk.intake import draw, open_reading
+from expertload.desk.intake import Wanted, draw, open_readings
 from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, readings
 from expertload.desk.trail.outbox import announce
@@ -54,7 +54,8 @@ def settle(transaction: Transaction, reading: AnyRow) -> None:
         settle_audit(transaction, case, step.label)
         return
     event = transaction.event("reading.wanted", case_id=case.id)
-    open_reading(transaction, case, step, event, barred=reading.reader, root=reading.root)
+    wanted = Wanted(case.id, case.due, event)
+    open_readings(transaction, [wanted], step, barred=reading.reader, root=reading.root)
     if step == "arbiter" and case.state == "waiting":
         transaction.move(cases, case, "disputed", event)
 

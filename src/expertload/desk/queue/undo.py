@@ -28,8 +28,9 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     submission : str
         The submission of the answer.
     """
-    given, reading = _find(transaction, reader, submission)
+    given = _find(transaction, reader, submission)
     case = locked_case(transaction, given.case_id)
+    reading = _reading_of(transaction, given)
     _check_in_time(transaction, given)
     _remove_what_follows(transaction, case, reading)
     _release(transaction, reader)
@@ -54,7 +55,7 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     return held
 
 
-def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRow, AnyRow]:
+def _find(transaction: Transaction, reader: int, submission: str) -> AnyRow:
     given = None
     if submission.isprintable():  # all are, and PostgreSQL refuses to search for a null character
         given = transaction.connection.execute(
@@ -62,12 +63,17 @@ def _find(transaction: Transaction, reader: int, submission: str) -> tuple[AnyRo
         ).first()
     if given is None:
         raise DeskRefusedError("not_found", "You gave no such answer.")
+    return given
+
+
+def _reading_of(transaction: Transaction, given: AnyRow) -> AnyRow:
+    """Return the reading that an answer finished; refuse if the answer no longer counts."""
     reading = transaction.connection.execute(
         select(readings).where(readings.c.id == given.reading_id)
     ).one()
     if reading.answer_id != given.id or reading.state != "done":
         raise DeskRefusedError("cannot_undo", "This answer does not count, or was taken back.")
-    return given, reading
+    return reading
 
 
 def _check_in_time(transaction: Transaction, given: AnyRow) -> None:
@@ -79,14 +85,19 @@ def _check_in_time(transaction: Transaction, given: AnyRow) -> None:
 
 
 def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
-    """Void the readings that this answer asked for; refuse if somebody has started one."""
+    """Void the readings that this answer asked for; refuse if somebody has started one.
+
+    Nobody can start one before this transaction ends.
+    """
     following = transaction.connection.execute(
-        select(readings).where(
+        select(readings)
+        .where(
             readings.c.case_id == reading.case_id,
             readings.c.root == reading.root,
             readings.c.id > reading.id,
             readings.c.state != "void",
         )
+        .with_for_update()
     ).all()
     if any(row.state != "waiting" for row in following):
         raise DeskRefusedError("cannot_undo", "Another reader already works on this case.")
@@ -105,7 +116,9 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 def _release(transaction: Transaction, reader: int) -> None:
     """Return the case that the reader has taken since: a reader holds only one."""
     held = transaction.connection.execute(
-        select(readings).where(readings.c.reader == reader, in_state(readings, "leased"))
+        select(readings)
+        .where(readings.c.reader == reader, in_state(readings, "leased"))
+        .with_for_update()
     ).first()
     if held is not None:
         event = transaction.event("reading.returned", case_id=held.case_id)

@@ -34,6 +34,11 @@ class Database(ABC):
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="desk-reader")
 
     @property
+    def _snapshots(self) -> Engine:
+        """The engine whose transactions see the database as it was when they started."""
+        return self.engine
+
+    @property
     @abstractmethod
     def name(self) -> str:
         """The database's name for messages, without a password."""
@@ -110,7 +115,7 @@ class Database(ABC):
     def reading(self) -> Iterator[Connection]:
         """Yield a connection with a transaction for reading; errors are `explained`."""
         try:
-            with self.engine.connect() as connection, connection.begin():
+            with self._snapshots.connect() as connection, connection.begin():
                 yield connection
         except DBAPIError as error:
             raise self.explained(error) from error

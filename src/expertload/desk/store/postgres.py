@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Table, create_engine, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
@@ -59,7 +59,15 @@ class PostgresDatabase(Database):
             max_overflow=0,
             pool_timeout=30,
         )
+        # By default, each statement of a transaction also sees what others have committed since.
+        self._of_one_moment = self.engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="desk-writer")
+
+    @property
+    def _snapshots(self) -> Engine:
+        return self._of_one_moment
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     literal,
     text,
@@ -52,6 +53,13 @@ def _id() -> Column[int]:
 
 def _to(name: str, table: str, **options: Any) -> Column[int]:
     return Column(name, Id, ForeignKey(f"{table}.id"), **options)
+
+
+def _partial(
+    name: str, where: TextClause, *columns: ColumnElement[Any], unique: bool = False
+) -> None:
+    """Add an index of the rows for which a condition holds."""
+    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 projects = Table(
@@ -85,14 +93,13 @@ memberships = Table(
     Column("created", BigInteger, nullable=False),
     Column("ended", BigInteger),
 )
-Index(
+_partial(
     "uq_memberships_current",
+    text("ended IS NULL"),
     memberships.c.user_id,
     memberships.c.project_id,
     memberships.c.role,
     unique=True,
-    sqlite_where=text("ended IS NULL"),
-    postgresql_where=text("ended IS NULL"),
 )
 
 sessions = Table(
@@ -135,13 +142,7 @@ policies = Table(
     Column("withdrawn", BigInteger),
     Column("reason", Text),
 )
-Index(
-    "uq_policies_active",
-    policies.c.project_id,
-    unique=True,
-    sqlite_where=text("state = 'active'"),
-    postgresql_where=text("state = 'active'"),
-)
+_partial("uq_policies_active", text("state = 'active'"), policies.c.project_id, unique=True)
 
 cases = Table(
     "cases",
@@ -169,14 +170,7 @@ cases = Table(
 )
 Index("ix_cases_policy_received", cases.c.policy_id, cases.c.received)
 _AUDITED = text("audit IS NOT NULL")
-Index(
-    "ix_cases_audited",
-    cases.c.policy_id,
-    cases.c.id,
-    cases.c.audit,
-    sqlite_where=_AUDITED,
-    postgresql_where=_AUDITED,
-)
+_partial("ix_cases_audited", _AUDITED, cases.c.policy_id, cases.c.id, cases.c.audit)
 Index("ix_cases_received", cases.c.project_id, cases.c.received)
 
 bodies = Table(
@@ -226,39 +220,21 @@ readings = Table(
 )
 _WAITING = text("state = 'waiting'")
 _LEASED = text("state = 'leased'")
-Index(
+_partial(
     "ix_readings_waiting",
+    _WAITING,
     readings.c.project_id,
     readings.c.due,
     readings.c.id,
     readings.c.why,
     readings.c.barred,
-    sqlite_where=_WAITING,
-    postgresql_where=_WAITING,
 )
-Index(
-    "ix_readings_leased",
-    readings.c.project_id,
-    readings.c.until,
-    sqlite_where=_LEASED,
-    postgresql_where=_LEASED,
-)
-Index(
-    "uq_readings_lease_a_reader",
-    readings.c.reader,
-    unique=True,
-    sqlite_where=_LEASED,
-    postgresql_where=_LEASED,
-)
+_partial("ix_readings_waiting_since", _WAITING, readings.c.project_id, readings.c.created)
+_partial("ix_readings_leased", _LEASED, readings.c.project_id, readings.c.until)
+_partial("uq_readings_lease_a_reader", _LEASED, readings.c.reader, unique=True)
 Index("ix_readings_case", readings.c.case_id, readings.c.reader)
 _SECOND = text("why = 'second'")
-Index(
-    "ix_readings_second",
-    readings.c.project_id,
-    readings.c.id,
-    sqlite_where=_SECOND,
-    postgresql_where=_SECOND,
-)
+_partial("ix_readings_second", _SECOND, readings.c.project_id, readings.c.id)
 
 answers = Table(
     "answers",
@@ -326,14 +302,7 @@ events = Table(
 )
 Index("ix_events_case", events.c.case_id)
 _OF_NO_CASE = text("case_id IS NULL")
-Index(
-    "ix_events_of_no_case",
-    events.c.project_id,
-    events.c.kind,
-    events.c.id,
-    sqlite_where=_OF_NO_CASE,
-    postgresql_where=_OF_NO_CASE,
-)
+_partial("ix_events_of_no_case", _OF_NO_CASE, events.c.project_id, events.c.kind, events.c.id)
 
 seals = Table(
     "seals",
@@ -373,12 +342,7 @@ outbox = Table(
     Column("error", Text),
     Column("created", BigInteger, nullable=False),
 )
-Index(
-    "ix_outbox_waiting",
-    outbox.c.next_try,
-    sqlite_where=_WAITING,
-    postgresql_where=_WAITING,
-)
+_partial("ix_outbox_waiting", _WAITING, outbox.c.next_try)
 Index("ix_outbox_case", outbox.c.case_id)
 
 

@@ -12,7 +12,6 @@ from expertload.desk.watch.policies import (
     activate,
     active_policy,
     add_policy,
-    change_rules,
     find_policy,
     withdraw,
 )
@@ -24,6 +23,7 @@ from expertload.desk.watch.recertify import (
     blind_sample_size,
     recertify,
 )
+from expertload.desk.watch.rules import change_rules
 from expertload.desk.watch.state import count_of, state_of
 
 __all__ = [

@@ -7,12 +7,10 @@ its policy's time, even if the clocks of several servers differ.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from sqlalchemy import func, select
 
 from expertload.desk.intake import read_policy
-from expertload.desk.settings import Rules
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import decisions, in_state, monitors, policies, projects
 from expertload.desk.trail.outbox import announce
@@ -22,7 +20,6 @@ __all__ = [
     "activate",
     "active_policy",
     "add_policy",
-    "change_rules",
     "find_policy",
     "withdraw",
 ]
@@ -91,16 +88,6 @@ def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
     event = transaction.event("policy.withdrawn")
     transaction.move(policies, policy, "withdrawn", event, withdrawn=moment, reason=reason)
     announce(transaction, "policy.withdrawn", {"policy": number, "reason": reason})
-
-
-def change_rules(transaction: Transaction, rules: Rules) -> None:
-    """Change the rules of the project; a new quality rate takes effect at once."""
-    transaction.require_alone()
-    event = transaction.event("rules.changed")
-    values: dict[str, Any] = {"rules": rules.model_dump_json()}
-    if rules.quality_rate != transaction.project.rules.quality_rate:
-        values["sampling_rate"] = rules.quality_rate
-    transaction.update(projects, transaction.project.id, event, **values)
 
 
 def find_policy(transaction: Transaction, number: int) -> AnyRow:

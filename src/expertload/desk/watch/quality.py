@@ -52,8 +52,8 @@ def settle_audit(transaction: Transaction, case: AnyRow, label: str | None) -> N
     recount(transaction, case.policy_id, changed=case.id)
 
 
-def recount(transaction: Transaction, policy_id: int, *, changed: int) -> None:
-    """Update a policy's monitor after an audit has changed, and act on the result."""
+def recount(transaction: Transaction, policy_id: int, *, changed: int | None = None) -> None:
+    """Update a policy's monitor after an audit or a rule has changed, and act on the result."""
     policy = find_policy(transaction, policy_id)
     query = select(monitors).where(monitors.c.policy_id == policy_id)
     if transaction.connection.dialect.name == "postgresql":
@@ -69,7 +69,7 @@ def recount(transaction: Transaction, policy_id: int, *, changed: int) -> None:
 
 
 def _values(
-    transaction: Transaction, policy: AnyRow, monitor: AnyRow, changed: int
+    transaction: Transaction, policy: AnyRow, monitor: AnyRow, changed: int | None
 ) -> dict[str, Any]:
     from expertload.monitoring import accuracy_lower_bound
     from expertload.monitoring.capital import accuracy_bets
@@ -77,7 +77,8 @@ def _values(
 
     target = read_policy(policy.document).point.target_accuracy
     kept = _Capital(**json.loads(monitor.memory))
-    if changed <= kept.after:  # an audit that was stored as settled: count from the beginning
+    if changed is not None and changed <= kept.after:
+        # an audit that was stored as settled: count from the beginning
         kept = _Capital()
     rows = _later_audits(transaction, policy.id, kept.after)
     bets = accuracy_bets(target)

@@ -65,12 +65,11 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
 
 
 def _oldest(transaction: Transaction) -> float:
-    """Return the age of the reading that is due first, which is nearly always the oldest."""
+    """Return the age of the oldest reading that waits; others may be due before it."""
     created = transaction.connection.execute(
-        select(readings.c.created)
-        .where(readings.c.project_id == transaction.project.id, in_state(readings, "waiting"))
-        .order_by(readings.c.due, readings.c.id)
-        .limit(1)
+        select(func.min(readings.c.created)).where(
+            readings.c.project_id == transaction.project.id, in_state(readings, "waiting")
+        )
     ).scalar()
     return 0.0 if created is None else max(0, transaction.now - created) / 1e6
 

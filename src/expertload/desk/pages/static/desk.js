@@ -1,27 +1,26 @@
 // Every page works by its forms alone; this is for comfort. What fails here is tried again.
 "use strict";
-(() => {
+{
   const root = document.documentElement;
-  const kept = {
-    get: (name) => { try { return localStorage.getItem("desk." + name); } catch { return null; } },
-    set: (name, value) => { try { localStorage.setItem("desk." + name, value); } catch { } },
+  const kept = (name, value) => {
+    try { return value ? localStorage["desk." + name] = value : localStorage["desk." + name]; } catch { }
   };
   root.classList.add("has-script");
-  if (kept.get("theme")) root.dataset.theme = kept.get("theme");
-  if (kept.get("keys") === "off") root.classList.add("keys-off");
+  if (kept("theme")) root.dataset.theme = kept("theme");
+  if (kept("keys") === "off") root.classList.add("keys-off");
 
-  const find = (query, within = document) => within.querySelector(query);
+  const find = (query) => document.querySelector(query);
   const all = (query, within = document) => [...within.querySelectorAll(query)];
 
   function theme() {
     const button = find("#theme");
     const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     const show = () => button.setAttribute("aria-pressed", isDark());
-    button.addEventListener("click", () => {
+    button.onclick = () => {
       root.dataset.theme = isDark() ? "light" : "dark";
-      kept.set("theme", root.dataset.theme);
+      kept("theme", root.dataset.theme);
       show();
-    });
+    };
     show();
   }
 
@@ -30,15 +29,14 @@
     for (const time of all("time", within)) time.textContent = form.format(new Date(time.dateTime));
   }
 
-
   function keys() {
     const box = find("#keys");
     if (box) {
       box.checked = !root.classList.contains("keys-off");
-      box.addEventListener("change", () => {
+      box.onchange = () => {
         root.classList.toggle("keys-off", !box.checked);
-        kept.set("keys", box.checked ? "on" : "off");
-      });
+        kept("keys", box.checked ? "on" : "off");
+      };
     }
     const slide = { c: ["contrast", 1], x: ["contrast", -1], l: ["light", 1], k: ["light", -1] };
     document.addEventListener("keydown", (event) => {
@@ -46,9 +44,10 @@
       if (event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), select")) return;
       const key = event.key === "=" ? "+" : event.key.toLowerCase();
       if (key === "/" && find("#find")) return stop(event, () => find("#find").focus());
-      if (key === "arrowdown" || key === "arrowup") return walk(event, key === "arrowdown" ? 1 : -1);
+      const way = { arrowdown: 1, arrowup: -1 }[key];
+      if (way) return walk(event, way);
       if (slide[key] && find("#" + slide[key][0])) return stop(event, () => nudge(...slide[key]));
-      const target = key !== "enter" && all("[data-key]").find((each) => each.dataset.key === key && each.offsetParent);
+      const target = key !== "enter" && all(":not([inert]) > [data-key]").find((each) => each.dataset.key === key && each.offsetParent);
       if (target) stop(event, () => { target.click(); if (target.tagName === "SUMMARY") target.focus(); });
     });
   }
@@ -57,7 +56,7 @@
 
   function nudge(name, way) {
     const range = find("#" + name);
-    range[way > 0 ? "stepUp" : "stepDown"](2);
+    range.stepUp(2 * way);
     range.dispatchEvent(new Event("input"));
   }
 
@@ -67,7 +66,6 @@
     const at = buttons.indexOf(document.activeElement);
     stop(event, () => buttons[at < 0 ? 0 : (at + way + buttons.length) % buttons.length].focus());
   }
-
 
   const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
@@ -90,12 +88,12 @@
       if (first) first.classList.add("first");
       said.textContent = first ? `${n} found. Enter answers with ${first.value}.` : wanted ? "No class has this in its name." : hint;
     };
-    box.addEventListener("input", look);
-    box.addEventListener("keydown", (event) => {
+    box.oninput = look;
+    box.onkeydown = (event) => {
       if (event.key === "Enter") stop(event, () => first && first.click());
       else if (event.key === "ArrowDown") walk(event, 1);
       else if (event.key === "Escape") stop(event, () => { box.value = ""; look(); box.blur(); });
-    });
+    };
     if (!root.classList.contains("keys-off") && matchMedia("(pointer: fine)").matches) box.focus();
   }
 
@@ -103,7 +101,7 @@
     const image = find("#image"), frame = find("#frame");
     if (!image) return;
     let zoom = 0, turned = false;
-    const contrast = find("#contrast"), light = find("#light"), invert = find("#invert"), size = find("#size");
+    const [size, contrast, light, invert] = all("#size, #contrast, #light, #invert");
     const fit = () => Math.min(frame.clientWidth / image.naturalWidth, frame.clientHeight / image.naturalHeight);
     const scale = (to) => {
       const halfX = frame.clientWidth / 2, halfY = frame.clientHeight / 2;
@@ -128,82 +126,83 @@
     };
     for (const button of all("[data-do]")) button.onclick = does[button.dataset.do];
     contrast.oninput = light.oninput = paint;
-    image.onload = () => {
-      image.classList.toggle("small", image.naturalWidth < 64);
-      scale(0);
-    };
+    image.onload = () => { image.classList.toggle("small", image.naturalWidth < 64); scale(0); };
     if (image.naturalWidth) image.onload();
     frame.addEventListener("wheel", (event) => {
       if (event.ctrlKey || zoom) stop(event, () => scale((zoom || fit()) * (event.deltaY < 0 ? 1.15 : 1 / 1.15)));
     }, { passive: false });
-    frame.addEventListener("pointermove", (event) => {
+    frame.onpointermove = (event) => {
       if (event.buttons === 1 && event.pointerType === "mouse") frame.scrollBy(-event.movementX, -event.movementY);
-    });
-    frame.addEventListener("dragstart", (event) => event.preventDefault());
+    };
+    frame.ondragstart = () => false;
   }
-
 
   function clock() {
     const form = find("#clock");
     if (!form) return;
-    const whole = Number(form.dataset.whole), shown = find("#left"), said = find("#clock-said");
-    let end = performance.now() + 1000 * form.dataset.left, busy = false, asked = performance.now();
-    for (const name of ["keydown", "pointerdown", "wheel"]) addEventListener(name, () => { busy = true; }, { passive: true });
+    const whole = +form.dataset.whole, shown = find("#left"), said = find("#clock-said");
+    let end = Date.now() + 1000 * form.dataset.left, busy = false, asked = Date.now();
+    for (const name of ["keydown", "pointerdown", "wheel"]) addEventListener(name, () => { busy = true; });
     const more = async () => {
-      asked = performance.now(); busy = false;
+      asked = Date.now(); busy = false;
       try {
         const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { Accept: "application/json" } });
         const { seconds } = await answer.json();
-        end = performance.now() + 1000 * (seconds || 0);
-      } catch { }
+        end = Date.now() + 1000 * (seconds || 0);
+        return seconds ? "You have more time." : "Your time was over.";
+      } catch { return "The desk did not answer."; }
     };
-    form.addEventListener("submit", (event) => stop(event, async () => { await more(); said.textContent = "You have more time."; }));
+    form.onsubmit = (event) => stop(event, async () => { said.textContent = await more(); });
     const tick = () => {
-      const left = Math.max(0, Math.round((end - performance.now()) / 1000));
-      shown.textContent = left ? Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0") : "over: others may have it now";
+      const left = Math.max(0, Math.round((end - Date.now()) / 1000));
+      shown.textContent = left ? `${left / 60 | 0}:${`0${left % 60}`.slice(-2)}` : "over: others may have it now";
       shown.classList.toggle("soon", left < Math.min(120, whole / 4));
       if (left === 60) said.textContent = "One minute is left for this case.";
-      if (left && busy && performance.now() - asked > whole * 1000 / 5) more();
+      if (left && busy && Date.now() - asked > whole * 1000 / 5) more();
     };
     setInterval(tick, 1000);
     tick();
   }
 
   function ahead() {
-    for (const each of all("[data-gone]")) setTimeout(() => { each.hidden = true; }, 1000 * each.dataset.gone);
+    for (const each of all("[data-gone]")) setTimeout(() => { each.inert = true; }, 1000 * each.dataset.gone);
     const next = find("[data-next]");
     if (next) new Image().src = next.dataset.next;
   }
 
   function polling() {
-    const idle = find("[data-poll]");
-    if (idle) setInterval(async () => {
-      try { if ((await (await fetch(idle.dataset.poll)).json()).waiting) location.replace("/review"); } catch { }
-    }, 4000);
-    const live = find("[data-live]");
-    if (live) setInterval(refresh, 1000 * live.dataset.live);
+    const idle = find("[data-poll]"), live = find("[data-live]");
+    if (idle) setInterval(() => ask(idle.dataset.poll, async (answer) => {
+      if ((await answer.json()).waiting) location.replace("/review");
+    }), 4000);
+    if (live) setInterval(() => document.hidden || ask(location.href, async (answer) => {
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (live.contains(document.activeElement)) return;
+      const fresh = page.getElementById(live.id);
+      localTimes(fresh);
+      live.replaceChildren(...fresh.childNodes);
+    }), 1000 * live.dataset.live);
   }
 
-  async function refresh() {
-    if (document.hidden) return;
+  // What a page shows by itself must not look fresh if it is not.
+  async function ask(address, use) {
+    let works = false;
     try {
-      const text = await (await fetch(location.href)).text();
-      const page = new DOMParser().parseFromString(text, "text/html");
-      for (const part of all("[data-live]")) {
-        const fresh = page.getElementById(part.id);
-        if (!fresh || part.contains(document.activeElement)) continue;
-        localTimes(fresh);
-        part.replaceChildren(...fresh.childNodes);
-      }
+      const answer = await fetch(address);
+      if (answer.redirected) location.reload();
+      else if (answer.ok) { await use(answer); works = true; }
     } catch { }
+    find("#gone").hidden = works;
   }
 
   document.addEventListener("DOMContentLoaded", () => {
     theme(); localTimes(document); keys(); finder(); viewer(); clock(); ahead(); polling();
+    const shown = performance.now();
     document.addEventListener("submit", (event) => {
-      // A key pressed twice must not answer the next case too.
+      // What is pressed twice must not answer the next case too, which nobody has seen yet.
+      if (event.target.id === "answer" && event.timeStamp - shown < 300) event.preventDefault();
       if (!event.defaultPrevented) setTimeout(() => { for (const button of all("button", event.target)) button.disabled = true; });
     });
     addEventListener("pageshow", () => { for (const button of all("button:disabled")) button.disabled = false; });
   });
-})();
+}

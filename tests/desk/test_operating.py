@@ -1,0 +1,93 @@
+"""What operators type: a name that leads to no desk is said to, and makes none."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from expertload.cli.app import app
+from expertload.desk import Desk
+from expertload.exceptions import DataNotFoundError
+
+LOOKING = [
+    ("verify",),
+    ("backup", "copy.sqlite"),
+    ("export", "cases.csv"),
+    ("rules",),
+    ("token", "revoke", "1"),
+    ("policy", "withdraw", "1", "--reason", "x"),
+    ("user", "link", "Ada"),
+    ("user", "disable", "Ada"),
+]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def nowhere(request, tmp_path):
+    """A place without a desk."""
+    if request.param == "sqlite":
+        return str(tmp_path / "typo")
+    cluster = request.getfixturevalue("cluster")
+    cluster.sql("DROP DATABASE IF EXISTS typo")
+    cluster.sql("CREATE DATABASE typo")
+    return cluster.address("typo")
+
+
+@pytest.mark.parametrize("command", LOOKING, ids=" ".join)
+def test_a_command_that_looks_makes_no_desk(nowhere, command, tmp_path, monkeypatch):
+    """An empty copy, or 'Nothing was changed', would be believed."""
+    monkeypatch.chdir(tmp_path)
+    option = "--database" if nowhere.startswith("postgresql") else "--data"
+    done = CliRunner().invoke(app, ["desk", *command, option, nowhere])
+    assert done.exit_code != 0
+    assert "There is no desk" in f"{done.output} {done.exception}"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DataNotFoundError, match="no desk"):
+        Desk.open(nowhere, may_make=False)
+
+
+def test_a_desk_that_is_there_is_opened(place):
+    Desk.open(place).close()
+    Desk.open(place, may_make=False).close()
+    if isinstance(place, Path):
+        done = CliRunner().invoke(app, ["desk", "verify", "--data", str(place)])
+        assert done.exit_code == 0, done.output
+
+
+def serving(folder, *options):
+    command = [sys.executable, "-u", "-m", "expertload.cli", "desk", "serve", "--data", str(folder)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*command, *options], env=environment, **pipes)
+
+
+@pytest.mark.processes
+def test_a_port_that_is_taken_is_said_before_a_link_to_it_is_printed(tmp_path):
+    """The link would lead to the other program that has the port."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with serving(tmp_path, "--port", str(port)) as process:
+            said = process.communicate(timeout=60)[0]
+    assert process.returncode == 1
+    assert f"Nothing can listen on port {port}" in said
+    assert "--port" in said
+    assert "welcome" not in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.processes
+def test_a_free_port_is_taken_and_said(tmp_path):
+    with serving(tmp_path, "--port", "0") as process:
+        lines = [process.stdout.readline() for _ in range(2)]
+        link = re.search(r"http://127\.0\.0\.1:\d+/welcome/\S+", "".join(lines)).group()
+        assert httpx.get(link, timeout=30).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (0, 130)
