@@ -13,6 +13,7 @@ from benchmarks.measure import best_times, row
 from expertload.losses import (
     adaptive_focal_loss,
     focal_loss,
+    generalised_cross_entropy_loss,
     mmce_loss,
     soft_avuc_loss,
     soft_ece_loss,
@@ -23,6 +24,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 LOSSES: dict[str, Loss] = {
     "focal": focal_loss,
     "adaptive focal": adaptive_focal_loss,
+    "generalised cross-entropy": generalised_cross_entropy_loss,
     "MMCE": mmce_loss,
     "soft ECE": soft_ece_loss,
     "soft AvUC": soft_avuc_loss,

@@ -27,6 +27,14 @@ def focal(logits, target, gamma=3.0):
     return values
 
 
+def generalised_cross_entropy(logits, target, q=0.1):
+    """Zhang and Sabuncu 2018, one value per case."""
+    values = []
+    for row, label in zip(logits, target, strict=True):
+        values.append((1 - softmax(row)[label] ** q) / q)
+    return values
+
+
 def adaptive_focal(logits, target, gamma_below=5.0, gamma_above=3.0, switch=0.2):
     """Mukhoti et al. 2020, the schedule FLSD-53, one value per case."""
     values = []

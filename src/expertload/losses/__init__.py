@@ -18,6 +18,10 @@ with needs_extra("torch", "expertload.losses"):
         correctness_ranking_loss,
     )
     from expertload.losses.focal import FocalLoss, focal_loss
+    from expertload.losses.generalised_cross_entropy import (
+        GeneralisedCrossEntropyLoss,
+        generalised_cross_entropy_loss,
+    )
     from expertload.losses.mmce import MMCELoss, mmce_loss
     from expertload.losses.self_adaptive import SelfAdaptiveLoss, self_adaptive_loss
     from expertload.losses.soft_avuc import SoftAvUCLoss, soft_avuc_loss
@@ -31,6 +35,7 @@ __all__ = [
     "ConfidencePenalty",
     "CorrectnessRankingLoss",
     "FocalLoss",
+    "GeneralisedCrossEntropyLoss",
     "LossParts",
     "MMCELoss",
     "SelfAdaptiveLoss",
@@ -43,6 +48,7 @@ __all__ = [
     "confidence_penalty",
     "correctness_ranking_loss",
     "focal_loss",
+    "generalised_cross_entropy_loss",
     "mmce_loss",
     "self_adaptive_loss",
     "soft_avuc_loss",

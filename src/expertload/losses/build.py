@@ -25,6 +25,7 @@ from expertload.losses.combined import CombinedLoss
 from expertload.losses.confidence_penalty import ConfidencePenalty
 from expertload.losses.correctness_ranking import CorrectnessRankingLoss
 from expertload.losses.focal import FocalLoss
+from expertload.losses.generalised_cross_entropy import GeneralisedCrossEntropyLoss
 from expertload.losses.mmce import MMCELoss
 from expertload.losses.self_adaptive import SelfAdaptiveLoss
 from expertload.losses.soft_avuc import SoftAvUCLoss
@@ -39,6 +40,7 @@ PRIMARY: Mapping[str, Factory] = MappingProxyType(
         "ce": nn.CrossEntropyLoss,
         "focal": FocalLoss,
         "adafocal53": AdaptiveFocalLoss,
+        "gce": GeneralisedCrossEntropyLoss,
         "sat": SelfAdaptiveLoss,
     }
 )
@@ -90,9 +92,10 @@ def build_loss(
         One of ``LOSS_NAMES``, another ``"primary+secondary"``, or a single part. Primary parts
         are ``ce`` (PyTorch's own), ``focal`` (gamma 3) and ``adafocal53``; secondary ones
         ``mmce``, ``savuc``, ``sece`` and ``aucoc``. Beyond the tables there are the primary
-        ``sat`` (`SelfAdaptiveLoss`), and the secondary ``aucoc_upper_bound``,
-        ``confidence_penalty`` and ``crl`` (`CorrectnessRankingLoss`); a loss with ``sat`` or
-        ``crl`` is called with ``cases=`` too. Any part may be ``"module:callable"`` for a
+        ``gce`` (`GeneralisedCrossEntropyLoss`) and ``sat`` (`SelfAdaptiveLoss`), and the
+        secondary ``aucoc_upper_bound``, ``confidence_penalty`` and ``crl``
+        (`CorrectnessRankingLoss`); a loss with ``sat`` or ``crl`` is called with ``cases=`` too.
+        Any part may be ``"module:callable"`` for a
         loss of your own: ``"mypackage.losses:build"``, ``"ce+mypackage.losses:build"``. That
         callable gets the options and returns a torch module.
     weight : float, optional
