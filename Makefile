@@ -5,10 +5,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a worker: two workers that both start threads on two cores wait for each other.
-# Neighbouring tests share a worker and what they set up; a worker that is done takes from another.
+# A worker takes whole files, the longest first: tests/conftest.py.
 # Tests of servers, browsers and killed processes wait most of the time: one worker more than cores.
 # Compiled modules are kept, as the processes that tests start would compile them each time.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist worksteal
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SLOW := slow or simulation or processes or training or browser or spark or postgres
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
