@@ -25,6 +25,7 @@ from tools.evidence.markdown import DASH, p_value, spread, table
 REGIMES = {
     "claim-cifar100": "CIFAR-100, augmented: many classes, not saturated",
     "claim-cifar100-lt": "CIFAR-100 with a long tail, augmented: many classes, few images",
+    "claim-tiny-imagenet": "Tiny-ImageNet, 30 images of each of 200 classes, augmented",
     "claim-dermamnist": "DermaMNIST, augmented: in between",
     "claim-dermamnist-interpolating": "DermaMNIST, images as they are: learned by heart",
 }
@@ -34,7 +35,11 @@ FORMS = {
     "-log-odds": "in log odds",
 }
 LAST_EPOCH = "last epoch:validation"
-CONTROLS = {"focal": "focal loss", "torch.nn:CrossEntropyLoss": "label smoothing"}
+CONTROLS = {
+    "focal": "focal loss",
+    "torch.nn:CrossEntropyLoss": "label smoothing",
+    "gce": "generalised cross-entropy",
+}
 
 Rows = list[ResultRow]
 
@@ -156,9 +161,9 @@ def first_load(rows: Rows) -> str:
 
 
 def describe(options: str) -> str:
-    """Describe the chosen option: a weight, a gamma or a strength of smoothing."""
+    """Describe the chosen option: a weight, a gamma, a strength of smoothing or a q."""
     given = json.loads(options)
-    for key in ("weight", "gamma", "label_smoothing"):
+    for key in ("weight", "gamma", "label_smoothing", "q"):
         if key in given:
             return f"{key.replace('_', ' ')} {given[key]:g}"
     return DASH

@@ -40,12 +40,14 @@ sweep claim-cifar100 --losses ce --seeds 0,10-33 --out runs-claim/claim-cifar100
 sweep claim-cifar100 --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100 --losses focal --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100 --losses torch.nn:CrossEntropyLoss --seeds 0,26-33 --tuning-seeds 0 --out runs-claim/claim-cifar100
+sweep claim-cifar100 --losses gce --seeds 0,26-33 --tuning-seeds 0 --out runs-claim/claim-cifar100
 sweep claim-cifar100-reflected --losses ce+aucoc --seeds 0,10-14 --tuning-seeds 0 --out runs-claim/claim-cifar100-reflected
 sweep claim-cifar100-log-odds --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100-log-odds
-sweep claim-cifar100-lt --losses ce,ce+aucoc --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
-sweep claim-cifar100-lt-log-odds --losses ce+aucoc --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt-log-odds
+sweep claim-cifar100-lt --losses ce,ce+aucoc --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt-log-odds --losses ce+aucoc --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt-log-odds
 sweep claim-dermamnist --losses ce,ce+aucoc --seeds 0-1,10-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist --losses focal,torch.nn:CrossEntropyLoss --seeds 0-1 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
+sweep claim-dermamnist --losses gce --seeds 0-1,18-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist-reflected --losses ce+aucoc --seeds 0-1,10-14 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist-reflected
 sweep claim-dermamnist-log-odds --losses ce+aucoc --seeds 0-1,10-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist-log-odds
 sweep claim-dermamnist-interpolating --losses ce,ce+aucoc --seeds 0,10-13 --tuning-seeds 0 --out runs-claim/claim-dermamnist-interpolating
