@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,7 @@ SECONDS = {
     "postgres": 0.3,
 }
 SECONDS_OF_A_PLAIN_TEST = 0.03
+WAITING = {"processes", "browser", "spark", "postgres"}
 
 # Programs that a test does not control alone: a busy machine may fail them once without a fault.
 SHARED_WITH_THE_MACHINE = ("browser", "processes")
@@ -92,17 +94,30 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return str(unit_of(Path(nodeid.split("::")[0])))
 
-    config.option.loadscopereorder = False  # the order is that of `longest_units_first`
+    config.option.loadscopereorder = False  # the order is that of `spread_out`
     return Units(config, log)
 
 
-def longest_units_first(items):
-    """Sort units by their slow tests: a long one that began last would keep others waiting."""
-    weight = Counter()
+def spread_out(items):
+    """Sort units: the longest first, and those that wait among those that compute.
+
+    A long unit that began last would keep the other workers waiting, and so would all those at once
+    that wait for a server or another process.
+    """
+    seconds, waits = Counter(), set()
     for item in items:
-        marked = [SECONDS[mark.name] for mark in item.iter_markers() if mark.name in SECONDS]
-        weight[unit_of(item.path)] += max(marked, default=SECONDS_OF_A_PLAIN_TEST)
-    items.sort(key=lambda item: -weight[unit_of(item.path)])
+        marks = {mark.name for mark in item.iter_markers()} & SECONDS.keys()
+        unit = unit_of(item.path)
+        seconds[unit] += max((SECONDS[mark] for mark in marks), default=SECONDS_OF_A_PLAIN_TEST)
+        if marks & WAITING:
+            waits.add(unit)
+    place = {}
+    for kind in (waits, seconds.keys() - waits):
+        ordered = sorted(kind, key=lambda unit: (-seconds[unit], str(unit)))
+        ends = accumulate(seconds[unit] for unit in ordered)
+        total = sum(seconds[unit] for unit in kind)
+        place |= {unit: end / total for unit, end in zip(ordered, ends, strict=True)}
+    items.sort(key=lambda item: place[unit_of(item.path)])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -115,7 +130,7 @@ def pytest_collection_modifyitems(config, items):
         if os.environ.get("CI") and any(map(item.get_closest_marker, SHARED_WITH_THE_MACHINE)):
             item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):  # of xdist
-        longest_units_first(items)
+        spread_out(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,13 +8,12 @@ from tests.frames.backends import EVERY, make_frame, start_spark
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("spark"))  # workers keep their logs in the folder
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about versions of other packages
-            session = start_spark()
-        yield session
-        session.stop()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.chdir(tmp_path_factory.mktemp("spark"))  # Java keeps its logs where it was started
+        warnings.simplefilter("ignore")  # about versions of other packages
+        session = start_spark()
+    yield session
+    session.stop()
 
 
 @pytest.fixture(params=EVERY)
