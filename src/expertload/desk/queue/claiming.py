@@ -57,16 +57,20 @@ class Claim:
     classes: tuple[str, ...]
 
 
+# With OFFSET, PostgreSQL asks for each case in turn. Without it, NOT EXISTS becomes a join that reads
+# every reading there is.
 _CANDIDATE = """
     SELECT r.id FROM readings AS r
     WHERE r.project_id = :project AND r.state = 'waiting'
       AND (r.barred IS NULL OR r.barred <> :reader)
       AND (r.why <> 'arbiter' OR :arbiter)
       AND NOT EXISTS (
-        SELECT 1 FROM readings AS mine WHERE mine.case_id = r.case_id AND mine.reader = :reader)
+        SELECT 1 FROM readings AS mine WHERE mine.case_id = r.case_id AND mine.reader = :reader
+        LIMIT 1 OFFSET 0)
       AND NOT EXISTS (
         SELECT 1 FROM skips WHERE skips.reading_id = r.id AND skips.reader = :reader
-          AND skips.skipped > :rested AND skips.skipped <= :latest)
+          AND skips.skipped > :rested AND skips.skipped <= :latest
+        LIMIT 1 OFFSET 0)
     ORDER BY r.due, r.id LIMIT 1
 """
 _TAKE = {
