@@ -14,6 +14,7 @@ from sqlalchemy import event
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
 from expertload.desk.queue import extend, hand_back, skip, undo, upcoming
+from expertload.desk.queue.claiming import _CANDIDATE
 from expertload.desk.trail import deliver, seal_events
 from expertload.desk.watch import state_of
 from tests.desk.people import visitor
@@ -102,3 +103,21 @@ def test_a_walk_is_noticed(world, plans, by_the_driver):
     else:
         database.read(lambda c: c.exec_driver_sql(query))
     assert any(is_walk(statement, plan) for statement, plan in plans.items())
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_claim_on_postgresql_asks_for_each_case_in_turn(place):
+    """A join would read all readings to give one."""
+    with Desk.open(place, clock=Clock(), secret=b"test") as desk:
+        world = World(desk, desk.clock)
+        world.send(*(sent(f"case-{i}", 0.6) for i in range(2000)))
+        values = {"project": 1, "reader": 1, "arbiter": False, "rested": 0, "latest": 0}
+
+        def explain(connection):
+            connection.exec_driver_sql("ANALYZE readings, skips")
+            return desk.database.rows(connection, f"EXPLAIN {_CANDIDATE}", values)
+
+        plan = "\n".join(line for (line,) in desk.database.write(explain))
+    assert "ix_readings_waiting" in plan
+    assert "SubPlan" in plan
+    assert "Join" not in plan

@@ -57,8 +57,8 @@ class Claim:
     classes: tuple[str, ...]
 
 
-# With OFFSET, PostgreSQL asks for each case in turn. Without it, NOT EXISTS becomes a join that reads
-# every reading there is.
+# With OFFSET, PostgreSQL asks for each case in turn. Without it, NOT EXISTS becomes a join that
+# reads every reading there is.
 _CANDIDATE = """
     SELECT r.id FROM readings AS r
     WHERE r.project_id = :project AND r.state = 'waiting'
