@@ -64,8 +64,8 @@ def generalised_cross_entropy_loss(
     >>> print(f"{generalised_cross_entropy_loss(logits, torch.tensor([0, 0]), q=1.0):.4f}")
     0.4251
     """
-    _check_options(q, reduction, "generalised_cross_entropy_loss")
     caller = "generalised_cross_entropy_loss"
+    _check_options(q, reduction, caller)
     nll, n_cases = negative_log_likelihood(logits, target, ignore_index, caller)
     terms = nll if q < SMALLEST else -torch.expm1(-q * nll) / q
     return reduce(terms, n_cases, reduction)
