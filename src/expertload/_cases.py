@@ -1,4 +1,4 @@
-"""Cases: the correctness, confidence and weight that the curve and the metrics need."""
+"""Cases: the correctness, confidence, weight and cluster that the curve and the metrics need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from expertload._validation import (
     message,
     percent_hint,
 )
-from expertload.columns import ClassName, check_named_labels, frame_columns
+from expertload.columns import ClassName, check_clusters, check_named_labels, frame_columns
 from expertload.exceptions import (
     CorrectnessError,
     InsufficientDataError,
@@ -44,11 +44,16 @@ class Predictions(NamedTuple):
 
 
 class Cases(NamedTuple):
-    """The correctness, confidence and weight of each case."""
+    """The correctness, confidence and weight of each case.
+
+    `cluster` has the number of each case's cluster, for example its patient; None if cases are
+    independent. It changes intervals and tests, but neither the curve nor the area.
+    """
 
     correct: AnyArray
     confidence: FloatArray
     weight: FloatArray | None
+    cluster: IntArray | None = None
 
     @property
     def is_graded(self) -> bool:
@@ -59,6 +64,30 @@ class Cases(NamedTuple):
     def is_counted(self) -> bool:
         """Whether cases are right or wrong and unweighted, so that a tally has all information."""
         return self.weight is None and not self.is_graded
+
+    def take(self, rows: AnyArray) -> Cases:
+        """Return some of the cases; clusters keep their numbers."""
+        return Cases(
+            self.correct[rows],
+            self.confidence[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.cluster is None else self.cluster[rows],
+        )
+
+    def in_clusters(self, clusters: ArrayLike | None, caller: str) -> Cases:
+        """Return the same cases with the cluster of each; unchanged if there are none."""
+        return self._replace(cluster=number_clusters(clusters, len(self.correct), caller))
+
+
+def number_clusters(clusters: ArrayLike | None, n: int, caller: str) -> IntArray | None:
+    """Return the number of each case's cluster, from 0 on; None if there are no clusters."""
+    if clusters is None:
+        return None
+    named = check_clusters(clusters, caller)
+    if len(named) != n:
+        wanted = f"must name a cluster for each of {n} cases"
+        raise ShapeError(message("clusters", caller, wanted, len(named)))
+    return np.unique(named, return_inverse=True)[1].astype(np.int64)
 
 
 def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
@@ -311,6 +340,16 @@ def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
     return accepted
 
 
+def check_several(cases: Cases, caller: str) -> None:
+    """Raise unless there are two independent cases or clusters, of positive weight."""
+    counted = np.ones(len(cases.correct), np.bool_) if cases.weight is None else cases.weight > 0
+    what, present = "cases", int(np.count_nonzero(counted))
+    if cases.cluster is not None:
+        what, present = "clusters", len(np.unique(cases.cluster[counted]))
+    if present < 2:
+        raise InsufficientDataError(f"{caller} needs at least 2 {what}. Got {present}.")
+
+
 def check_unweighted(sample_weight: Any, caller: str) -> None:
     """Raise if cases are weighted, because they must be counted."""
     if sample_weight is not None:
@@ -331,14 +370,19 @@ def check_same_cases(
 ) -> None:
     """Raise unless two models were evaluated on the same cases, as far as is known."""
     check_same_length(caller, first_model=a.correct, second_model=b.correct)
-    differ = target_a is not None and target_b is not None and (target_a != target_b).any()
-    if differ or not _same_weight(a.weight, b.weight):
-        raise ShapeError(
-            f"The models passed to {caller} must be evaluated on the same cases in the same order. "
-            f"Got {'labels' if differ else 'weights'} that differ. Hint: sort both by the same "
-            "identifier."
-        )
+    known = target_a is not None and target_b is not None
+    pairs = {
+        "labels": (target_a, target_b) if known else (None, None),
+        "weights": (a.weight, b.weight),
+        "clusters": (a.cluster, b.cluster),
+    }
+    for what, (of_a, of_b) in pairs.items():
+        if not _are_same(of_a, of_b):
+            raise ShapeError(
+                f"The models passed to {caller} must be evaluated on the same cases in the same "
+                f"order. Got {what} that differ. Hint: sort both by the same identifier."
+            )
 
 
-def _same_weight(a: FloatArray | None, b: FloatArray | None) -> bool:
+def _are_same(a: AnyArray | None, b: AnyArray | None) -> bool:
     return a is b if a is None or b is None else bool((a == b).all())

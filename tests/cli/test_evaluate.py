@@ -194,7 +194,6 @@ def test_cases_that_belong_together(run, table, tmp_path):
         assert "Warning" not in said.stderr
         text = " ".join(said.stdout.split())
         assert words in text
-        assert "assume independent cases, and are too narrow here" in text
         assert load_operating_point(tmp_path / f"{promise}.json").clusters == promise
     once = {**table, "patient": np.array([f"p{i}" for i in range(2000)])}
     write(tmp_path / "once.csv", once)
@@ -375,19 +374,21 @@ def test_the_class_of_a_single_column_is_said(run, tmp_path):
 
 
 @pytest.mark.parametrize("target", [0.5, 0.999])
-def test_intervals_of_clusters_are_called_too_narrow_also_if_nothing_is_certified(
-    run, tmp_path, target
-):
-    table = predictions(2000)
-    write(
-        tmp_path / "model.csv", {**table, "patient": np.array([f"q{i // 4}" for i in range(2000)])}
+def test_intervals_and_comparisons_are_of_clusters(run, tmp_path, target):
+    """Four copies of each case are worth one case."""
+    table = {name: np.repeat(values[:500], 4) for name, values in predictions(2000).items()}
+    patient = np.array([f"q{i // 4}" for i in range(2000)])
+    write(tmp_path / "model.csv", {**table, "patient": patient})
+    once = {name: values[::4] for name, values in table.items()}
+    write(tmp_path / "once.csv", once)
+    options = ("--target-accuracy", target, "--json", "--id", "none")
+    (found,), (alone,) = (
+        json.loads(run("evaluate", *each, *options).stdout)["models"]
+        for each in (("model.csv", "--cluster", "patient"), ("once.csv",))
     )
-    options = ("--cluster", "patient", "--target-accuracy", target)
-    text = " ".join(run("evaluate", "model.csv", *options).stdout.split())
-    assert ("No threshold can be promised" in text) == (target == 0.999)
-    assert "assume independent cases, and are too narrow here" in text
-    assert "p-values are too small" in text
-    assert "cluster: patient" in text
+    for end in ("low", "high"):
+        assert found["aucoc"][end] == pytest.approx(alone["aucoc"][end], abs=1e-9)
+        assert found["accuracy"][end] == pytest.approx(alone["accuracy"][end], abs=1e-3)
 
 
 def test_targets_that_are_next_to_each_other_are_told_apart(run, tmp_path):

@@ -26,7 +26,7 @@ def page(models, tmp_path_factory):
 
 def assert_shows_the_library(seen, evaluation, stop, threshold):
     """Compare what the panel says at a stop with what the library says at its threshold."""
-    correct, confidence, weight = evaluation.cases
+    correct, confidence, weight, _ = evaluation.cases
     point = at_threshold_from_correctness(
         correct, confidence, threshold=threshold, sample_weight=weight
     )

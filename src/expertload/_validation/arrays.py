@@ -13,7 +13,6 @@ from expertload._validation.wording import message, percent_hint
 from expertload.exceptions import (
     DataTypeError,
     EmptyInputError,
-    InsufficientDataError,
     NonFiniteError,
     NotFittedError,
     ParameterError,
@@ -174,13 +173,6 @@ def check_same_shape(caller: str, **arrays: AnyArray) -> None:
     if len({array.shape for array in arrays.values()}) > 1:
         got = ", ".join(f"{name}: {array.shape}" for name, array in arrays.items())
         raise ShapeError(f"The models compared by {caller} must have the same shape. Got {got}.")
-
-
-def check_enough_cases(weight: FloatArray | None, n: int, minimum: int, caller: str) -> None:
-    """Raise if there are fewer cases (of positive weight) than a method needs."""
-    present = n if weight is None else int(np.count_nonzero(weight))
-    if present < minimum:
-        raise InsufficientDataError(f"{caller} needs at least {minimum} cases. Got {present}.")
 
 
 def check_metric_value(value: Any, caller: str) -> float:

@@ -134,7 +134,7 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
     ).plot()
     if mark:
         for name, each in found.items():
-            correct, confidence, weight = each.cases
+            correct, confidence, weight, _ = each.cases
             drawn.displays[name].mark(
                 choose_from_correctness(
                     correct,

@@ -8,13 +8,11 @@ import numpy as np
 
 from expertload._cases import Cases
 from expertload._typing import FloatArray
-from expertload.curve import aucoc_score_from_correctness, coc_curve_from_correctness
-from expertload.significance import (
-    COCBand,
-    Interval,
-    aucoc_interval_from_correctness,
-    coc_band_from_correctness,
-)
+from expertload._validation import check_fraction
+from expertload.significance import COCBand, Interval
+from expertload.significance.band import band_of_curve
+from expertload.significance.closed_form import interval_of_tally
+from expertload.tally import Tally
 
 __all__ = ["Measured", "measure"]
 
@@ -30,24 +28,19 @@ class Measured(TypedDict):
 
 def measure(cases: Cases, confidence_level: float) -> Measured:
     """Compute the curve, its area and its band."""
-    correct, confidence, weight = cases
-    curve = coc_curve_from_correctness(correct, confidence, sample_weight=weight)
-    band = coc_band_from_correctness(
-        correct, confidence, confidence_level=confidence_level, sample_weight=weight
-    )
+    level = check_fraction(confidence_level, "confidence_level", "COCDisplay", inclusive=False)
+    table = Tally.from_cases(cases)
+    curve = table.curve()
     return Measured(
         expert_load=curve.expert_load,
         accuracy=curve.accuracy,
-        aucoc=_area(cases, confidence_level),
-        band=band,
+        aucoc=_area(table, cases, level),
+        band=band_of_curve(curve, table, cases, level),
     )
 
 
-def _area(cases: Cases, confidence_level: float) -> Interval | float:
-    correct, confidence, weight = cases
-    n_present = len(correct) if weight is None else np.count_nonzero(weight)
+def _area(table: Tally, cases: Cases, level: float) -> Interval | float:
+    n_present = len(cases.correct) if cases.weight is None else np.count_nonzero(cases.weight)
     if n_present < 2:  # one case has an area but no interval; its plot must not fail
-        return aucoc_score_from_correctness(correct, confidence, sample_weight=weight)
-    return aucoc_interval_from_correctness(
-        correct, confidence, confidence_level=confidence_level, sample_weight=weight
-    )
+        return table.area()
+    return interval_of_tally(table, cases, level)

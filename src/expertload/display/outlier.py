@@ -215,7 +215,7 @@ class _Measured(TypedDict):
 
 
 def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
-    outlier, score, weight = cases
+    outlier, score, weight, _ = cases
     sign = 1 if positive == "outlier" else -1
     table = Tally.from_cases(Cases(outlier if sign == 1 else ~outlier, sign * score, weight))
     found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
@@ -233,7 +233,7 @@ def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
-    outlier, score, weight = cases
+    outlier, score, weight, _ = cases
     weight = np.ones(len(score)) if weight is None else weight
     low = float(np.quantile(score, TAIL, method="lower"))
     high = float(np.quantile(score, 1 - TAIL, method="higher"))

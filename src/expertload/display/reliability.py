@@ -255,7 +255,7 @@ class _Measured(TypedDict):
 
 
 def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
-    correct, confidence, weight = cases
+    correct, confidence, weight, _ = cases
     curve = reliability_curve_from_correctness(
         correct, confidence, n_bins=n_bins, strategy=strategy, sample_weight=weight
     )

@@ -12,12 +12,12 @@ from expertload._cases import (
     Predictions,
     check_correctness_cases,
     check_named_predictions,
+    check_several,
     check_unweighted,
     with_confidence,
 )
 from expertload._typing import ArrayLike, IntArray
 from expertload._validation import (
-    check_enough_cases,
     check_fraction,
     check_same_order,
     check_targets,
@@ -39,7 +39,7 @@ from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
 from expertload.significance.closed_form import interval_of_tally
-from expertload.significance.influence import effective_size
+from expertload.significance.effective import effective_size_of_rate
 from expertload.tally import Tally
 
 __all__ = ["evaluate_from_correctness", "evaluate_predictions"]
@@ -154,9 +154,9 @@ def _evaluate_predictions(
     options: _Options,
 ) -> Evaluation:
     top, cases = with_confidence(predictions, confidence, options.caller)
-    check_enough_cases(cases.weight, len(cases.correct), 2, options.caller)
     table = Tally.from_cases(cases)
     by_probability = table if top is cases else Tally.from_cases(top)
+    cases = _several(cases, options)
     subject = _Subject(
         cases=cases,
         table=table,
@@ -217,7 +217,7 @@ def evaluate_from_correctness(
         caller, correct=correct, confidence=confidence, groups=groups, clusters=clusters
     )
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    cases = _several(cases, options)
     table = Tally.from_cases(cases)
     is_share = cases.confidence.min() >= 0 and cases.confidence.max() <= 1
     subject = _Subject(
@@ -282,17 +282,24 @@ def _read_options(
     )
 
 
+def _several(cases: Cases, options: _Options) -> Cases:
+    """Return the cases with their clusters; raise unless there are at least two."""
+    cases = cases.in_clusters(options.clusters, options.caller)
+    check_several(cases, options.caller)
+    return cases
+
+
 def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
     cases, table, origin, target, (reliability, calibration), answers = subject
-    targets, level, method, groups, _, clusters, what, caller = options
+    targets, level, method, groups, _, _, what, caller = options
     members = name_members(groups, len(cases.correct), caller)
-    clustering = read_clustering(cases, clusters, what, "selective", 0, caller)
+    clustering = read_clustering(cases, what, "selective", 0, caller)
     settled = settle_point(table, cases, origin, targets, level, method, clustering)
     rate = float(table.correct.sum() / table.total)
     aucoc, curve = interval_of_tally(table, cases, level), table.curve()
     return Evaluation(
         n_cases=len(cases.correct) if cases.weight is None else int(np.count_nonzero(cases.weight)),
-        accuracy=rate_interval(rate, effective_size(cases.weight, len(cases.correct)), level),
+        accuracy=rate_interval(rate, effective_size_of_rate(cases), level),
         aucoc=aucoc,
         curve=curve,
         loads={t: curve.load_at_accuracy(t) for t in sorted({*targets, *USUAL_TARGETS})},

@@ -22,7 +22,7 @@ from expertload.columns import name_groups
 from expertload.curve import area_of_cases
 from expertload.evaluation.parts import rate_interval
 from expertload.significance import Interval
-from expertload.significance.influence import effective_size
+from expertload.significance.effective import effective_size_of_rate
 from expertload.tally import Tally, keys_of
 
 __all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
@@ -96,9 +96,10 @@ def evaluate_members(
         return ()
     rows = rows_of_groups(cases.weight, members.of_case, len(members.names))
     own = {name: each for name, each in zip(members.names, rows, strict=True) if len(each)}
-    keys = keys_of(cases.correct, cases.confidence) if cases.is_counted else None
+    counted = cases.is_counted and cases.cluster is None
+    keys = keys_of(cases.correct, cases.confidence) if counted else None
     if keys is None:
-        found = [_group(name, take(cases, own[name]), threshold, level) for name in own]
+        found = [_group(name, cases.take(own[name]), threshold, level) for name in own]
     else:
         dtype = cases.confidence.dtype
         tables = ((name, Tally.from_keys(keys[own[name]], dtype)) for name in own)
@@ -121,12 +122,6 @@ def rows_of_groups(
         yield order[start:end]
 
 
-def take(cases: Cases, rows: AnyArray) -> Cases:
-    """Return some of the cases."""
-    weight = None if cases.weight is None else cases.weight[rows]
-    return Cases(cases.correct[rows], cases.confidence[rows], weight)
-
-
 def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEvaluation:
     accepted = reaches(cases.confidence, threshold)
     return GroupEvaluation(
@@ -135,7 +130,7 @@ def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEval
         accuracy=_accuracy(cases, level),
         aucoc=area_of_cases(cases, "exact", "evaluate"),
         expert_load=float(np.average(~accepted, weights=cases.weight)),
-        accepted_accuracy=_accuracy(take(cases, accepted), level) if accepted.any() else None,
+        accepted_accuracy=_accuracy(cases.take(accepted), level) if accepted.any() else None,
         n_accepted=int(np.count_nonzero(accepted)),
     )
 
@@ -164,7 +159,7 @@ def _counted_group(name: str, table: Tally, threshold: float, level: float) -> G
 def _accuracy(cases: Cases, level: float) -> Interval:
     """Return the accuracy as `OperatingPoint` computes it: one minus the share of errors."""
     wrong = float(np.average(1 - cases.correct.astype(np.float64), weights=cases.weight))
-    return rate_interval(1 - wrong, effective_size(cases.weight, len(cases.correct)), level)
+    return rate_interval(1 - wrong, effective_size_of_rate(cases), level)
 
 
 def _how_bad(group: GroupEvaluation) -> tuple[float, float]:

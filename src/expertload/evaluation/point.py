@@ -24,10 +24,6 @@ from expertload.tally import Tally
 __all__ = ["Settled", "settle_point"]
 
 NOT_COUNTED = "Weighted cases cannot be certified: the tests count cases drawn one by one."
-TOO_NARROW = (
-    "The intervals of accuracy and AUCOC assume independent cases, and are too narrow here; so are "
-    "those of comparisons, whose p-values are too small."
-)
 NO_TARGET = "No finite number of cases certifies a target of 0 or 1."
 
 
@@ -51,21 +47,6 @@ def settle_point(
     clustering: Clustering | None,
 ) -> Settled:
     """Return the point for the first target accuracy, and what is certified for all targets."""
-    settled = _settle(table, cases, origin, targets, level, method, clustering)
-    if clustering is None:
-        return settled
-    return settled._replace(conditions=f"{settled.conditions} {TOO_NARROW}")
-
-
-def _settle(
-    table: Tally,
-    cases: Cases,
-    origin: Origin,
-    targets: Sequence[float],
-    level: float,
-    method: Method,
-    clustering: Clustering | None,
-) -> Settled:
     target = targets[0]
     if cases.weight is not None or not 0 < target < 1:
         why = NO_TARGET if cases.weight is None else NOT_COUNTED

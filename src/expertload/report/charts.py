@@ -15,7 +15,7 @@ from expertload.report.certified import Strokes, certified_in_words, certified_s
 from expertload.report.scale import Frame, Tick, round_ticks
 from expertload.report.stops import Stops
 from expertload.significance.band import wilson
-from expertload.significance.influence import effective_size
+from expertload.significance.effective import effective_size_of_rate
 
 __all__ = [
     "Bar",
@@ -120,9 +120,7 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
 
 
 def _floor(frame: Frame, evaluation: Evaluation) -> str:
-    certification = evaluation.certification
-    in_clusters = certification is not None and certification.clusters is not None
-    if not evaluation.cases.is_counted or in_clusters:
+    if not evaluation.cases.is_counted or evaluation.cases.cluster is not None:
         return ""
     curve = curve_of_tally(evaluation.table, evaluation.confidence_level)
     load, _, lower, _ = along_curve(
@@ -139,8 +137,7 @@ def reliability_figure(evaluation: Evaluation) -> Figure | None:
     curve = evaluation.reliability
     if curve is None:
         return None
-    weight = evaluation.cases.weight
-    n = curve.share * effective_size(weight, len(evaluation.cases.correct))
+    n = curve.share * effective_size_of_rate(evaluation.cases)
     low, high = wilson(curve.accuracy, n, evaluation.confidence_level)
     least = float(min(low.min(), curve.confidence.min()))
     start = min(0.9, np.floor(least * 10) / 10)

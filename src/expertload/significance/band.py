@@ -9,7 +9,8 @@ from scipy.special import ndtri
 
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import check_fraction
+from expertload._validation import check_fraction, check_same_order
+from expertload.significance.effective import effective_sizes_along_curve
 from expertload.tally import COCCurve, Tally
 
 __all__ = ["COCBand", "coc_band", "coc_band_from_correctness"]
@@ -40,6 +41,7 @@ def coc_band(
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> COCBand:
     """Compute a pointwise confidence band around the COC curve.
 
@@ -49,6 +51,8 @@ def coc_band(
         As in `expertload.coc_curve`.
     confidence_level : float, default=0.95
         The level of each interval.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, as in `aucoc_interval`.
 
     Returns
     -------
@@ -58,7 +62,8 @@ def coc_band(
     Notes
     -----
     Each interval is Wilson's, for the accuracy among the cases accepted at one threshold that was
-    fixed beforehand. The band is not simultaneous, and a threshold picked from the curve because
+    fixed beforehand. Weighted or clustered cases count as the number of independent ones that tell
+    as much. The band is not simultaneous, and a threshold picked from the curve because
     it looks good has no such guarantee.
 
     Examples
@@ -69,7 +74,9 @@ def coc_band(
     (array([0.3 , 0.44, 0.34, 0.21]), array([0.95, 1.  , 1.  , 1.  ]))
     """
     caller = "coc_band"
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases = cases.in_clusters(clusters, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     table = Tally.from_cases(cases)
     return band_of_curve(table.curve(), table, cases, level)
@@ -81,6 +88,7 @@ def coc_band_from_correctness(
     *,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> COCBand:
     """Compute a pointwise confidence band from correctness and confidence.
 
@@ -90,6 +98,8 @@ def coc_band_from_correctness(
         As in `expertload.coc_curve_from_correctness`.
     confidence_level : float, default=0.95
         The level of each interval.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, as in `aucoc_interval`.
 
     Returns
     -------
@@ -103,7 +113,9 @@ def coc_band_from_correctness(
     array([0.3 , 0.44, 0.34, 0.21])
     """
     caller = "coc_band_from_correctness"
+    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    cases = cases.in_clusters(clusters, caller)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     table = Tally.from_cases(cases)
     return band_of_curve(table.curve(), table, cases, level)
@@ -111,25 +123,9 @@ def coc_band_from_correctness(
 
 def band_of_curve(curve: COCCurve, table: Tally, cases: Cases, level: float) -> COCBand:
     """Return the band around a curve, of cases that are tallied already."""
-    n = table.accepted if cases.weight is None else _effective_sizes(table, cases)
+    n = effective_sizes_along_curve(table, cases)
     low, high = wilson(curve.accuracy, n, level)
     return COCBand(curve.expert_load, low, high, curve.thresholds)
-
-
-def _effective_sizes(table: Tally, cases: Cases) -> FloatArray:
-    """Return Kish's effective number of cases accepted at each threshold.
-
-    The root of a sum of squares is taken as a length, by `hypot`, in which the squares of very
-    small weights do not vanish.
-    """
-    weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
-    present = np.flatnonzero(weight > 0)
-    row = np.searchsorted(table.confidence, cases.confidence[present])
-    order = np.argsort(row, kind="stable")
-    start = np.searchsorted(row[order], np.arange(len(table.confidence)))
-    rows = np.hypot.reduceat(weight[present][order], start)
-    length: FloatArray = np.hypot.accumulate(rows[::-1])[::-1]
-    return (table.accepted / length) ** 2
 
 
 def wilson(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,8 @@
 
 Resampling cases with replacement only changes how often each one counts. For AUCOC the cases are
 therefore sorted once; a resample is a vector of counts in that order, and the weight of every rank
-is looked up in a table of n + 1 values.
+is looked up in a table of n + 1 values. Cases in clusters are not independent, but clusters are: a
+resample draws whole clusters, and has as many cases as these.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from expertload._cases import (
     check_cases,
     check_correctness_cases,
     check_named_predictions,
+    number_clusters,
 )
-from expertload._typing import AnyArray, ArrayLike, FloatArray, Seed
+from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
     check_count,
@@ -49,6 +51,7 @@ def bootstrap_interval(
     n_resamples: int = 2000,
     confidence_level: float = 0.95,
     random_state: Seed = None,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     """Compute a percentile bootstrap interval of any metric.
 
@@ -65,6 +68,8 @@ def bootstrap_interval(
         The level of the interval.
     random_state : int, Generator or None, default=None
         Seed, for a result that can be repeated.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, for example its patient; whole clusters are resampled.
 
     Returns
     -------
@@ -87,18 +92,19 @@ def bootstrap_interval(
     check_count(n_resamples, "n_resamples", caller, minimum=2)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
     rng = random_generator(random_state, caller)
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
     if metric is aucoc_score:
         cases = check_cases(y_true, y_proba, None, None, None, caller)
-        return _aucoc_interval(cases, n_resamples, level, rng)
+        return _aucoc_interval(cases.in_clusters(clusters, caller), n_resamples, level, rng)
     y = as_array(y_true, "y_true", caller)
-    check_same_order(caller, y_true=y_true, y_proba=y_proba)
     proba, classes = sort_probabilities(y_true, y_proba, caller)
     check_same_length(caller, y_true=y, y_proba=proba)
     if classes is None and asks_for_classes(metric):  # a resample may lack some of them
         _, classes = check_named_predictions(y, proba, None, None, caller)
     metric = with_classes(metric, classes)
     estimate = check_metric_value(metric(y, proba), caller)
-    picks = (rng.integers(0, len(y), len(y)) for _ in range(n_resamples))
+    cluster = number_clusters(clusters, len(y), caller)
+    picks = (_resampled_rows(len(y), cluster, rng) for _ in range(n_resamples))
     values = np.array([check_metric_value(metric(y[i], proba[i]), caller) for i in picks])
     return percentile_interval(estimate, values, level)
 
@@ -110,6 +116,7 @@ def bootstrap_interval_from_correctness(
     n_resamples: int = 2000,
     confidence_level: float = 0.95,
     random_state: Seed = None,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     """Compute a percentile bootstrap interval of AUCOC from correctness and confidence.
 
@@ -117,7 +124,7 @@ def bootstrap_interval_from_correctness(
     ----------
     correct, confidence
         As in `expertload.coc_curve_from_correctness`.
-    n_resamples, confidence_level, random_state
+    n_resamples, confidence_level, random_state, clusters
         As in `bootstrap_interval`.
 
     Returns
@@ -137,7 +144,9 @@ def bootstrap_interval_from_correctness(
     caller = "bootstrap_interval_from_correctness"
     check_count(n_resamples, "n_resamples", caller, minimum=2)
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, None, caller)
+    cases = cases.in_clusters(clusters, caller)
     return _aucoc_interval(cases, n_resamples, level, random_generator(random_state, caller))
 
 
@@ -171,18 +180,43 @@ def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) ->
     ascending = cases.confidence[order]
     start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     table = delegated_mass(np.arange(n + 1) / n, n, "exact")
+    if cases.cluster is None:
+        for _ in range(n_resamples):
+            yield _area_of_counts(_drawn(n, rng), correct, start, table.__getitem__)
+        return
+    cluster = cases.cluster[order]
     for _ in range(n_resamples):
-        counts = np.bincount(rng.integers(0, n, n, dtype=np.int32), minlength=n)
-        yield _area_of_counts(counts, correct, start, table)
+        counts = _drawn(int(cluster.max()) + 1, rng)[cluster]
+        yield _area_of_counts(counts, correct, start, _mass_of_any_number)
+
+
+def _drawn(n: int, rng: np.random.Generator) -> IntArray:
+    """Return how often each of n is drawn, in n draws with replacement."""
+    return np.bincount(rng.integers(0, n, n, dtype=np.int32), minlength=n)
+
+
+def _resampled_rows(n: int, cluster: IntArray | None, rng: np.random.Generator) -> IntArray:
+    """Return the rows of a resample of cases, or of whole clusters."""
+    if cluster is None:
+        return rng.integers(0, n, n)
+    return np.repeat(np.arange(n), _drawn(int(cluster.max()) + 1, rng)[cluster])
+
+
+def _mass_of_any_number(remaining: AnyArray) -> FloatArray:
+    """Return what the table holds, for a resample that has another number of cases."""
+    return delegated_mass(remaining / remaining[0], int(remaining[0]), "exact")
 
 
 def _area_of_counts(
-    counts: AnyArray, correct: FloatArray, start: AnyArray, table: FloatArray
+    counts: AnyArray,
+    correct: FloatArray,
+    start: AnyArray,
+    mass_of: Callable[[AnyArray], FloatArray],
 ) -> float:
     right = correct * counts
     if len(start) < len(counts):
         counts, right = np.add.reduceat(counts, start), np.add.reduceat(right, start)
-    mass = np.diff(table[cumulative_from_top(counts)], append=1.0)
+    mass = np.diff(mass_of(cumulative_from_top(counts)), append=1.0)
     # A row that was not drawn has no mass; dividing by one instead of zero leaves its zero alone.
     return float((right / np.maximum(counts, 1)) @ mass)
 

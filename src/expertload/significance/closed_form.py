@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from scipy.special import expit, logit, xlogy
 
-from expertload._cases import Cases, check_cases, check_correctness_cases
+from expertload._cases import Cases, check_cases, check_correctness_cases, check_several
 from expertload._typing import ArrayLike
-from expertload._validation import (
-    check_enough_cases,
-    check_fraction,
-    check_same_length,
-    check_same_order,
-)
-from expertload.significance.influence import Linearised, effective_size, linearise_cases
-from expertload.significance.models import compare_cases
+from expertload._validation import check_fraction, check_same_length, check_same_order
+from expertload.significance.effective import effective_size
+from expertload.significance.influence import Linearised, linearise_cases
+from expertload.significance.models import clustered, compare_cases
 from expertload.significance.results import Comparison, Interval
 from expertload.tally import Tally
 
@@ -35,6 +32,7 @@ def aucoc_interval(
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     """Compute AUCOC with its standard error and confidence interval.
 
@@ -47,6 +45,9 @@ def aucoc_interval(
     sample_weight : array-like of shape (n_cases,), optional
         Sampling weights: how much each case counts, not how often it was seen. Doubling all of
         them changes nothing.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, for example its patient. Cases of one cluster need not be
+        independent: clusters are. By default all cases are.
 
     Returns
     -------
@@ -70,8 +71,9 @@ def aucoc_interval(
     0.8058 (95 % interval 0.7624 to 0.8430)
     """
     caller = "aucoc_interval"
+    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
     cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _interval(cases, confidence_level, caller)
+    return _interval(cases.in_clusters(clusters, caller), confidence_level, caller)
 
 
 def aucoc_interval_from_correctness(
@@ -80,6 +82,7 @@ def aucoc_interval_from_correctness(
     *,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> Interval:
     """Compute AUCOC and its interval from the correctness and the confidence of each case.
 
@@ -87,7 +90,7 @@ def aucoc_interval_from_correctness(
     ----------
     correct, confidence
         As in `expertload.coc_curve_from_correctness`.
-    confidence_level, sample_weight
+    confidence_level, sample_weight, clusters
         As in `aucoc_interval`.
 
     Returns
@@ -103,8 +106,9 @@ def aucoc_interval_from_correctness(
     0.000101
     """
     caller = "aucoc_interval_from_correctness"
+    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
     cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _interval(cases, confidence_level, caller)
+    return _interval(cases.in_clusters(clusters, caller), confidence_level, caller)
 
 
 def aucoc_paired_test(
@@ -117,12 +121,13 @@ def aucoc_paired_test(
     confidence_b: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> Comparison:
     """Test whether two models differ in AUCOC on the same cases.
 
     Parameters
     ----------
-    y_true, sample_weight, labels
+    y_true, sample_weight, labels, clusters
         As in `aucoc_interval`.
     y_proba_a, y_proba_b : array-like
         The two models' probabilities for the same cases, in the same order.
@@ -149,10 +154,12 @@ def aucoc_paired_test(
     """
     caller = "aucoc_paired_test"
     models = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
-    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
+    check_same_order(
+        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+    )
     a = check_cases(y_true, y_proba_a, confidence_a, sample_weight, labels, caller)
     b = check_cases(y_true, y_proba_b, confidence_b, sample_weight, labels, caller)
-    return _paired_test(a, b, confidence_level, caller)
+    return _paired_test(clustered({"a": a, "b": b}, clusters, caller), confidence_level, caller)
 
 
 def aucoc_paired_test_from_correctness(
@@ -163,6 +170,7 @@ def aucoc_paired_test_from_correctness(
     *,
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> Comparison:
     """Test whether two models differ in AUCOC, from correctness and confidence.
 
@@ -170,7 +178,7 @@ def aucoc_paired_test_from_correctness(
     ----------
     correct_a, confidence_a, correct_b, confidence_b
         Each model's correctness and confidence on the same cases, in the same order.
-    confidence_level, sample_weight
+    confidence_level, sample_weight, clusters
         As in `aucoc_paired_test`.
 
     Returns
@@ -190,11 +198,13 @@ def aucoc_paired_test_from_correctness(
     """
     caller = "aucoc_paired_test_from_correctness"
     models = {"correct_a": correct_a, "correct_b": correct_b}
-    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
+    check_same_order(
+        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+    )
     a = check_correctness_cases(correct_a, confidence_a, sample_weight, caller)
     b = check_correctness_cases(correct_b, confidence_b, sample_weight, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
-    return _paired_test(a, b, confidence_level, caller)
+    return _paired_test(clustered({"a": a, "b": b}, clusters, caller), confidence_level, caller)
 
 
 # ------------------------------------------------------------------ computation
@@ -215,7 +225,7 @@ def interval_of_tally(table: Tally, cases: Cases, level: float) -> Interval:
 
 def _interval(cases: Cases, confidence_level: float, caller: str) -> Interval:
     level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_enough_cases(cases.weight, len(cases.correct), 2, caller)
+    check_several(cases, caller)
     return interval_of_tally(Tally.from_cases(cases), cases, level)
 
 
@@ -235,10 +245,10 @@ def _bounds(cases: Cases, estimate: Linearised, level: float) -> tuple[float, fl
 
 def _one_sided_rate(cases: Cases, level: float) -> float:
     """The largest rate of the other kind that showing none of it in n cases leaves credible."""
-    effective_n = effective_size(cases.weight, len(cases.correct))
+    effective_n = effective_size(len(cases.correct), cases.weight, cases.cluster)
     return -math.expm1(math.log((1 - level) / 2) / effective_n)
 
 
-def _paired_test(a: Cases, b: Cases, confidence_level: float, caller: str) -> Comparison:
-    (found,) = compare_cases({"a": a, "b": b}, "all", confidence_level, caller).values()
+def _paired_test(models: Mapping[str, Cases], confidence_level: float, caller: str) -> Comparison:
+    (found,) = compare_cases(models, "all", confidence_level, caller).values()
     return found

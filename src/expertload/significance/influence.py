@@ -33,13 +33,13 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to 
 from expertload._area import delegated_mass
 from expertload._blocks import blocks, differences
 from expertload._cases import Cases
-from expertload._typing import FloatArray
+from expertload._typing import FloatArray, IntArray
+from expertload.significance.effective import effective_size, per_cluster
 from expertload.tally import Tally
 
 __all__ = [
     "Linearised",
     "RowInfluence",
-    "effective_size",
     "influence_of_cases",
     "linearise",
     "linearise_cases",
@@ -109,8 +109,8 @@ def influence_of_cases(cases: Cases, table: Tally) -> tuple[float, FloatArray]:
 
 def linearise_cases(cases: Cases, table: Tally) -> Linearised:
     """Return the exact AUCOC of cases with its standard error."""
-    if not cases.is_counted:
-        return linearise(*influence_of_cases(cases, table), cases.weight)
+    if not cases.is_counted or cases.cluster is not None:
+        return linearise(*influence_of_cases(cases, table), cases.weight, cases.cluster)
     area, wrong, gain = RowInfluence.from_tally(table)
     total = table.total
     right = gain
@@ -122,22 +122,24 @@ def linearise_cases(cases: Cases, table: Tally) -> Linearised:
     return _linearise(area, parts, total)
 
 
-def linearise(value: float, influence: FloatArray, weight: FloatArray | None) -> Linearised:
-    """Turn the influence of each case into a standard error."""
+def linearise(
+    value: float,
+    influence: FloatArray,
+    weight: FloatArray | None = None,
+    cluster: IntArray | None = None,
+) -> Linearised:
+    """Turn the influence of each case into a standard error.
+
+    Clusters are independent of each other, their cases are not: what the cases of a cluster add to
+    the statistic is summed before it is squared.
+    """
     n = len(influence)
-    if weight is None:
-        return _linearise(value, [((influence / n) ** 2, np.ones(n))], n)
-    present = weight > 0
-    part = (weight[present] / weight.sum()) * influence[present]
-    return _linearise(value, [(part**2, np.ones(len(part)))], effective_size(weight, n))
-
-
-def effective_size(weight: FloatArray | None, n: int) -> float:
-    """Return Kish's effective number of cases."""
-    if weight is None:
-        return float(n)
-    relative = weight / weight.max()
-    return float(relative.sum() ** 2 / (relative @ relative))
+    part = influence / n if weight is None else (weight / weight.sum()) * influence
+    present = slice(None) if weight is None else weight > 0
+    if cluster is not None:
+        part, present = per_cluster(part, cluster), np.unique(cluster[present])
+    part = part[present]
+    return _linearise(value, [(part**2, np.ones(len(part)))], effective_size(n, weight, cluster))
 
 
 def _linearise(

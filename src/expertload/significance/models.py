@@ -13,10 +13,15 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Literal, TypeVar, get_args
 
-from expertload._cases import Cases, check_cases, check_correctness_cases, check_same_cases
+from expertload._cases import (
+    Cases,
+    check_cases,
+    check_correctness_cases,
+    check_same_cases,
+    check_several,
+)
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import (
-    check_enough_cases,
     check_fraction,
     check_model_pairs,
     check_models,
@@ -42,6 +47,7 @@ def compare_models(
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> dict[Pair, Comparison]:
     """Test which of several models differ in AUCOC on the same cases.
 
@@ -55,6 +61,8 @@ def compare_models(
         Compare every pair of models, or each other model with the first.
     confidence_level : float, default=0.95
         That of the interval around each difference; it is not adjusted.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, as in `aucoc_interval`.
 
     Returns
     -------
@@ -79,12 +87,12 @@ def compare_models(
     """
     caller = "compare_models"
     given = check_models(models, caller)
-    check_same_order(caller, **given)
+    check_same_order(caller, **given, clusters=clusters)
     cases = {
         name: check_cases(y_true, proba, None, sample_weight, labels, caller)
         for name, proba in given.items()
     }
-    return compare_cases(cases, pairs, confidence_level, caller)
+    return compare_cases(clustered(cases, clusters, caller), pairs, confidence_level, caller)
 
 
 def compare_models_from_correctness(
@@ -93,6 +101,7 @@ def compare_models_from_correctness(
     pairs: Pairs = "all",
     confidence_level: float = 0.95,
     sample_weight: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> dict[Pair, Comparison]:
     """Test which of several models differ in AUCOC, from correctness and confidence.
 
@@ -100,7 +109,7 @@ def compare_models_from_correctness(
     ----------
     models : mapping from str to (correct, confidence)
         Each model's correctness and confidence by its name, for the same cases in the same order.
-    pairs, confidence_level, sample_weight
+    pairs, confidence_level, sample_weight, clusters
         As in `compare_models`.
 
     Returns
@@ -123,15 +132,23 @@ def compare_models_from_correctness(
         caller,
         **{f"correct of {name}": correct for name, (correct, _) in given.items()},
         **{f"confidence of {name}": confidence for name, (_, confidence) in given.items()},
+        clusters=clusters,
     )
     cases = {
         name: check_correctness_cases(correct, confidence, sample_weight, caller)
         for name, (correct, confidence) in given.items()
     }
-    return compare_cases(cases, pairs, confidence_level, caller)
+    return compare_cases(clustered(cases, clusters, caller), pairs, confidence_level, caller)
 
 
 # ------------------------------------------------------------------ computation
+
+
+def clustered(
+    models: Mapping[str, Cases], clusters: ArrayLike | None, caller: str
+) -> dict[str, Cases]:
+    """Return the cases of each model with the cluster of each case."""
+    return {name: cases.in_clusters(clusters, caller) for name, cases in models.items()}
 
 
 def compare_cases(
@@ -150,11 +167,11 @@ def compare_cases(
         return {}
     for other in others:
         check_same_cases(first, other, None, None, caller)
-    check_enough_cases(first.weight, len(first.correct), 2, caller)
+    check_several(first, caller)
     known = tallies or {name: Tally.from_cases(cases) for name, cases in models.items()}
     influence = {name: influence_of_cases(cases, known[name]) for name, cases in models.items()}
     found = {
-        (a, b): _difference(influence[a], influence[b], first.weight, level)
+        (a, b): _difference(influence[a], influence[b], first, level)
         for a, b in _pairs(list(models), pairs)
     }
     adjusted = holm([each.p_value for each in found.values()])
@@ -174,10 +191,10 @@ def _pairs(names: Sequence[str], pairs: str) -> list[Pair]:
 def _difference(
     a: tuple[float, FloatArray],
     b: tuple[float, FloatArray],
-    weight: FloatArray | None,
+    cases: Cases,
     level: float,
 ) -> Comparison:
-    estimate = linearise(a[0] - b[0], a[1] - b[1], weight)
+    estimate = linearise(a[0] - b[0], a[1] - b[1], cases.weight, cases.cluster)
     reach = estimate.quantile(level) * estimate.standard_error
     return Comparison(
         difference=estimate.value,

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from expertload._area import delegated_mass
-from expertload._cases import Cases, check_cases, check_correctness_cases
+from expertload._cases import Cases, check_cases, check_correctness_cases, number_clusters
 from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
@@ -66,6 +66,7 @@ def permutation_test(
     random_state: Seed = None,
     exchange: str = "predictions",
     labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
 ) -> PermutationResult:
     """Test whether two models differ in a metric on the same cases.
 
@@ -93,6 +94,8 @@ def permutation_test(
         Venkatraman and Begg (1996) do for ROC curves.
     labels : array-like of shape (n_classes,), optional
         Names of the columns in order, passed to the metric; by default the metric finds them.
+    clusters : array-like of shape (n_cases,), optional
+        The cluster of each case, for example its patient; one coin decides for a whole cluster.
 
     Returns
     -------
@@ -114,11 +117,13 @@ def permutation_test(
     check_count(n_rounds, "n_rounds", caller)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
-    check_same_order(caller, y_true=y_true, y_proba_a=y_proba_a, y_proba_b=y_proba_b)
+    rows = {"y_true": y_true, "y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
+    check_same_order(caller, **rows, clusters=clusters)
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, labels, caller)
         b = check_cases(y_true, y_proba_b, None, None, labels, caller)
-        return _test(_aucoc_differences(a, b, exchange), len(a.correct), n_rounds, rng)
+        units = _units(len(a.correct), clusters, caller)
+        return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
             "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
@@ -143,7 +148,7 @@ def permutation_test(
     def differences(swaps: BoolArray) -> FloatArray:
         return np.array([difference(swap) for swap in swaps])
 
-    return _test(differences, len(y), n_rounds, rng)
+    return _test(differences, _units(len(y), clusters, caller), n_rounds, rng)
 
 
 def permutation_test_from_correctness(
@@ -155,6 +160,7 @@ def permutation_test_from_correctness(
     n_rounds: int = 1000,
     random_state: Seed = None,
     exchange: str = "predictions",
+    clusters: ArrayLike | None = None,
 ) -> PermutationResult:
     """Test whether two models differ in AUCOC, from correctness and confidence.
 
@@ -162,7 +168,7 @@ def permutation_test_from_correctness(
     ----------
     correct_a, confidence_a, correct_b, confidence_b
         Each model's correctness and confidence on the same cases, in the same order.
-    n_rounds, random_state, exchange
+    n_rounds, random_state, exchange, clusters
         As in `permutation_test`.
 
     Returns
@@ -183,13 +189,22 @@ def permutation_test_from_correctness(
     caller = "permutation_test_from_correctness"
     check_count(n_rounds, "n_rounds", caller)
     models = {"correct_a": correct_a, "correct_b": correct_b}
-    check_same_order(caller, **models, confidence_a=confidence_a, confidence_b=confidence_b)
+    check_same_order(
+        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+    )
     a = check_correctness_cases(correct_a, confidence_a, None, caller)
     b = check_correctness_cases(correct_b, confidence_b, None, caller)
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
-    return _test(_aucoc_differences(a, b, exchange), len(a.correct), n_rounds, rng)
+    units = _units(len(a.correct), clusters, caller)
+    return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
+
+
+def _units(n: int, clusters: ArrayLike | None, caller: str) -> IntArray:
+    """Return the number of what is exchanged with each case: its cluster, or the case alone."""
+    cluster = number_clusters(clusters, n, caller)
+    return np.arange(n) if cluster is None else cluster
 
 
 def _aucoc_differences(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], FloatArray]:
@@ -236,18 +251,19 @@ def _ranks(confidence: FloatArray) -> FloatArray:
 
 def _test(
     differences: Callable[[BoolArray], FloatArray],
-    n: int,
+    units: IntArray,
     n_rounds: int,
     rng: np.random.Generator,
 ) -> PermutationResult:
+    n, n_units = len(units), int(units.max()) + 1
     observed = float(differences(np.zeros((1, n), dtype=np.bool_))[0])
     as_extreme = abs(observed) - COMPARISON_SLACK
     hits = 0
     at_once = max(1, CELLS // n)
     for done in range(0, n_rounds, at_once):
         rounds = min(at_once, n_rounds - done)
-        swaps = np.array([rng.integers(0, 2, n, dtype=np.bool_) for _ in range(rounds)])
-        hits += int(np.count_nonzero(np.abs(differences(swaps)) >= as_extreme))
+        coins = np.array([rng.integers(0, 2, n_units, dtype=np.bool_) for _ in range(rounds)])
+        hits += int(np.count_nonzero(np.abs(differences(coins[:, units])) >= as_extreme))
     return PermutationResult(
         difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
     )

@@ -56,7 +56,7 @@ def aucoc_change(
     (area, influence), (old_area, old_influence) = (
         _mean_influence(labels, models) for models in (after, before)
     )
-    found = linearise(area - old_area, influence - old_influence, None)
+    found = linearise(area - old_area, influence - old_influence)
     reach = found.quantile(confidence_level) * found.standard_error
     return Interval(
         estimate=found.value,

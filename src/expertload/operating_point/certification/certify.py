@@ -166,7 +166,8 @@ def certify(
     cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
     promises = read_promises(target_accuracy, *options)
-    clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
+    cases = cases.in_clusters(clusters, caller)
+    clustering = read_clustering(cases, cluster_promise, risk, random_state, caller)
     points = certify_cases(cases, promises, clustering, ranked_by(confidence), names, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 
@@ -244,7 +245,8 @@ def certify_from_correctness(
     cases = check_correctness_cases(correct, confidence, None, caller)
     options = confidence_level, method, risk, thresholds, ladder_scores, caller
     promises = read_promises(target_accuracy, *options)
-    clustering = read_clustering(cases, clusters, cluster_promise, risk, random_state, caller)
+    cases = cases.in_clusters(clusters, caller)
+    clustering = read_clustering(cases, cluster_promise, risk, random_state, caller)
     points = certify_cases(cases, promises, clustering, "given_confidence", None, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 

@@ -28,14 +28,8 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from expertload._cases import Cases, reaches
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from expertload._validation import (
-    check_count,
-    check_option,
-    check_same_length,
-    message,
-)
-from expertload.columns import check_clusters
+from expertload._typing import BoolArray, FloatArray, IntArray
+from expertload._validation import check_count, check_option, message
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.betting import stakes
 from expertload.operating_point.certification.certified_point import (
@@ -73,8 +67,7 @@ class ClusteredCases(NamedTuple):
 
     def take(self, rows: BoolArray | IntArray) -> ClusteredCases:
         """Return some of the cases; clusters keep their numbers."""
-        part = Cases(self.cases.correct[rows], self.cases.confidence[rows], None)
-        return ClusteredCases(part, self.cluster[rows])
+        return ClusteredCases(self.cases.take(rows), self.cluster[rows])
 
 
 class Clustering(NamedTuple):
@@ -86,21 +79,18 @@ class Clustering(NamedTuple):
 
 
 def read_clustering(
-    cases: Cases, clusters: ArrayLike | None, what: Any, risk: Any, seed: Any, caller: str
+    cases: Cases, what: Any, risk: Any, seed: Any, caller: str
 ) -> Clustering | None:
-    """Return cases with their cluster numbers; None if there are no clusters."""
+    """Return what is promised about cases in clusters; None if there are no clusters."""
     check_option(what, get_args(ClusterPromise), "cluster_promise", caller)
     number = check_count(seed, "random_state", caller, minimum=0)
-    if clusters is None:
+    if cases.cluster is None:
         return None
     if what == "all_cases" and risk != "selective":
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
-    named: AnyArray = check_clusters(clusters, caller)
-    check_same_length(caller, confidence=cases.confidence, clusters=named)
-    cluster = np.unique(named, return_inverse=True)[1].astype(np.int64)
-    return Clustering(ClusteredCases(cases, cluster), what, number)
+    return Clustering(ClusteredCases(cases, cases.cluster), what, number)
 
 
 def certify_clusters(
