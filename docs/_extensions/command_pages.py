@@ -7,6 +7,7 @@ import typer
 from api_pages import write_changed
 
 from expertload.cli.app import app as program
+from expertload.cli.help_text import help_record
 
 
 def walk(command, words):
@@ -23,7 +24,7 @@ def cell(text):
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
 
 
-RANGE = r"[\d.]*(?:<=?)?x[<>]=?[\d.]+"
+RANGE = r"at least [\d.]+|[\d.]+ to [\d.]+"
 EXTRAS = re.compile(
     rf"\s*\[(?:default: (?P<default>.*?))?(?:; )?(?P<range>{RANGE})?(?P<must>required)?\]$"
 )
@@ -34,7 +35,7 @@ def option_line(name, text):
     extras = EXTRAS.search(text)
     said = cell(EXTRAS.sub("", text))
     if extras and extras["range"]:
-        said += f" `{extras['range']}`"
+        said += f" ({extras['range']})"
     default = f"`{extras['default']}`" if extras and extras["default"] else ""
     last = "required" if extras and extras["must"] else default
     return f"| `{cell(name)}` | {said} | {cell(last)} |\n"
@@ -45,7 +46,7 @@ def command_text(words, command, level):
     called = " ".join(words)
     context = typer.Context(command, info_name=called)
     usage = command.get_usage(context).removeprefix("Usage: ")
-    records = [param.get_help_record(context) for param in command.params]
+    records = [help_record(param, context) for param in command.params]
     rows = "".join(option_line(*record) for record in records if record)
     table = f"| | | default |\n| --- | --- | --- |\n{rows}" if rows else ""
     return f"{'#' * level} {called}\n\n```text\n{usage}\n```\n\n{command.help or ''}\n\n{table}"
