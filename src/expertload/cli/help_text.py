@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-__all__ = ["PlainCommand", "PlainGroup", "help_record", "help_text"]
+__all__ = ["PlainCommand", "PlainGroup", "help_record", "help_sections", "help_text"]
 
 NAME_WIDTH = 28  # longer names have a line of their own
 PANEL = "rich_help_panel"  # typer's name for the section of an option
@@ -65,7 +65,7 @@ def help_text(command: Any, context: Any, *, width: int = 78) -> str:
     """
     paragraphs = (command.help or "").replace("`", "'").split("\n\n")
     parts = [command.get_usage(context), *(_wrapped(each, width) for each in paragraphs)]
-    for title, rows in _sections(command, context).items():
+    for title, rows in help_sections(command, context).items():
         if rows:
             parts.append("\n".join([f"{title}:", *_lines(rows, width)]))
     return "\n\n".join(parts) + "\n"
@@ -101,8 +101,18 @@ def _kind(found: re.Match[str]) -> str:
     return KINDS.get(found[1].lower(), found[1])
 
 
-def _sections(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
-    """Return the rows of each section, by title."""
+def help_sections(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return the rows of each section of a help, by title.
+
+    Examples
+    --------
+    >>> import typer
+    >>> from expertload.cli.app import app
+    >>> from expertload.cli.help_text import help_sections
+    >>> evaluate = typer.main.get_command(app).commands["evaluate"]
+    >>> list(help_sections(evaluate, typer.Context(evaluate)))
+    ['Arguments', 'Commands', 'Options', 'Columns', 'Opening files']
+    """
     commands = [(name, _summary(each)) for name, each in getattr(command, "commands", {}).items()]
     found: dict[str, list[tuple[str, str]]] = {
         "Arguments": [],
