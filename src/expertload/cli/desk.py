@@ -75,14 +75,14 @@ def _place(data: Path | None, database: str | None) -> str:
 
     if (data is None) == (database is None):
         raise ParameterError(
-            "Name one desk: --data DIR, or --database postgresql://… "
+            "Name one desk: --data FOLDER, or --database postgresql://… "
             f"Got {'neither' if data is None else 'both'}. "
             "Hint: EXPERTLOAD_DESK_DATABASE, if set, counts as --database."
         )
     if database is not None and not is_postgres(database):
         raise ParameterError(
             f"--database must be a postgresql:// address. Got {database}. Hint: name the folder of "
-            "a desk with --data DIR."
+            "a desk with --data FOLDER."
         )
     return str(data) if database is None else database
 
