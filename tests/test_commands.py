@@ -36,7 +36,7 @@ ELSEWHERE = {
 }
 TREE = typer.main.get_command(app)
 ALONE = ("recipes", "demo", "list")  # these do something without a word more
-WORDS_FOR = {"FILE": "predictions.parquet", "DIR": "desk", "desk/": "desk"}
+WORDS_FOR = {"FILE": "predictions.parquet", "FOLDER": "desk", "desk/": "desk"}
 
 
 def find(words):

@@ -16,7 +16,14 @@ def extensions(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
     before = set(sys.modules)
     yield
-    for name in ("api_pages", "examples_using", "narrow_tables", "offline", "plain_names"):
+    for name in (
+        "api_pages",
+        "command_pages",
+        "examples_using",
+        "narrow_tables",
+        "offline",
+        "plain_names",
+    ):
         if name not in before:
             sys.modules.pop(name, None)
 
@@ -121,7 +128,33 @@ def test_cells_of_a_wide_table_are_named_after_their_columns():
     from docutils import nodes
 
     row = nodes.row("", *(nodes.entry("", nodes.paragraph("", text)) for text in ("a", "1", "2")))
-    row += nodes.entry()
+    row += nodes.entry("", nodes.paragraph())
     importlib.import_module("narrow_tables").name_cells(row, ["what", "load", "AUCOC", "p"])
-    assert [cell.astext() for cell in row] == ["a", "load1", "AUCOC2", "p"]
-    assert [len(list(cell.findall(nodes.inline))) for cell in row] == [0, 1, 1, 1]
+    assert [cell.astext() for cell in row] == ["a", "load1", "AUCOC2", ""]
+    assert [len(list(cell.findall(nodes.inline))) for cell in row] == [0, 1, 1, 0]
+
+
+def test_a_column_without_a_name_gives_none_to_its_cells():
+    from docutils import nodes
+
+    row = nodes.row("", *(nodes.entry("", nodes.paragraph("", text)) for text in ("--out", "b")))
+    importlib.import_module("narrow_tables").name_cells(row, ["", ""])
+    assert not list(row.findall(nodes.inline))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "Certify each group; --save-policy saves all.",
+            "Certify each group; `--save-policy` saves all.",
+        ),
+        ("Save it for 'expertload decide'.", "Save it for `expertload decide`."),
+        ("Of 'expertload evaluate --save-policy'.", "Of `expertload evaluate --save-policy`."),
+        ("The desk's address, the user's cache.", "The desk's address, the user's cache."),
+        ("Already `--set` as code.", "Already `--set` as code."),
+    ],
+)
+def test_options_in_the_help_of_a_command_are_code(text, shown):
+    """Otherwise the site shows two hyphens as a dash."""
+    assert importlib.import_module("command_pages").prose(text) == shown

@@ -7,6 +7,16 @@ import typer
 from api_pages import write_changed
 
 from expertload.cli.app import app as program
+from expertload.cli.help_text import help_sections
+
+GUIDES = {
+    "evaluate": "evaluate.md",
+    "decide": "evaluate.md",
+    "plot": "evaluate.md",
+    "monitor": "monitoring.md",
+    "lab": "lab.md",
+    "desk": "desk.md",
+}
 
 
 def walk(command, words):
@@ -18,12 +28,20 @@ def walk(command, words):
         yield words, command
 
 
+CODE = re.compile(r"`[^`]+`|(?<!\w)'([^']+)'(?!\w)|(--[a-z][a-z-]*)")
+
+
+def prose(text):
+    """Return help as Markdown: options and quoted words are code."""
+    return CODE.sub(lambda found: f"`{found[1] or found[2] or found[0].strip('`')}`", text)
+
+
 def cell(text):
     """Return text that can stand in a cell of a table."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
 
 
-RANGE = r"[\d.]*(?:<=?)?x[<>]=?[\d.]+"
+RANGE = r"at least [\d.]+|[\d.]+ to [\d.]+"
 EXTRAS = re.compile(
     rf"\s*\[(?:default: (?P<default>.*?))?(?:; )?(?P<range>{RANGE})?(?P<must>required)?\]$"
 )
@@ -32,12 +50,19 @@ EXTRAS = re.compile(
 def option_line(name, text):
     """Return the row of one option: what it does, its range, and its default in a last column."""
     extras = EXTRAS.search(text)
-    said = cell(EXTRAS.sub("", text))
+    said = cell(prose(EXTRAS.sub("", text)))
     if extras and extras["range"]:
-        said += f" `{extras['range']}`"
+        said += f" ({extras['range']})"
     default = f"`{extras['default']}`" if extras and extras["default"] else ""
     last = "required" if extras and extras["must"] else default
     return f"| `{cell(name)}` | {said} | {cell(last)} |\n"
+
+
+def table(title, rows):
+    """Return the table of a section; --help is the same everywhere, and left out."""
+    lines = "".join(option_line(*row) for row in rows if not row[0].endswith("--help"))
+    head = f"| {title.lower()} | meaning | default |\n| --- | --- | --- |\n"
+    return f"{head}{lines}\n" if lines else ""
 
 
 def command_text(words, command, level):
@@ -45,19 +70,20 @@ def command_text(words, command, level):
     called = " ".join(words)
     context = typer.Context(command, info_name=called)
     usage = command.get_usage(context).removeprefix("Usage: ")
-    records = [param.get_help_record(context) for param in command.params]
-    rows = "".join(option_line(*record) for record in records if record)
-    table = f"| | | default |\n| --- | --- | --- |\n{rows}" if rows else ""
-    return f"{'#' * level} {called}\n\n```text\n{usage}\n```\n\n{command.help or ''}\n\n{table}"
+    sections = help_sections(command, context).items()
+    tables = "\n".join(table(title, rows) for title, rows in sections if rows)
+    head = f"{'#' * level} {called}\n\n```text\n{usage}\n```"
+    return "\n\n".join([head, prose(command.help or ""), tables])
 
 
 def page(name, command):
     """Return the page of a command or of a group of commands."""
     leaves = list(walk(command, ["expertload", name]))
+    guide = f"The guide to it: [](../../{GUIDES[name]}).\n"
     if len(leaves) == 1:
-        return command_text(*leaves[0], level=1)
+        return f"{command_text(*leaves[0], level=1)}\n\n{guide}"
     parts = [command_text(words, leaf, level=2) for words, leaf in leaves]
-    return f"# expertload {name}\n\n{command.help}\n\n" + "\n".join(parts)
+    return "\n".join([f"# expertload {name}\n\n{prose(command.help)}\n\n{guide}", *parts])
 
 
 def write(app, config):

@@ -1,4 +1,4 @@
-"""Tables of many columns that a phone can show: each cell carries the name of its column.
+"""Tables that a phone can show: each cell carries the name of its column.
 
 On a wide screen the names are hidden and the table is a table. On a narrow one the style sheet
 shows each row as a list, where the names say what is what.
@@ -7,11 +7,12 @@ shows each row as a list, where the names say what is what.
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-FEWEST_COLUMNS = 4  # narrower tables fit
+LISTED = 3  # tables of this many columns are lists on a phone; narrower ones fit
+MANY = 4  # tables of this many columns need small letters on any screen
 
 
 class ColumnNames(SphinxTransform):
-    """Write the name of its column into each cell of a wide table."""
+    """Write the name of its column into each cell of a table that is too wide for a phone."""
 
     default_priority = 800
 
@@ -21,8 +22,10 @@ class ColumnNames(SphinxTransform):
             heads = list(table.findall(nodes.thead))
             rows = [row for body in table.findall(nodes.tbody) for row in body.findall(nodes.row)]
             names = [cell.astext() for cell in heads[0].findall(nodes.entry)] if heads else []
-            if len(names) >= FEWEST_COLUMNS:
+            if len(names) >= MANY:
                 table["classes"].append("many-columns")
+            if len(names) >= LISTED:
+                table["classes"].append("phone-list")
                 for row in rows:
                     name_cells(row, names)
 
@@ -30,10 +33,8 @@ class ColumnNames(SphinxTransform):
 def name_cells(row, names):
     """Write names into the cells of a row; the first cell names the row, and stays as it is."""
     for cell, name in list(zip(row.children, names, strict=True))[1:]:
-        place = cell[0] if cell.children else nodes.paragraph()
-        if place.parent is None:
-            cell += place
-        place.insert(0, nodes.inline(name, name, classes=["column-name"]))
+        if name and cell.astext():
+            cell[0].insert(0, nodes.inline(name, name, classes=["column-name"]))
 
 
 def setup(app):

@@ -7,10 +7,10 @@ Ctrl-C gives 130, as in shells.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from expertload import __version__
 from expertload.cli import (
@@ -32,6 +32,7 @@ from expertload.cli import (
     monitor,
     plot,
 )
+from expertload.cli.help_text import PlainCommand, PlainGroup
 from expertload.cli.interrupts import raised_as_exception
 from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain, saying_warnings
@@ -40,7 +41,7 @@ from expertload.exceptions import ExpertLoadError
 __all__ = ["app"]
 
 
-class _SayingErrors(TyperGroup):
+class _SayingErrors(PlainGroup):
     """A group of commands that prints errors as sentences."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -65,63 +66,87 @@ class _SayingErrors(TyperGroup):
 
 
 def _group(help: str) -> typer.Typer:  # noqa: A002 - the name typer gave it
-    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode="markdown")
+    return typer.Typer(cls=PlainGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
+def _fill(group: typer.Typer, commands: dict[str, Callable[..., None]]) -> None:
+    for name, run in commands.items():
+        group.command(name, cls=PlainCommand)(run)
 
 
 app = typer.Typer(
     cls=_SayingErrors,
-    help="Operate classifiers at high accuracy and low expert load.",
+    help="Operate classifiers at high accuracy and low expert load.\n\n"
+    "Start with `expertload evaluate predictions.csv --out report.html`, or try `expertload desk "
+    "demo`.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("evaluate")(evaluate.evaluate)
-app.command("decide")(decide.decide)
-app.command("plot")(plot.plot)
-app.command("monitor")(monitor.monitor)
+_fill(
+    app,
+    {
+        "evaluate": evaluate.evaluate,
+        "decide": decide.decide,
+        "plot": plot.plot,
+        "monitor": monitor.monitor,
+    },
+)
 
 lab = _group("Experiments: data, training, sweeps, tables.")
-data = _group("The data sets of the lab.")
+data = _group("List and download data sets.")
 
 app.add_typer(lab, name="lab")
 lab.add_typer(data, name="data")
-data.command("list")(lab_data.list_data)
-data.command("fetch")(lab_data.fetch_data)
-lab.command("recipes")(lab_recipes.recipes)
-lab.command("train")(lab_train.train)
-lab.command("sweep")(lab_sweep.sweep)
-lab.command("lower-load")(lab_lower_load.lower_load)
-lab.command("evaluate")(lab_evaluate.evaluate)
-lab.command("ensemble")(lab_ensemble.ensemble)
-lab.command("predict")(lab_predict.predict)
-lab.command("ood")(lab_ood.ood)
-lab.command("table")(lab_table.table)
-lab.command("compare")(lab_table.compare)
+_fill(data, {"list": lab_data.list_data, "fetch": lab_data.fetch_data})
+_fill(
+    lab,
+    {
+        "recipes": lab_recipes.recipes,
+        "train": lab_train.train,
+        "sweep": lab_sweep.sweep,
+        "lower-load": lab_lower_load.lower_load,
+        "evaluate": lab_evaluate.evaluate,
+        "ensemble": lab_ensemble.ensemble,
+        "predict": lab_predict.predict,
+        "ood": lab_ood.ood,
+        "table": lab_table.table,
+        "compare": lab_table.compare,
+    },
+)
 
 desk_group = _group("Run the desk: cases, experts, and a monitored promise.")
-desk_token = _group("Bearer tokens for programs.")
-desk_policy = _group("Certified policies.")
-desk_user = _group("People who sign in.")
+desk_token = _group("Give programs access: bearer tokens.")
+desk_policy = _group("Activate or withdraw certified policies.")
+desk_user = _group("Give people access, or end it.")
 
 app.add_typer(desk_group, name="desk")
 desk_group.add_typer(desk_token, name="token")
 desk_group.add_typer(desk_policy, name="policy")
 desk_group.add_typer(desk_user, name="user")
-desk_group.command("demo")(desk_demo.demo)
-desk_group.command("serve")(desk.serve)
-desk_group.command("rules")(desk.rules)
-desk_group.command("backup")(desk.backup)
-desk_group.command("restore")(desk.restore)
-desk_group.command("verify")(desk.verify)
-desk_group.command("export")(desk.export)
-desk_token.command("add")(desk.add_token)
-desk_token.command("revoke")(desk.revoke_token)
-desk_user.command("add")(desk_people.add_user)
-desk_user.command("link")(desk_people.link_user)
-desk_user.command("disable")(desk_people.disable_user)
-desk_policy.command("activate")(desk.activate_policy)
-desk_policy.command("withdraw")(desk.withdraw_policy)
+_fill(
+    desk_group,
+    {
+        "demo": desk_demo.demo,
+        "serve": desk.serve,
+        "rules": desk.rules,
+        "backup": desk.backup,
+        "restore": desk.restore,
+        "verify": desk.verify,
+        "export": desk.export,
+    },
+)
+_fill(desk_token, {"add": desk.add_token, "revoke": desk.revoke_token})
+_fill(
+    desk_user,
+    {
+        "add": desk_people.add_user,
+        "link": desk_people.link_user,
+        "disable": desk_people.disable_user,
+    },
+)
+_fill(desk_policy, {"activate": desk.activate_policy, "withdraw": desk.withdraw_policy})
 
 
 def _version(wanted: bool) -> None:

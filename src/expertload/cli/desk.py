@@ -28,7 +28,7 @@ __all__ = [
 
 Data = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The folder of the desk (SQLite).", show_default=False),
+    typer.Option(metavar="FOLDER", help="The folder of the desk (SQLite).", show_default=False),
 ]
 Address = Annotated[
     str | None,
@@ -75,14 +75,14 @@ def _place(data: Path | None, database: str | None) -> str:
 
     if (data is None) == (database is None):
         raise ParameterError(
-            "Name one desk: --data DIR, or --database postgresql://… "
+            "Name one desk: --data FOLDER, or --database postgresql://… "
             f"Got {'neither' if data is None else 'both'}. "
             "Hint: EXPERTLOAD_DESK_DATABASE, if set, counts as --database."
         )
     if database is not None and not is_postgres(database):
         raise ParameterError(
             f"--database must be a postgresql:// address. Got {database}. Hint: name the folder of "
-            "a desk with --data DIR."
+            "a desk with --data FOLDER."
         )
     return str(data) if database is None else database
 
@@ -93,10 +93,13 @@ def serve(
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it."
+            metavar="ADDRESS",
+            help="Address to listen on. 0.0.0.0 accepts other machines; put TLS in front of it.",
         ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8765,
     trusted_header: Annotated[
         str | None,
         typer.Option(
@@ -108,6 +111,7 @@ def serve(
     proxy_secret: Annotated[
         str,
         typer.Option(
+            metavar="SECRET",
             envvar="EXPERTLOAD_DESK_PROXY_SECRET",
             help="The secret that the proxy sends as X-Desk-Proxy-Secret.",
             show_default=False,
@@ -128,13 +132,14 @@ def serve(
     oidc_secret: Annotated[
         str,
         typer.Option(
+            metavar="SECRET",
             envvar="EXPERTLOAD_DESK_OIDC_SECRET",
             help="The desk's client secret at the provider.",
             show_default=False,
         ),
     ] = "",
     oidc_claim: Annotated[
-        str, typer.Option(help="The claim that holds the user's name.")
+        str, typer.Option(metavar="NAME", help="The claim that holds the user's name.")
     ] = "email",
 ) -> None:
     """Serve a desk until Ctrl-C; writes in progress are finished first."""
@@ -163,7 +168,10 @@ def serve(
 
 def add_token(
     name: Annotated[str, typer.Argument(help="The program or person that uses the token.")],
-    role: Annotated[str, typer.Option(help="reader, arbiter, manager, auditor or api.")],
+    role: Annotated[
+        str,
+        typer.Option(metavar="ROLE", help="The role: reader, arbiter, manager, auditor or api."),
+    ],
     data: Data = None,
     database: Address = None,
 ) -> None:
@@ -299,7 +307,10 @@ def verify(
     data: Data = None,
     database: Address = None,
     head: Annotated[
-        str | None, typer.Option(help="A head noted earlier, which must still be in the chain.")
+        str | None,
+        typer.Option(
+            metavar="HEAD", help="A head noted earlier, which must still be in the chain."
+        ),
     ] = None,
     chain_only: Annotated[
         bool, typer.Option("--chain-only", help="Do not compare the tables with the events.")
@@ -328,7 +339,11 @@ def export(
     database: Address = None,
     cases: Annotated[
         str,
-        typer.Option(help="all, labelled (by experts) or audited (decided and checked)."),
+        typer.Option(
+            metavar="WHICH",
+            help="The cases to export: all, labelled (by experts) or audited (decided and "
+            "checked).",
+        ),
     ] = "all",
 ) -> None:
     """Export the cases, one row each; 'expertload evaluate' reads the labelled ones."""

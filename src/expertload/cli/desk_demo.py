@@ -24,7 +24,9 @@ __all__ = ["demo"]
 def demo(
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to keep the desk; a temporary folder by default."),
+        typer.Option(
+            metavar="FOLDER", help="Where to keep the desk; a temporary folder by default."
+        ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
     rate: Annotated[float, typer.Option(min=0.01, max=100, help="Cases per second.")] = 1.0,

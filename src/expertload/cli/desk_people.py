@@ -21,7 +21,10 @@ HERE = "http://127.0.0.1:8765"
 def add_user(
     name: Name,
     role: Annotated[
-        list[str], typer.Option(help="reader, arbiter, manager or auditor; may be repeated.")
+        list[str],
+        typer.Option(
+            metavar="ROLE", help="The role: reader, arbiter, manager or auditor. May be repeated."
+        ),
     ],
     data: Data = None,
     database: Address = None,

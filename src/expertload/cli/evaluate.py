@@ -49,7 +49,7 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Predictions: .csv, .parquet, .jsonl, .npz, or a DuckDB database. Several files "
             "are models compared on the same cases.",
         ),
@@ -63,12 +63,6 @@ def evaluate(
             show_default="0.95",
         ),
     ] = None,
-    confidence_level: Annotated[
-        float, typer.Option(help="Confidence level of the intervals and the guarantee.")
-    ] = 0.95,
-    method: Annotated[
-        str, typer.Option(help=f"How thresholds are tested: {', '.join(METHODS)}.")
-    ] = "spending",
     out: Report = None,
     save_policy: Annotated[
         Path | None,
@@ -78,6 +72,13 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    confidence_level: Annotated[
+        float,
+        typer.Option(metavar="LEVEL", help="Confidence level of the intervals and the guarantee."),
+    ] = 0.95,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help=f"How thresholds are tested: {', '.join(METHODS)}.")
+    ] = "spending",
     certify_groups: Annotated[
         bool,
         typer.Option(
@@ -86,6 +87,13 @@ def evaluate(
             show_default=False,
         ),
     ] = False,
+    cluster_promise: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The promise for clusters: all_cases, or one_case_each drawn at random.",
+        ),
+    ] = "all_cases",
     choose_confidence: Annotated[
         bool,
         typer.Option(
@@ -95,11 +103,12 @@ def evaluate(
         ),
     ] = False,
     choice_share: Annotated[
-        float, typer.Option(help="The share of cases that --choose-confidence may use.")
+        float,
+        typer.Option(metavar="SHARE", help="The share of cases that --choose-confidence may use."),
     ] = 0.3,
     seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
-    title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     name: Names = None,
+    title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     as_json: AsJson = False,
     label: Label = None,
     probabilities: Annotated[
@@ -128,10 +137,6 @@ def evaluate(
             default=False,
         ),
     ] = None,
-    cluster_promise: Annotated[
-        str,
-        typer.Option(help="The promise for clusters: all_cases, or one_case_each drawn at random."),
-    ] = "all_cases",
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,

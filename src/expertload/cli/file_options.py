@@ -32,7 +32,7 @@ Format = Annotated[
     str | None,
     _opening_option(
         "FORMAT",
-        "csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.",
+        "The format: csv, tsv, parquet, jsonl, json or npz; for standard input, csv by default.",
         "--format",
         default="by name",
     ),

@@ -25,6 +25,7 @@ DataDir = Annotated[
     Path | None,
     typer.Option(
         "--data-dir",
+        metavar="FOLDER",
         help="Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.",
         show_default=False,
     ),

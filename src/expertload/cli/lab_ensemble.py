@@ -18,10 +18,14 @@ __all__ = ["ensemble"]
 
 
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more finished runs.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folders of two or more finished runs.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the ensemble.", show_default="next to the first run"),
+        typer.Option(
+            metavar="FOLDER", help="Folder of the ensemble.", show_default="next to the first run"
+        ),
     ] = None,
     views: Views = None,
     data_dir: DataDir = None,

@@ -26,6 +26,7 @@ __all__ = ["Views", "evaluate"]
 Views = Annotated[
     str | None,
     typer.Option(
+        metavar="NAME",
         help="Test-time augmentation: auto (chosen on validation data), none, flip, shift or "
         "symmetries.",
         show_default="none",
@@ -34,9 +35,9 @@ Views = Annotated[
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")],
     calibrator: Annotated[
-        str, typer.Option(help=f"{', '.join(CALIBRATOR_NAMES)}.")
+        str, typer.Option(metavar="NAME", help=f"The calibrator: {', '.join(CALIBRATOR_NAMES)}.")
     ] = "temperature",
     at: Annotated[
         str | None,

@@ -32,6 +32,7 @@ def lower_load(
     target_accuracy: Annotated[
         list[float] | None,
         typer.Option(
+            metavar="ACCURACY",
             help="The accuracy that automatic decisions must reach; the policy is certified for "
             "the first. May be repeated.",
             show_default="0.95 and 0.9",
@@ -40,6 +41,7 @@ def lower_load(
     network: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="A network of the lab, or module:callable.",
             show_default="small-cnn or resnet8, by the size of images",
         ),
@@ -56,6 +58,7 @@ def lower_load(
         int | None,
         typer.Option(
             min=1,
+            metavar="PIXELS",
             help="Resize the images of a folder to this many pixels per side.",
             show_default=False,
         ),
@@ -63,7 +66,9 @@ def lower_load(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for all output.", show_default="runs/lower-load-DATA"),
+        typer.Option(
+            metavar="FOLDER", help="Folder for all output.", show_default="runs/lower-load-DATA"
+        ),
     ] = None,
     jobs: Annotated[
         int | None,

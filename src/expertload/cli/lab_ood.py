@@ -24,13 +24,15 @@ def ood(
     against: Annotated[
         str,
         typer.Option(
+            metavar="DATA",
             help="Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. "
             "corrupted:fog:3 is the run's own test images under a corruption; 'all' instead of "
-            "'fog' is the mean over all corruptions."
+            "'fog' is the mean over all corruptions.",
         ),
     ],
     epsilon: Annotated[
-        float, typer.Option(min=0, help="ODIN's step, as a share of black to white.")
+        float,
+        typer.Option(min=0, metavar="SHARE", help="ODIN's step, as a share of black to white."),
     ] = 0.0014,
     odin_temperature: Annotated[
         float, typer.Option(help="Temperature of ODIN with perturbation.")
@@ -50,7 +52,9 @@ def ood(
             min=1, help="Use at most this many test images and outliers.", show_default="all"
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="The device of the network: cpu or cuda.")] = "cpu",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="The device of the network: cpu or cuda.")
+    ] = "cpu",
     data_dir: DataDir = None,
     allow_import: AllowImport = None,
     as_json: AsJson = False,

@@ -20,14 +20,17 @@ def predict(
     runs: Annotated[
         list[Path],
         typer.Argument(
+            metavar="RUN",
             help="Folder of a finished run, of an ensemble, or of 'lab lower-load'. The "
-            "probabilities of several runs are averaged."
+            "probabilities of several runs are averaged.",
         ),
     ],
     data: Annotated[
         str,
         typer.Option(
-            help="New images: folder:PATH, with its subfolders, or npz:PATH with an array 'images'."
+            metavar="DATA",
+            help="New images: folder:PATH, with its subfolders, or npz:PATH with an array "
+            "'images'.",
         ),
     ],
     out: Rows = None,

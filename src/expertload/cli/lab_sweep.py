@@ -37,12 +37,19 @@ def sweep(
     ],
     losses: Annotated[
         str | None,
-        typer.Option(help="Names separated by commas.", show_default="all of the recipe's"),
+        typer.Option(
+            metavar="NAMES",
+            help="The losses to train, separated by commas.",
+            show_default="all of the recipe's",
+        ),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds, such as 0-9 or 0,2,7.")] = "0-4",
+    seeds: Annotated[
+        str, typer.Option(metavar="SEEDS", help="Seeds, such as 0-9 or 0,2,7.")
+    ] = "0-4",
     tuning_seeds: Annotated[
         str | None,
         typer.Option(
+            metavar="SEEDS",
             help="Seeds used to choose among the candidates of a loss.",
             show_default="the first seed",
         ),
@@ -50,7 +57,10 @@ def sweep(
     jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the run folders.", show_default="runs/RECIPE")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"
+        ),
     ] = None,
     data_dir: DataDir = None,
     devices: Devices = 1,

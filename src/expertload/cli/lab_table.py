@@ -26,9 +26,15 @@ def table(
     ] = "markdown",
     losses: Annotated[
         str | None,
-        typer.Option(help="Losses to show, separated by commas.", show_default="all there are"),
+        typer.Option(
+            metavar="NAMES",
+            help="Losses to show, separated by commas.",
+            show_default="all there are",
+        ),
     ] = None,
-    number: Annotated[OutlierNumber, typer.Option(help="For --kind ood.")] = "auroc",
+    number: Annotated[
+        OutlierNumber, typer.Option(help="The number to show, with --kind ood.")
+    ] = "auroc",
     ensembles: Annotated[
         bool,
         typer.Option(
@@ -38,6 +44,7 @@ def table(
     save_rows: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE.csv",
             help="Also write every number of every run to this CSV file, with seeds, settings "
             "and versions.",
             show_default=False,
@@ -80,12 +87,17 @@ def compare(
     runs: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder of runs, or a recipe's name: FIRST and SECOND are then losses.",
             show_default=False,
         ),
     ] = None,
     number: Annotated[
-        str, typer.Option(help="aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The number to compare: aucoc, accuracy, load@95, ece, ks, brier, cwece or nll.",
+        ),
     ] = "aucoc",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the permutation test.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the permutation test.")] = 0,

@@ -26,7 +26,9 @@ Settings = Annotated[
 ]
 Devices = Annotated[int, typer.Option(min=1, help="Processes, or GPUs, on each machine.")]
 Nodes = Annotated[int, typer.Option(min=1, help="Number of machines.")]
-Accelerator = Annotated[str, typer.Option(help="cpu, gpu, mps, or auto.")]
+Accelerator = Annotated[
+    str, typer.Option(metavar="NAME", help="Where to train: cpu, gpu, mps or auto.")
+]
 
 
 def train(
@@ -38,7 +40,8 @@ def train(
         ),
     ],
     loss: Annotated[
-        str | None, typer.Option(help="One of the recipe's losses.", show_default="ce")
+        str | None,
+        typer.Option(metavar="NAME", help="One of the recipe's losses.", show_default="ce"),
     ] = None,
     seed: Annotated[
         int | None,
@@ -47,7 +50,9 @@ def train(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the run folders.", show_default="runs/RECIPE"),
+        typer.Option(
+            metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"
+        ),
     ] = None,
     data_dir: DataDir = None,
     devices: Devices = 1,
@@ -61,7 +66,7 @@ def train(
     """Train one run. Run the same command again to continue a stopped run.
 
     The loss is computed on the combined batch of all processes, so results do not depend on their
-    number. **loss.weight** and **loss.options** can be --set as well: --set loss.weight=2.
+    number. `loss.weight` and `loss.options` can be --set as well: --set loss.weight=2.
     """
     # Lightning and torch take seconds to import, so errors that need neither are found first.
     config, folder = _run(recipe, loss, seed, settings or [], out, allow_import or [])

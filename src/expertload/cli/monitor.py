@@ -41,14 +41,6 @@ def monitor(
             help="Audited automatic decisions: .csv, .parquet, .jsonl, .npz, or a DuckDB database.",
         ),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PICTURE",
-            help="Draw the evidence over time: .png, .svg or .pdf.",
-            show_default=False,
-        ),
-    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -58,12 +50,11 @@ def monitor(
             show_default=False,
         ),
     ] = None,
-    least_inclusion_probability: Annotated[
-        float | None,
+    out: Annotated[
+        Path | None,
         typer.Option(
-            metavar="PROBABILITY",
-            help="The smallest probability with which any decided case is audited, if these "
-            "differ.",
+            metavar="PICTURE",
+            help="Draw the evidence over time: .png, .svg or .pdf.",
             show_default=False,
         ),
     ] = None,
@@ -77,9 +68,19 @@ def monitor(
     order: Annotated[
         str | None,
         typer.Option(
-            help="decision, or arrival: count labels as they arrive. Only valid if the time a "
-            "review takes does not depend on the answer.",
+            metavar="NAME",
+            help="The order of audits: decision, or arrival, which counts labels as they arrive. "
+            "Arrival is only valid if the time a review takes does not depend on the answer.",
             show_default="decision",
+        ),
+    ] = None,
+    least_inclusion_probability: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            help="The smallest probability with which any decided case is audited, if these "
+            "differ.",
+            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -107,7 +108,7 @@ def monitor(
     """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
 
     Ends with exit code 3 if it is refuted. Look as often as you like: the probability that a
-    kept promise is *ever* called refuted is at most one minus the policy's confidence level.
+    kept promise is ever called refuted is at most one minus the policy's confidence level.
     """
     if out is not None:
         check_picture(out, others=[policy, file, *filter(None, [state])])

@@ -22,6 +22,7 @@ Report = Annotated[
 Rows = Annotated[
     Path | None,
     typer.Option(
+        metavar="FILE",
         help="A .csv, .jsonl or .parquet file, written completely or not at all.",
         show_default="CSV to standard output",
     ),

@@ -37,7 +37,7 @@ def plot(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Predictions, as for 'evaluate'. Several files are several models in one plot.",
         ),
     ],
@@ -53,7 +53,7 @@ def plot(
         ),
     ] = None,
     confidence_level: Annotated[
-        float, typer.Option(help="Confidence level of the bands and intervals.")
+        float, typer.Option(metavar="LEVEL", help="Confidence level of the bands and intervals.")
     ] = 0.95,
     title: Annotated[
         str | None, typer.Option(help="A title above the plot.", show_default=False)

@@ -48,7 +48,10 @@ def column_option(
 Names = Annotated[
     list[str] | None,
     typer.Option(
-        "--name", help="A name for the model of each FILE, in order.", show_default="FILE"
+        "--name",
+        metavar="NAME",
+        help="A name for the model of each FILE, in order.",
+        show_default="FILE",
     ),
 ]
 
