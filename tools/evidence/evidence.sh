@@ -44,7 +44,15 @@ sweep claim-cifar100 --losses gce --seeds 0,26-33 --tuning-seeds 0 --out runs-cl
 sweep claim-cifar100-reflected --losses ce+aucoc --seeds 0,10-14 --tuning-seeds 0 --out runs-claim/claim-cifar100-reflected
 sweep claim-cifar100-log-odds --losses ce+aucoc --seeds 0,10-25 --tuning-seeds 0 --out runs-claim/claim-cifar100-log-odds
 sweep claim-cifar100-lt --losses ce,ce+aucoc --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt --losses gce --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt --losses torch.nn:CrossEntropyLoss --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt --losses focal --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt
+sweep claim-cifar100-lt-reflected --losses ce+aucoc --seeds 0 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt-reflected
 sweep claim-cifar100-lt-log-odds --losses ce+aucoc --seeds 0,10-21 --tuning-seeds 0 --out runs-claim/claim-cifar100-lt-log-odds
+sweep claim-tiny-imagenet --losses ce,ce+aucoc,gce --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-tiny-imagenet
+sweep claim-tiny-imagenet --losses focal,torch.nn:CrossEntropyLoss --seeds 0 --tuning-seeds 0 --out runs-claim/claim-tiny-imagenet
+sweep claim-tiny-imagenet-reflected --losses ce+aucoc --seeds 0 --tuning-seeds 0 --out runs-claim/claim-tiny-imagenet-reflected
+sweep claim-tiny-imagenet-log-odds --losses ce+aucoc --seeds 0,10-17 --tuning-seeds 0 --out runs-claim/claim-tiny-imagenet-log-odds
 sweep claim-dermamnist --losses ce,ce+aucoc --seeds 0-1,10-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist --losses focal,torch.nn:CrossEntropyLoss --seeds 0-1 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
 sweep claim-dermamnist --losses gce --seeds 0-1,18-25 --tuning-seeds 0-1 --out runs-claim/claim-dermamnist
