@@ -268,3 +268,23 @@ def test_moments_with_a_time_zone():
         with pytest.raises(ex.DataTypeError, match="class labels: strings or whole numbers"):
             tally_frame(backend, probabilities="p")
         assert len(tally_groups(backend, by="label")) == 2
+
+
+# ------------------------------------------------------------------ words for true and false
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [("NF", "01"), ("YT", "01"), ("NT", "01"), ("01", "nt"), ("01", "tn")],
+)
+def test_words_of_two_pairs_are_no_opposites(tmp_path, labels, columns):
+    """N and F are normal and fraud as likely as twice the negative class."""
+    path = write(
+        tmp_path / "x.csv",
+        f"label,p_{columns[0]},p_{columns[1]}\n{labels[0]},0.9,0.1\n{labels[1]},0.2,0.8\n",
+    )
+    with pytest.raises(ex.LabelError, match="names no column"):
+        read_predictions(path)
+    frame = pd.read_csv(path)
+    with pytest.raises(ex.LabelError, match="names no column"):
+        el.aucoc_score(frame["label"], frame.drop(columns="label"))

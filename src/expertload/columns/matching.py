@@ -21,6 +21,7 @@ from expertload.columns.spelling import (
     class_key,
     listed,
     truth_number,
+    truth_numbers,
     whole_number,
     without_prefix,
 )
@@ -130,10 +131,10 @@ def places_by_name(
 
 
 def _by_truth(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]:
-    sides = [truth_number(name) for name in classes]
-    if sides not in ([0, 1], [1, 0]) or any(truth_number(label) is None for label in labels):
+    sides, truths = truth_numbers(classes), truth_numbers(labels)
+    if sides is None or truths is None or sorted(sides) != [0, 1]:
         return {}
-    return {label: sides.index(truth_number(label)) for label in labels}
+    return {label: sides.index(truth) for label, truth in zip(labels, truths, strict=True)}
 
 
 # ------------------------------------------------------------------ columns without names
