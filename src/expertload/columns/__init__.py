@@ -2,8 +2,9 @@
 
 Everything that reads predictions uses these modules. `spelling` decides when two names are the same
 class, `matching` matches labels to columns, `arrays` applies this to arrays and frames, `finding`
-finds the columns of a file, `values` turns them into numbers, and `policy` finds the columns that a
-policy needs. Nothing is guessed: if a match is not clear, the data are refused with a message.
+finds the columns of a file for the `roles` they play, `values` turns them into numbers, and
+`policy` finds the columns that a policy needs. Nothing is guessed: if a match is not clear, the
+data are refused with a message.
 """
 
 from expertload.columns.arrays import (
@@ -20,8 +21,6 @@ from expertload.columns.arrays import (
     sort_probabilities,
 )
 from expertload.columns.finding import (
-    ColumnNames,
-    Columns,
     find_column,
     find_columns,
     find_named,
@@ -31,6 +30,7 @@ from expertload.columns.finding import (
 )
 from expertload.columns.matching import Matched, match_by_order, match_columns
 from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns.roles import ColumnNames, Columns
 from expertload.columns.spelling import (
     ClassName,
     as_probability,

@@ -16,18 +16,16 @@ from expertload._typing import AnyArray
 from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
-    ColumnNames,
-    Columns,
-    Picked,
-    check_one_prefix,
+    check_one_family,
     find_probabilities,
     find_role,
     find_same,
-    is_declined,
+    is_named,
     said_of_blanks,
     said_of_file,
 )
 from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
+from expertload.columns.roles import ColumnNames, Columns, Picked
 from expertload.columns.spelling import (
     LOGITS,
     ClassName,
@@ -65,13 +63,13 @@ def policy_columns(
 ) -> Columns:
     """Find the columns of a file that a policy needs; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
-    if not given and _is_named(names.confidence, available):
+    if not given and is_named(names.confidence, available):
         raise FileFormatError(
             f"The policy uses the probabilities of {where}, but --confidence names the column "
             f"'{names.confidence}'. Hint: leave out --confidence, or make a policy from that "
             "column with expertload evaluate --confidence."
         )
-    if not by_group and _is_named(names.group, available):
+    if not by_group and is_named(names.group, available):
         raise FileFormatError(
             f"The policy has one threshold for all cases of {where}, but --group names the column "
             f"'{names.group}'. Hint: leave out --group, or make a policy with a threshold for each "
@@ -105,10 +103,6 @@ def policy_columns(
     return found.of([(known.labels or (0, 1))[side]], lone=side)
 
 
-def _is_named(wanted: str | None, available: Sequence[str]) -> bool:
-    return wanted is not None and not is_declined(wanted, available)
-
-
 def _confidence(
     available: Sequence[str], known: Known, wanted: str | None, where: str
 ) -> str | None:
@@ -134,7 +128,7 @@ def _probabilities(
     }
     picked = find_probabilities(available, names, where)
     if not (saved or names.probabilities or names.logits):
-        check_one_prefix(available, where)
+        check_one_family(available, where)
     if names.probabilities or names.logits or names.classes or not saved:
         same = set(picked.columns) == set(saved.values())
         if same and known.read_as is not None:

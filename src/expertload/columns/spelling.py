@@ -6,7 +6,7 @@
 | ``é``, one character or an e and an accent | the same class (Unicode normalisation) |
 | ``1``, ``1.0``, ``01``, ``True`` as a number | 1, the same whole number |
 | ``p_cat``, ``prob_cat``, ``proba_cat`` | cat, if it is the name of a column |
-| ``true``, ``yes``, ``pos``, ``1`` and their opposites, in pairs | the same, if there are two classes |
+| ``true``, ``yes``, ``pos``, ``1``, their opposites | the same, if two classes are such a pair |
 """
 
 from __future__ import annotations

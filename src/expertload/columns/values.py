@@ -18,8 +18,8 @@ from expertload._validation import (
     ROW_SUM_TOLERANCE_HALF_PRECISION,
     SUM_TO_ONE,
 )
-from expertload.columns.finding import Columns, shortened
 from expertload.columns.matching import places_by_name
+from expertload.columns.roles import Columns, shortened
 from expertload.columns.spelling import (
     class_key,
     is_missing,
