@@ -288,3 +288,58 @@ def test_words_of_two_pairs_are_no_opposites(tmp_path, labels, columns):
     frame = pd.read_csv(path)
     with pytest.raises(ex.LabelError, match="names no column"):
         el.aucoc_score(frame["label"], frame.drop(columns="label"))
+
+
+# ------------------------------------------------------------------ classes that no sum reveals
+
+
+def made(tmp_path, header, **names):
+    rows = (
+        "cat,2,1\ndog,-1,2\n"
+        if "z" in header or "logit" in header
+        else "cat,0.9,0.1\ndog,0.2,0.8\n"
+    )
+    if header.count(",") == 1:
+        rows = "\n".join(row.rpartition(",")[0] for row in rows.splitlines())
+    path = write(tmp_path / "made.csv", f"{header}\n{rows}\n")
+    found = read_predictions(path, names=ColumnNames(**names)).evaluate(target_accuracy=0.5)
+    return found.operating_point
+
+
+@pytest.mark.parametrize(
+    ("header", "names", "new", "option"),
+    [
+        ("label,p_cat", {}, "p_cat,p_dog,p_eel\n0.4,0.3,0.3", {"probabilities": "p_cat"}),
+        ("label,s_cat", {"probabilities": "s_*"}, "s_cat,s_eel\n0.4,0.3",
+         {"probabilities": "s_cat"}),
+        ("label,logit_cat", {}, "logit_cat,logit_eel\n1,0", {"logits": "logit_cat"}),
+        ("label,logit_cat,logit_dog", {}, "logit_cat,logit_dog,logit_eel\n1,0,9",
+         {"logits": "logit_cat,logit_dog"}),
+        ("label,z_cat,z_dog", {"logits": "z_*"}, "z_cat,z_dog,z_eel\n1,0,9",
+         {"logits": "z_cat,z_dog"}),
+        ("label,p_cat,p_dog", {"normalize": True}, "p_cat,p_dog,p_eel\n0.7,0.295,0.005",
+         {"probabilities": "p_cat,p_dog"}),
+    ],
+)  # fmt: skip
+def test_a_class_that_the_policy_does_not_know_is_noticed(tmp_path, header, names, new, option):
+    policy = made(tmp_path, header, **names)
+    path = write(tmp_path / "new.csv", f"{new}\n")
+    with pytest.raises(ex.FileFormatError, match=r"also has .*_eel: a class that the policy"):
+        decide_file(policy, path, out=io.StringIO())
+    assert decide_file(policy, path, out=io.StringIO(), names=ColumnNames(**option)).n_cases == 1
+
+
+def test_both_columns_are_read_where_one_was_enough(tmp_path):
+    policy = made(tmp_path, "label,p_cat")
+    path = write(tmp_path / "new.csv", "p_cat,p_dog\n0.4,0.6\n")
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 1
+    write(path, "p_cat,p_dog\n0.4,0.3\n")
+    with pytest.raises(ex.FileFormatError, match="sum to one"):
+        decide_file(policy, path, out=io.StringIO())
+
+
+def test_one_of_two_logits_is_no_log_odds(tmp_path):
+    policy = made(tmp_path, "label,logit_cat,logit_dog")
+    path = write(tmp_path / "new.csv", "logit_cat\n2\n")
+    with pytest.raises(ex.FileFormatError, match="lacks logit_dog"):
+        decide_file(policy, path, out=io.StringIO())

@@ -21,6 +21,7 @@ from expertload.columns.finding import (
     find_role,
     find_same,
     is_named,
+    pick,
     said_of_blanks,
     said_of_file,
 )
@@ -138,10 +139,14 @@ def _probabilities(
         return _in_order(known, picked, where)
     found = {label: find_same(available, column) for label, column in saved.items()}
     there = {label: column for label, column in found.items() if column is not None}
-    # With two classes, one column is enough, unless there are columns of other classes.
-    enough = len(saved) == 2 and set(there.values()) == set(picked.columns)
+    is_logits = _were_logits(known, there.values())
+    # With two classes, one probability is enough, unless there are columns of other classes.
+    enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits
     if len(there) == len(saved) or (there and enough):
-        return Picked(tuple(there.values()), tuple(there), _were_logits(known, there.values()))
+        taken = Picked(tuple(there.values()), tuple(there), is_logits)
+        is_summed = len(there) > 1 and not is_logits and known.read_as != "normalized"
+        beside = [] if is_summed else _beside(available, taken, picked)
+        return _with_all(known, taken, beside, where) if beside else taken
     if not there and known.ranked_by == "given_confidence":
         return Picked()  # labels are optional here
     lacking = [column for label, column in saved.items() if label not in there]
@@ -149,6 +154,36 @@ def _probabilities(
         f"The policy needs the column(s) {listed(list(saved.values()))}, but {where} lacks "
         f"{listed(lacking)}. Hint: name the columns with the same probabilities "
         f"(--probabilities).{said_of_blanks(available)}"
+    )
+
+
+def _beside(available: Sequence[str], taken: Picked, picked: Picked) -> list[tuple[str, str]]:
+    """Return other columns of the family that was taken, and the class of each.
+
+    Their classes would go unnoticed: only the sum of all probabilities tells that one is missing.
+    """
+    if set(taken.columns) <= set(picked.columns):
+        family = list(zip(picked.columns, picked.classes, strict=True))
+    else:
+        pairs = zip(taken.columns, taken.classes, strict=True)
+        (prefix, *others) = {column.removesuffix(name) for column, name in pairs}
+        shared = prefix and not others and prefix not in taken.columns
+        family = pick(available, f"{prefix}*") if shared else []
+    return [each for each in family if each[0] not in taken.columns]
+
+
+def _with_all(known: Known, taken: Picked, beside: Sequence[tuple[str, str]], where: str) -> Picked:
+    """Return all probabilities of a family, if each belongs to one of the policy's classes."""
+    columns, classes = zip(*beside, strict=True)
+    whole = Picked((*taken.columns, *columns), (*taken.classes, *classes))
+    labels = known.labels or tuple(range(len(whole.columns)))
+    if not taken.is_logits and in_order(labels, whole.classes) is not None:
+        return _in_order(known, whole, where)
+    option = "--logits" if taken.is_logits else "--probabilities"
+    raise FileFormatError(
+        f"The policy was made from the column(s) {listed(taken.columns)}, but {where} also has "
+        f"{listed(columns)}: a class that the policy does not know would go unnoticed. Hint: if "
+        f"the policy needs no more columns, name them ({option} {','.join(taken.columns)})."
     )
 
 
