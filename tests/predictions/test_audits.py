@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from expertload.exceptions import FileFormatError
@@ -45,7 +46,36 @@ def test_cases_that_were_left_to_experts_are_not_audits(write, words):
 
 def test_answers_in_other_letters_are_neither_right_nor_wrong(write):
     path = write("decided_label,label\ncat,Cat\ndog,\n")
-    with pytest.raises(FileFormatError, match="'cat' was decided and 'Cat' was said"):
+    with pytest.raises(FileFormatError, match="'cat' is decided and 'Cat' is the answer"):
         read_audits(path)
     path = write("decided_label,label\n1,01\n1,2\ndog,eel\ncat,\n")
     assert read_audits(path).correct.tolist()[:3] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "NULL", "n/a", "?"])
+def test_words_for_a_missing_answer_are_no_answers(write, word):
+    path = write(f"decided_label,label\ncat,cat\ndog,{word}\ndog,dog\n")
+    with pytest.raises(FileFormatError, match="missing value. Hint: leave the answer empty"):
+        read_audits(path)
+    path = write(f"decided_label,label\ncat,cat\n{word},dog\ndog,dog\n")
+    with pytest.raises(FileFormatError, match=r"is decided in audits.csv, which looks like"):
+        read_audits(path)
+    path = write(f"decided_label,label\nno,no\n{word},{word}\n")
+    assert read_audits(path).correct.tolist() == [1, 1]
+
+
+def test_a_blank_is_an_open_review(write):
+    path = write("decided_label,label\ncat,cat\ndog, \n")
+    assert read_audits(path).correct.tolist()[:1] == [1]
+    assert np.isnan(read_audits(path).correct[1])
+
+
+def test_answers_of_another_coding_are_not_wrong(write):
+    path = write("decided_label,label\n0,cat\n1,dog\n1,cat\n")
+    with pytest.raises(FileFormatError, match="must be among the labels cat, dog. Got 0, 1"):
+        read_audits(path)
+    for rows in ("True,1\nFalse,1\n", "yes,1\nno,1\n", "1,True\n0,true\n"):
+        path = write(f"decided_label,label\n{rows}")
+        assert read_audits(path).correct.tolist() == [1, 0]
+    path = write("decided_label,label\ncat,dog\n")  # the only case may be wrong
+    assert read_audits(path).correct.tolist() == [0]

@@ -1,12 +1,13 @@
 """Columns and classes: the role of each column, and the class that each column belongs to.
 
 Everything that reads predictions uses these modules. `spelling` decides when two names are the same
-class, `matching` matches labels to columns, `arrays` applies this to arrays and frames, `finding`
-finds the columns of a file for the `roles` they play, `values` turns them into numbers, and
-`policy` finds the columns that a policy needs. Nothing is guessed: if a match is not clear, the
-data are refused with a message.
+class, `matching` matches labels to columns, `agreement` compares labels with predictions, `arrays`
+applies this to arrays and frames, `finding` finds the columns of a file for the `roles` they play,
+`values` turns them into numbers, and `policy` finds the columns that a policy needs. Nothing is
+guessed: if a match is not clear, the data are refused with a message.
 """
 
+from expertload.columns.agreement import Compared, same_class
 from expertload.columns.arrays import (
     check_clusters,
     check_groups,
@@ -45,7 +46,6 @@ from expertload.columns.values import (
     names_from,
     numbers_from,
     probabilities_from,
-    same_class,
     sums_missed,
 )
 
@@ -53,6 +53,7 @@ __all__ = [
     "ClassName",
     "ColumnNames",
     "Columns",
+    "Compared",
     "Matched",
     "arrange_probabilities",
     "as_probability",

@@ -18,12 +18,9 @@ from expertload._validation import (
     ROW_SUM_TOLERANCE_HALF_PRECISION,
     SUM_TO_ONE,
 )
-from expertload.columns.matching import places_by_name
 from expertload.columns.roles import Columns, shortened
 from expertload.columns.spelling import (
-    class_key,
     is_missing,
-    listed,
     truth_number,
     whole_number,
 )
@@ -36,7 +33,6 @@ __all__ = [
     "names_from",
     "numbers_from",
     "probabilities_from",
-    "same_class",
     "sums_missed",
 ]
 
@@ -97,20 +93,6 @@ def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
     names = names_from(values)
     _check_present(names, column, where, 1)
     return list(names)
-
-
-def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArray:
-    """Return whether each prediction is the same class as the label, in any spelling."""
-    keys = {label: class_key(label) for label in dict.fromkeys(labels)}
-    classes, guesses = sorted(set(keys.values())), list(dict.fromkeys(predictions))
-    places, _ = places_by_name(guesses, classes)
-    if not places:
-        raise FileFormatError(
-            f"The predictions of {where} must be among the labels {listed(classes)}. Got "
-            f"{listed(guesses)}. Hint: use the same names for both."
-        )
-    named = {guess: classes[place] for guess, place in places.items()}
-    return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
 
 
 def names_from(values: AnyArray) -> AnyArray:

@@ -14,12 +14,14 @@ from scipy.special import gammaln
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
 from expertload.columns import (
-    class_key,
+    Compared,
     find_column,
     find_same,
     grades_from,
+    is_missing,
     names_from,
     numbers_from,
+    same_class,
 )
 from expertload.exceptions import FileFormatError
 
@@ -33,6 +35,7 @@ CONVENTIONS = {
     "decided_at": ("decided_at",),
     "key": ("key", "case", "case_id", "id"),
 }
+SAID = Compared("decided", "the answer", "leave the answer empty while a review is open")
 # The chance, at most, of an order that is refused as sorted.
 UNLIKELY = 1e-9
 
@@ -221,17 +224,6 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
         )
 
 
-def _check_spelled_alike(decided: Sequence[Any], answers: Sequence[Any], where: str) -> None:
-    """Refuse answers that differ from decisions in the case of letters alone: they may be right."""
-    pairs = {(str(a), str(b)) for a, b in zip(decided, answers, strict=True) if b is not None}
-    for a, b in sorted(pairs):
-        if class_key(a) != class_key(b) and class_key(a).casefold() == class_key(b).casefold():
-            raise FileFormatError(
-                f"'{a}' was decided and '{b}' was said in {where}, which differ in the case of "
-                "letters alone. Hint: spell both alike."
-            )
-
-
 def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     """Return grades, with NaN for missing answers."""
     column = columns.correct or columns.label or ""
@@ -249,9 +241,10 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
             f"The column '{columns.decided}' of {where} lacks a value in row "
             f"{decided.index(None) + 1}. Hint: only automatic decisions can be audited."
         )
-    _check_spelled_alike(decided, answers, where)
-    same = [class_key(str(a)) == class_key(str(b)) for a, b in zip(decided, answers, strict=True)]
-    return np.where(present, np.array(same, dtype=float), np.nan)
+    known = np.flatnonzero(present)
+    given = [str(answers[i]) for i in known], [str(decided[i]) for i in known]
+    grades[present] = same_class(*given, where, said=SAID, few=True)
+    return grades
 
 
 def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
@@ -260,7 +253,7 @@ def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
 
 
 def _blank_as_none(values: AnyArray) -> list[Any]:
-    return [None if v is None or v != v or v == "" else v for v in values.tolist()]
+    return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
 
 
 def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
