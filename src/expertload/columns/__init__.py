@@ -25,11 +25,18 @@ from expertload.columns.finding import (
     find_column,
     find_columns,
     find_named,
+    find_role,
     find_same,
     pick,
     said_of_file,
 )
-from expertload.columns.matching import Matched, match_by_order, match_columns
+from expertload.columns.matching import (
+    Matched,
+    match_by_order,
+    match_columns,
+    named_class,
+    places_by_name,
+)
 from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
 from expertload.columns.roles import ColumnNames, Columns
 from expertload.columns.spelling import (
@@ -67,6 +74,7 @@ __all__ = [
     "find_column",
     "find_columns",
     "find_named",
+    "find_role",
     "find_same",
     "frame_columns",
     "grades_from",
@@ -78,9 +86,11 @@ __all__ = [
     "match_by_order",
     "match_columns",
     "name_groups",
+    "named_class",
     "names_from",
     "numbers_from",
     "pick",
+    "places_by_name",
     "plain_classes",
     "policy_columns",
     "probabilities_from",

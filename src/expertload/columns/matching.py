@@ -36,6 +36,7 @@ __all__ = [
     "match_by_order",
     "match_columns",
     "match_lone",
+    "named_class",
     "places_by_name",
     "refuse_lone",
 ]
@@ -189,14 +190,20 @@ def match_lone(labels: Collection[str], column: str, name: str, said: Wording) -
 
 def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> int | None:
     """Return 0 or 1, the class of a single column; None if it is not clear."""
-    classes = [str(each) for each in pair]
-    is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
-    found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
-    if found:
-        return found[name]
+    named = named_class(pair, name)
+    if named is not None:
+        return named
     numbered = [whole_number(each) for each in pair] == [0, 1] or tuple(pair) in BOOLEANS
     says_nothing = name == column and all(isinstance(each, str) for each in pair)
     return 1 if whole_number(name) is None and (numbered or says_nothing) else None
+
+
+def named_class(pair: Sequence[ClassName], name: str) -> int | None:
+    """Return 0 or 1, the class that a single column is named after; None if it is neither."""
+    classes = [str(each) for each in pair]
+    is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
+    found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
+    return found.get(name)
 
 
 def refuse_lone(pair: Sequence[ClassName], column: str, said: Wording) -> NoReturn:

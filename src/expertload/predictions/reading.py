@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.columns import ColumnNames, Columns, find_columns, names_from
+from expertload.columns import ColumnNames, Columns, find_columns, find_role, names_from
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
@@ -283,7 +283,8 @@ def read_predictions(
     )
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
-    labels = (columns.label, columns.prediction, columns.group)
+    said = _said(source.columns, names or ColumnNames(), columns, source.where)
+    labels = (columns.label, columns.prediction, columns.group, said)
     few = tuple(dict.fromkeys(name for name in labels if name))
     many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
     found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
@@ -293,10 +294,18 @@ def read_predictions(
     return PredictionsTable(
         where=source.where,
         n_cases=n_cases,
-        **arrays_from(source.where, columns, found, codes),
+        **arrays_from(source.where, columns, found, codes, said),
         **_identified(source.where, wanted, rows, found),
         **_clustered(source.where, wanted, rows, found),
     )
+
+
+def _said(available: Sequence[str], names: ColumnNames, columns: Columns, where: str) -> str | None:
+    """Return a column of predictions beside probabilities, which may contradict them."""
+    if not columns.probabilities:
+        return None
+    found = find_role(available, "prediction", names.prediction, where)
+    return None if found in columns.all else found
 
 
 def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Refuses files that contradict how they are read: nobody knows then which of both is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import bdtr
+
+from expertload._blocks import blocks
+from expertload._opening import Coded
+from expertload._typing import FloatArray, IntArray
+from expertload.columns import names_from, places_by_name
+from expertload.exceptions import FileFormatError
+
+__all__ = ["check_not_opposite", "check_predictions"]
+
+# The chance, at most, that a classifier without skill is refused as the opposite of a good one.
+UNLIKELY = 1e-9
+
+
+def check_predictions(
+    said: Coded, column: str, classes: Sequence[object], y_proba: FloatArray, where: str
+) -> None:
+    """Refuse predictions that are not the most probable class; other names are no classes."""
+    names = names_from(said.values).tolist()
+    known = [name for name in names if name is not None]
+    found, _ = places_by_name(known, [str(each) for each in classes])
+    place = np.array([found.get(name, -1) for name in names])
+    rows = []
+    for block in blocks(len(y_proba)):
+        proba, own = y_proba[block], place[said.codes[block]]
+        told = np.take_along_axis(proba, np.maximum(own, 0)[:, None], axis=1)[:, 0]
+        rows.append(block.start + np.flatnonzero((own >= 0) & (told < proba.max(axis=1))))
+    against = np.concatenate(rows)
+    if len(against):
+        row = int(against[0])
+        raise FileFormatError(
+            f"The column '{column}' of {where} does not name the most probable class in row "
+            f"{row + 1} ({names[said.codes[row]]}, not {classes[int(y_proba[row].argmax())]}), and "
+            f"in {len(against)} row(s) in total: what the model answered is not clear. Hint: if "
+            "the probabilities are right, pass --prediction none; if the predictions are, name "
+            f"their confidence (--prediction {column} --confidence COLUMN)."
+        )
+
+
+def check_not_opposite(
+    place: IntArray, y_proba: FloatArray, columns: Sequence[str], classes: Sequence[str], where: str
+) -> None:
+    """Refuse two classes that no name tells apart, if exchanged they would be right more often.
+
+    Only if chance is next to impossible as the reason. `classes` are those of the columns.
+    """
+    n, n_right = len(place), 0
+    for block in blocks(n):
+        n_right += int((y_proba[block].argmax(axis=1) == place[block]).sum())
+    if bdtr(n_right, n, 0.5) >= UNLIKELY:
+        return
+    raise FileFormatError(
+        f"No name tells which class the column(s) {', '.join(columns)} of {where} belong to: read "
+        f"as the probability of {' and '.join(classes)}, {n_right / n:.0%} of cases are right, and "
+        f"{1 - n_right / n:.0%} if the classes are exchanged. Hint: name the class of each column, "
+        f"in order (--classes {','.join(classes)} if this is how to read it)."
+    )

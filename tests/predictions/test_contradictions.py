@@ -1,0 +1,110 @@
+"""A file that contradicts how it is read is refused: nobody knows which of both is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from expertload.exceptions import FileFormatError
+from expertload.predictions import ColumnNames, read_predictions
+
+RNG = np.random.default_rng(3)
+N = 100
+ILL = np.round(1 / (1 + np.exp(-RNG.normal(0, 2, N))), 3)
+Y = (RNG.random(N) < 0.1) ^ (ILL > 0.5)
+ANSWER = (ILL > 0.5).astype(int)
+ACCURACY = float((ANSWER == Y).mean())
+
+
+@pytest.fixture(params=["csv", "parquet", "npz"])
+def save(request, tmp_path):
+    def write(**columns):
+        path = tmp_path / f"x.{request.param}"
+        if request.param == "npz":
+            np.savez(path, **columns)
+        else:
+            getattr(pd.DataFrame(columns), f"to_{request.param}")(path, index=False)
+        return path
+
+    return write
+
+
+def accuracy(path, **names):
+    return read_predictions(path, names=ColumnNames(**names)).evaluate().accuracy.estimate
+
+
+# ------------------------------------------------------------------ predictions beside them
+
+
+@pytest.mark.parametrize("column", ["y_pred", "Prediction"])
+@pytest.mark.parametrize("names", [("p_0", "p_1"), ("probability",)])
+def test_predictions_that_agree_are_welcome(save, column, names):
+    shares = dict(zip(reversed(names), (ILL, 1 - ILL), strict=False))
+    path = save(y_true=Y.astype(int), **shares, **{column: ANSWER})
+    assert accuracy(path) == pytest.approx(ACCURACY)
+
+
+def test_the_probability_of_the_prediction_is_not_that_of_the_second_class(save):
+    """As many programs write it: the class that was predicted, and how sure of it they are."""
+    path = save(y_true=Y.astype(int), y_pred=ANSWER, probability=np.maximum(ILL, 1 - ILL))
+    first = int(np.flatnonzero(ANSWER == 0)[0])
+    says = rf"'y_pred' .* row {first + 1} \(0, not 1\), and in {(ANSWER == 0).sum()} row"
+    with pytest.raises(FileFormatError, match=f"{says}.*--prediction none.*--prediction y_pred"):
+        read_predictions(path)
+    named = accuracy(path, prediction="y_pred", confidence="probability")
+    assert named == pytest.approx(ACCURACY)
+    assert accuracy(path, prediction="none") == pytest.approx(Y.mean())
+
+
+def test_columns_under_the_names_of_other_classes_are_noticed(save):
+    path = save(y_true=Y.astype(int), y_pred=ANSWER, p_0=ILL, p_1=1 - ILL)
+    with pytest.raises(FileFormatError, match="does not name the most probable class"):
+        read_predictions(path)
+
+
+def test_ties_and_names_of_no_class_contradict_nothing(save):
+    half = np.full(4, 0.5)
+    path = save(label=["a", "b", "a", "b"], p_a=half, p_b=half, y_pred=["a", "b", "b", "unsure"])
+    assert accuracy(path) == 0.5
+    path = save(label=["a", "b"], p_a=[0.9, 0.1], p_b=[0.1, 0.9], y_pred=[17, 4])
+    assert accuracy(path) == 1
+
+
+def test_a_missing_prediction_contradicts_nothing(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("label,p_None,p_b,y_pred\nNone,0.1,0.9,\nb,0.1,0.9,b\n")
+    assert accuracy(path) == 0.5
+
+
+# ------------------------------------------------------------------ classes that no name tells
+
+
+@pytest.mark.parametrize("names", [(0, 1), ("ill", "well")])
+def test_a_single_column_of_the_other_class_is_noticed(save, names):
+    labels = np.array(names)[Y.astype(int)]
+    column = "p_benign" if names == (0, 1) else "benign"
+    path = save(label=labels, **{column: 1 - ILL})
+    named = {} if names == (0, 1) else {"probabilities": column}
+    says = rf"{column} of .* read as the probability of {names[1]}, {1 - ACCURACY:.0%} of cases"
+    with pytest.raises(FileFormatError, match=says):
+        read_predictions(path, names=ColumnNames(**named))
+    assert accuracy(path, classes=f"{names[0]}", **named) == pytest.approx(ACCURACY)
+    assert accuracy(path, classes=f"{names[1]}", **named) == pytest.approx(1 - ACCURACY)
+
+
+def test_a_matrix_in_another_order_is_noticed(tmp_path):
+    path = tmp_path / "x.npz"
+    labels = np.array(["well", "ill"])[Y.astype(int)]
+    np.savez(path, labels=labels, probabilities=np.column_stack([1 - ILL, ILL]))
+    with pytest.raises(FileFormatError, match=r"p_0, p_1 .* the probability of ill and well"):
+        read_predictions(path)
+    assert accuracy(path, classes="well,ill") == pytest.approx(ACCURACY)
+    assert accuracy(path, classes="ill,well") == pytest.approx(1 - ACCURACY)
+
+
+def test_chance_and_names_are_no_reason_to_refuse(save):
+    path = save(label=Y.astype(int)[:20], p_benign=1 - ILL[:20])
+    assert accuracy(path) < 0.5
+    path = save(label=Y.astype(int), p_1=1 - ILL)
+    assert accuracy(path) == pytest.approx(1 - ACCURACY)
