@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, LabelError
 from expertload.predictions import ColumnNames, read_predictions
 
 RNG = np.random.default_rng(3)
@@ -86,7 +86,8 @@ def test_a_single_column_of_the_other_class_is_noticed(save, names):
     column = "p_benign" if names == (0, 1) else "benign"
     path = save(label=labels, **{column: 1 - ILL})
     named = {} if names == (0, 1) else {"probabilities": column}
-    says = rf"{column} of .* read as the probability of {names[1]}, {1 - ACCURACY:.0%} of cases"
+    area = (ILL[Y][:, None] < ILL[~Y]).mean() + (ILL[Y][:, None] == ILL[~Y]).mean() / 2
+    says = rf"{column} of .* read as the probability of {names[1]}, .* ROC curve is {area:.2f}\)"
     with pytest.raises(FileFormatError, match=says):
         read_predictions(path, names=ColumnNames(**named))
     assert accuracy(path, classes=f"{names[0]}", **named) == pytest.approx(ACCURACY)
@@ -106,5 +107,10 @@ def test_a_matrix_in_another_order_is_noticed(tmp_path):
 def test_chance_and_names_are_no_reason_to_refuse(save):
     path = save(label=Y.astype(int)[:20], p_benign=1 - ILL[:20])
     assert accuracy(path) < 0.5
+    path = save(label=Y.astype(int), p_ill=np.sqrt(np.sqrt(ILL)))  # too often above one half
+    assert accuracy(path) < ACCURACY
+    path = save(label=np.ones(N, dtype=int) - (ILL > 2), probability=1 - ILL)
+    with pytest.raises(LabelError):  # the labels are of one class
+        read_predictions(path)
     path = save(label=Y.astype(int), p_1=1 - ILL)
     assert accuracy(path) == pytest.approx(1 - ACCURACY)
