@@ -79,3 +79,20 @@ def test_answers_of_another_coding_are_not_wrong(write):
         assert read_audits(path).correct.tolist() == [1, 0]
     path = write("decided_label,label\ncat,dog\n")  # the only case may be wrong
     assert read_audits(path).correct.tolist() == [0]
+
+
+def test_numbers_have_the_decimal_mark_of_the_file(write):
+    path = write("key;correct;inclusion_probability\na;0,75;0,5\nb;;0,25\n")
+    found = read_audits(path, options=FileOptions(decimal=","))
+    assert found.inclusion_probability.tolist() == [0.5, 0.25]
+    assert found.correct.tolist()[0] == 0.75
+    assert np.isnan(found.correct[1])
+    with pytest.raises(FileFormatError, match="Got '0,5' in row 1. Hint: .*--decimal"):
+        read_audits(path)
+    for wrong in ("0_5", "\u0660.\u0665"):
+        path = write(f"key,correct,inclusion_probability\na,1,{wrong}\n")
+        with pytest.raises(FileFormatError, match="must hold numbers"):
+            read_audits(path)
+        path = write(f"key,correct\na,{wrong}\n")
+        with pytest.raises(FileFormatError, match="must hold numbers"):
+            read_audits(path)

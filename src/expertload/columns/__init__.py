@@ -49,6 +49,7 @@ from expertload.columns.spelling import (
 )
 from expertload.columns.values import (
     grades_from,
+    is_graded,
     labels_from,
     names_from,
     numbers_from,
@@ -78,6 +79,7 @@ __all__ = [
     "find_same",
     "frame_columns",
     "grades_from",
+    "is_graded",
     "is_missing",
     "known_groups",
     "label_text",

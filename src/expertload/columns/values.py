@@ -29,6 +29,7 @@ from expertload.exceptions import FileFormatError, ProbabilityError
 __all__ = [
     "both_classes",
     "grades_from",
+    "is_graded",
     "labels_from",
     "names_from",
     "numbers_from",
@@ -55,7 +56,8 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
     _check_present(values, column, where, first_row)
     if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            return values.astype(np.float64)
+            if all(_is_plain(value) for value in values.tolist()):
+                return values.astype(np.float64)
     row, bad = next(
         ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
     )
@@ -74,9 +76,19 @@ def _check_exact(low: int, high: int, column: str, where: str) -> None:
         )
 
 
+def is_graded(values: AnyArray) -> bool:
+    """Whether correctness is text, but not all of it words such as true and yes."""
+    found = {value for value in values.tolist() if value is not None} if _is_text(values) else set()
+    return any(_truth(str(value)) is None for value in found)
+
+
+def _is_text(values: AnyArray) -> bool:
+    return values.dtype.kind == "O"
+
+
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column of correctness as numbers; words such as true and yes are converted."""
-    if values.dtype.kind == "O":
+    if _is_text(values):
         words = {value: _truth(str(value)) for value in set(values.tolist())}
         if None not in words.values():
             return np.array([words[value] for value in values.tolist()], dtype=np.float64)
@@ -123,12 +135,17 @@ def _check_present(values: AnyArray, column: str, where: str, first_row: int) ->
         )
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value is no text, or has nothing that only Python reads as part of a number."""
+    return not isinstance(value, str) or (value.isascii() and "_" not in value)
+
+
 def _is_number(value: Any) -> bool:
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):
         return False
-    return True
+    return _is_plain(value)
 
 
 def _shown(value: object) -> str:

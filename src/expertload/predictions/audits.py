@@ -18,6 +18,7 @@ from expertload.columns import (
     find_column,
     find_same,
     grades_from,
+    is_graded,
     is_missing,
     names_from,
     numbers_from,
@@ -131,7 +132,10 @@ def read_audits(
     columns = _find(source.columns, names or AuditColumns(), source.where)
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     accepted = find_same(source.columns, "accepted")
-    table = source.read(taken if accepted is None else [*dict.fromkeys([*taken, accepted])])
+    names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
+    table = source.read(names_of_all, [each for each in [columns.inclusion_probability] if each])
+    if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
+        table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
         raise FileFormatError(f"{source.where} holds no audits.")
     if accepted is not None:
