@@ -8,6 +8,7 @@ __all__ = [
     "CALIBRATOR_NAMES",
     "MATRICES",
     "METHODS",
+    "MODELS",
     "Invalid",
     "Method",
     "Objective",
@@ -39,6 +40,9 @@ METHODS: dict[Method, str] = {
 }
 # The names under which files keep all probabilities together: a matrix, a list, a struct.
 MATRICES = ("y_proba", "proba", "probabilities", "probability")
+
+# The columns, and folders such as `model=a`, that name the model of a row.
+MODELS = ("model", "model_name")
 
 # The keys of `expertload.calibrators.CALIBRATORS`.
 CALIBRATOR_NAMES = (

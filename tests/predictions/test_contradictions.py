@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from expertload.exceptions import FileFormatError, LabelError
-from expertload.predictions import ColumnNames, read_predictions
+from expertload.predictions import ColumnNames, FileOptions, read_predictions
 
 RNG = np.random.default_rng(3)
 N = 100
@@ -114,3 +114,28 @@ def test_chance_and_names_are_no_reason_to_refuse(save):
         read_predictions(path)
     path = save(label=Y.astype(int), p_1=1 - ILL)
     assert accuracy(path) == pytest.approx(1 - ACCURACY)
+
+
+# ------------------------------------------------------------------ cases of the training
+
+
+@pytest.mark.parametrize("column", ["split", "Subset"])
+def test_cases_of_the_training_are_not_counted_among_others(save, column):
+    parts = np.where(np.arange(N) < 60, "train", "test")
+    columns = {"label": Y.astype(int), "p_1": ILL, column: parts}
+    path = save(**columns)
+    says = f"'{column}' of .* some cases are of 'train' and others of 'test'.*--query"
+    with pytest.raises(FileFormatError, match=says):
+        read_predictions(path)
+    if path.suffix != ".npz":
+        query = FileOptions(query=f"SELECT * FROM file WHERE {column} = 'test'")
+        assert read_predictions(path, options=query).n_cases == 40
+    assert read_predictions(save(**(columns | {column: ["test"] * N}))).n_cases == N
+    mixed = np.where(np.arange(N) < 60, "val", "test")
+    assert read_predictions(save(**(columns | {column: mixed}))).n_cases == N
+
+
+def test_arrays_of_other_lengths_contradict_nothing(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, label=Y.astype(int), p_1=ILL, y_pred=[1], split=["train", "test"])
+    assert read_predictions(path).n_cases == N

@@ -52,6 +52,11 @@ class NpzSource:
         """Return whole columns, unchanged."""
         return self._same_rows({name: self._arrays[name] for name in names})
 
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists and has as many rows as another one."""
+        arrays = self._arrays
+        return name if name and len(arrays[name]) == len(arrays[other]) else None
+
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:

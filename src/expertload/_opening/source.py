@@ -80,6 +80,10 @@ class Source(Protocol):
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
         ...
 
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists and has as many rows as another one."""
+        ...
+
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:

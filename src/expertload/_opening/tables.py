@@ -83,6 +83,10 @@ class DuckDBSource:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
         return self.read_coded(names, numbers, ())[0]
 
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists: in a table, all have as many rows."""
+        return name
+
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:

@@ -23,8 +23,10 @@ from expertload.predictions.identity import (
     align,
     certifiable_groups,
     check_distinct,
+    check_not_trained,
     check_one_model,
     find_identity,
+    find_split,
     known_clusters,
     known_identifiers,
     split_rows,
@@ -284,7 +286,10 @@ def read_predictions(
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
     said = _said(source.columns, names or ColumnNames(), columns, source.where)
-    labels = (columns.label, columns.prediction, columns.group, said)
+    said = source.beside(said, columns.all[0])
+    split = find_split(source.columns, (*columns.all, *rows.columns), source.where)
+    split = source.beside(split, columns.all[0])
+    labels = (columns.label, columns.prediction, columns.group, said, split)
     few = tuple(dict.fromkeys(name for name in labels if name))
     many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
     found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
@@ -293,6 +298,8 @@ def read_predictions(
     n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
+    if split is not None:
+        check_not_trained(codes[split].values, split, source.where)
     return PredictionsTable(
         where=source.where,
         n_cases=n_cases,
