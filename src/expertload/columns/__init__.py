@@ -46,6 +46,7 @@ from expertload.columns.spelling import (
     is_missing,
     listed,
     plain_classes,
+    spelled_alike,
 )
 from expertload.columns.values import (
     grades_from,
@@ -100,5 +101,6 @@ __all__ = [
     "said_of_file",
     "same_class",
     "sort_probabilities",
+    "spelled_alike",
     "sums_missed",
 ]

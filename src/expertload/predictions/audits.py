@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,11 @@ from expertload.columns import (
     names_from,
     numbers_from,
     same_class,
+    spelled_alike,
 )
 from expertload.exceptions import FileFormatError
 
-__all__ = ["AuditColumns", "AuditTable", "check_not_sorted", "read_audits"]
+__all__ = ["AuditColumns", "AuditTable", "check_not_sorted", "plain_key", "read_audits"]
 
 CONVENTIONS = {
     "correct": ("correct", "is_correct"),
@@ -180,6 +182,18 @@ def check_not_sorted(audits: AuditTable) -> None:
         )
 
 
+def plain_key(key: object) -> str:
+    """Return a key as all programs write it: without blanks around it, and 7 instead of 7.0.
+
+    Examples
+    --------
+    >>> from expertload.predictions.audits import plain_key
+    >>> plain_key("7.0"), plain_key(" a7 "), plain_key("007")
+    ('7', 'a7', '007')
+    """
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", spelled_alike(key))
+
+
 def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
     found = {
         role: find_column(available, conventions, getattr(names, role), where)
@@ -277,8 +291,9 @@ def _moments(table: Table, name: str | None) -> AnyArray | None:
 def _keys(table: Table, name: str | None, where: str) -> list[str] | None:
     if name is None:
         return None
-    keys: list[str] = names_from(table[name]).tolist()
-    if None in keys or "" in keys:
-        row = next(i for i, key in enumerate(keys) if not key)
-        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row + 1}.")
-    return keys
+    keys: list[str | None] = names_from(table[name]).tolist()
+    spelled = ["" if key is None else plain_key(key) for key in keys]
+    if "" in spelled:
+        row = spelled.index("") + 1
+        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row}.")
+    return spelled
