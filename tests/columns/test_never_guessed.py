@@ -343,3 +343,24 @@ def test_one_of_two_logits_is_no_log_odds(tmp_path):
     path = write(tmp_path / "new.csv", "logit_cat\n2\n")
     with pytest.raises(ex.FileFormatError, match="lacks logit_dog"):
         decide_file(policy, path, out=io.StringIO())
+
+
+# ------------------------------------------------------------------ another scale
+
+
+def test_a_policy_of_fractions_refuses_percentages(tmp_path):
+    confidence = np.linspace(0.5, 1, 200)
+    policy = op.certify_from_correctness([1] * 200, confidence, target_accuracy=0.9)
+    path = write(tmp_path / "new.csv", "confidence\n99\n51\n80\n")
+    says = r"'confidence' of new.csv must be on the scale .* from 0.5 to 1. Got [68]"
+    for invalid in ("refuse", "delegate"):
+        with pytest.raises(ex.FileFormatError, match=says):
+            decide_file(policy, path, out=io.StringIO(), invalid=invalid)
+    write(path, "confidence\n0.99\n1.2\n0.3\n")
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 3
+
+
+def test_no_column_is_kept_under_the_name_of_a_decision_s(tmp_path, cat_or_dog):
+    path = write(tmp_path / "new.csv", "Row,p_cat,p_dog\n7,0.9,0.1\n")
+    with pytest.raises(ex.FileFormatError, match="'Row' cannot be kept"):
+        decide_file(cat_or_dog, path, out=io.StringIO(), keep=("Row",))

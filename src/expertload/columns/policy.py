@@ -8,6 +8,7 @@ the same file. So the names stored in the policy come first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -25,7 +26,13 @@ from expertload.columns.finding import (
     said_of_blanks,
     said_of_file,
 )
-from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
+from expertload.columns.matching import (
+    Wording,
+    class_of_lone_column,
+    in_order,
+    named_class,
+    refuse_lone,
+)
 from expertload.columns.roles import ColumnNames, Columns, Picked
 from expertload.columns.spelling import (
     LOGITS,
@@ -100,6 +107,8 @@ def policy_columns(
     )
     if len(picked.columns) != 1:
         return found
+    if given and known.labels is None and named_class((0, 1), picked.classes[0]) is None:
+        return replace(found, probabilities=(), classes=())  # the other class has no name
     side = _side(known, picked, where)
     return found.of([(known.labels or (0, 1))[side]], lone=side)
 

@@ -12,7 +12,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.columns import names_from, places_by_name
 from expertload.exceptions import FileFormatError
 
-__all__ = ["check_not_opposite", "check_predictions"]
+__all__ = ["check_not_opposite", "check_predictions", "check_scale"]
 
 # Standard errors below chance; a classifier without skill falls there once in a billion times.
 UNLIKELY = 6
@@ -64,6 +64,25 @@ def check_not_opposite(
         f"in cases of the other class (the area under the ROC curve is {area:.2f}). Hint: name the "
         f"class of each column, in order (--classes {','.join(classes)} if this is how to read it)."
     )
+
+
+def check_scale(
+    known: Sequence[float] | None, confidence: FloatArray, column: str | None, where: str
+) -> None:
+    """Refuse confidences on a higher scale than a policy's, such as percentages: all would pass.
+
+    Half of the cases must be as far above all that the policy was made from as these are from zero
+    and from each other. `known` are quantiles, the first and last of which are the extremes.
+    """
+    if not known:
+        return
+    low, high, middle = known[0], known[-1], float(np.median(confidence))
+    if middle > high + max(high - low, abs(high)):
+        raise FileFormatError(
+            f"The column '{column}' of {where} must be on the scale that the policy was made with, "
+            f"from {low:g} to {high:g}. Got {middle:g} or more in half of the cases. Hint: if these "
+            "are percentages, divide by 100; if the scale has changed, make a new policy."
+        )
 
 
 def _area(high: FloatArray, low: FloatArray) -> tuple[float, float]:

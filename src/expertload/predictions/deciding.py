@@ -34,6 +34,7 @@ from expertload.columns import (
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
 from expertload.operating_point.point import check_width, confidence_of
+from expertload.predictions.contradictions import check_scale
 from expertload.predictions.reasons import group_reasons, sound_rows
 from expertload.predictions.writing import is_parquet, open_writer
 
@@ -292,6 +293,8 @@ def _decide(
         return numbers_from(chunk[name], name, where, first_row)
 
     confidence = None if columns.confidence is None else numbers(columns.confidence)
+    if confidence is not None:
+        check_scale(policy.origin.confidence_quantiles, confidence, columns.confidence, where)
     by_group: dict[str, Any] = {}
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
         by_group["groups"] = known_groups(tuple(policy), chunk[columns.group])
@@ -318,7 +321,7 @@ def _decide(
 
 
 def _kept(source: Source, name: str) -> str:
-    if name in ADDED:
+    if name.lower() in ADDED:
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )
