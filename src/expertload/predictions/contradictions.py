@@ -80,8 +80,8 @@ def check_scale(
     if middle > high + max(high - low, abs(high)):
         raise FileFormatError(
             f"The column '{column}' of {where} must be on the scale that the policy was made with, "
-            f"from {low:g} to {high:g}. Got {middle:g} or more in half of the cases. Hint: if these "
-            "are percentages, divide by 100; if the scale has changed, make a new policy."
+            f"from {low:g} to {high:g}. Got {middle:g} or more in half of the cases. Hint: if "
+            "these are percentages, divide by 100; if the scale has changed, make a new policy."
         )
 
 
