@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from expertload.exceptions import FileFormatError, LabelError
-from expertload.predictions import ColumnNames, FileOptions, read_predictions
+from expertload.predictions import ColumnNames, FileOptions, decide_file, read_predictions
 
 RNG = np.random.default_rng(3)
 N = 100
@@ -139,3 +142,43 @@ def test_arrays_of_other_lengths_contradict_nothing(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, label=Y.astype(int), p_1=ILL, y_pred=[1], split=["train", "test"])
     assert read_predictions(path).n_cases == N
+
+
+# ------------------------------------------------------------------ the classes of a matrix
+
+
+THREE = np.array(["owl", "cat", "dog"])
+SCORES = RNG.dirichlet(np.full(3, 0.3), N)
+PLACE = np.where(RNG.random(N) < 0.9, SCORES.argmax(axis=1), RNG.integers(0, 3, N))
+RIGHT = float((SCORES.argmax(axis=1) == PLACE).mean())
+
+
+@pytest.mark.parametrize("name", ["classes", "classes_", "class_names"])
+def test_a_list_of_classes_tells_the_columns_of_a_matrix(tmp_path, name):
+    """Sorted, the columns would be cat, dog and owl."""
+    path = tmp_path / "x.npz"
+    np.savez(path, label=THREE[PLACE], probabilities=SCORES, **{name: THREE})
+    found = read_predictions(path)
+    assert found.evaluate().accuracy.estimate == pytest.approx(RIGHT)
+    assert "p_0, p_1, p_2 (of owl, cat, dog)" in str(found.columns)
+    policy = found.evaluate(target_accuracy=0.5).operating_point
+    for order in ([0, 1, 2], [2, 0, 1]):
+        np.savez(path, probabilities=SCORES[:, order], **{name: THREE[order]})
+        stream = io.StringIO()
+        decide_file(policy, path, out=stream)
+        answers = [row["label"] for row in csv.DictReader(io.StringIO(stream.getvalue()))]
+        assert answers == THREE[SCORES.argmax(axis=1)].tolist()
+    np.savez(path, probabilities=SCORES, **{name: ["owl", "cat", "eel"]})
+    with pytest.raises(FileFormatError, match="lists the classes owl, cat, eel"):
+        decide_file(policy, path, out=io.StringIO())
+
+
+def test_places_in_a_list_of_classes_stay_places(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, label=PLACE, probabilities=SCORES, classes=THREE)
+    assert accuracy(path) == pytest.approx(RIGHT)
+    np.savez(path, label=PLACE * 2 + 3, probabilities=SCORES, classes_=[3, 5, 7])
+    assert accuracy(path) == pytest.approx(RIGHT)
+    np.savez(path, label=THREE[PLACE], probabilities=SCORES, classes=THREE, class_names=THREE[::-1])
+    with pytest.raises(FileFormatError, match="lists the classes of 3 columns in more than one"):
+        read_predictions(path)

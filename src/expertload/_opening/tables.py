@@ -83,6 +83,10 @@ class DuckDBSource:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
         return self.read_coded(names, numbers, ())[0]
 
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return None: a table has no lists beside its rows."""
+        return None
+
     def beside(self, name: str | None, other: str) -> str | None:
         """Return a column if it exists: in a table, all have as many rows."""
         return name

@@ -32,6 +32,7 @@ from expertload.columns.finding import (
 )
 from expertload.columns.matching import (
     Matched,
+    in_order,
     match_by_order,
     match_columns,
     named_class,
@@ -80,6 +81,7 @@ __all__ = [
     "find_same",
     "frame_columns",
     "grades_from",
+    "in_order",
     "is_graded",
     "is_missing",
     "known_groups",

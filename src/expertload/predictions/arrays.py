@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,14 @@ def arrays_from(
     columns: Columns,
     found: Table,
     codes: Mapping[str, Coded],
+    *,
     said: str | None = None,
+    listed: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a `PredictionsTable`, by name, that follow from the columns.
 
-    `said` is a column of predictions that is only compared with the probabilities.
+    `said` is a column of predictions that is only compared with the probabilities, and `listed`
+    are the classes of a matrix, if the file lists them.
     """
 
     def numbers(name: str | None) -> FloatArray | None:
@@ -57,7 +60,7 @@ def arrays_from(
         labels = _Labels.from_codes(codes[columns.label], columns.label, where)
         arrays["target"] = _by_name(labels)
         if columns.prediction is None:
-            arrays |= _predictions(where, columns, found, labels)
+            arrays |= _predictions(where, columns, found, labels, listed)
             if said is not None:
                 classes = arrays["labels"].tolist()
                 check_predictions(codes[said], said, classes, arrays["y_proba"], where)
@@ -95,12 +98,17 @@ class _Labels(NamedTuple):
         return dict(zip(self.names, first.tolist(), strict=True))
 
 
-def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
+def _predictions(
+    where: str, columns: Columns, found: Table, given: _Labels, listed: Sequence[str] | None
+) -> dict[str, Any]:
     """Return labels and probabilities, matched; a single column becomes two."""
     said = said_of_file(where, columns.label)
     rows, taken = given.first_rows(), columns.probabilities
-    if columns.is_numbered:
+    is_listed = columns.is_numbered and listed is not None and _names_all(listed, rows)
+    if columns.is_numbered and not is_listed:
         match = match_by_order(rows, len(taken), said)
+    elif is_listed:
+        match = match_columns(rows, taken, listed or (), said)
     else:
         match = match_columns(rows, taken, columns.classes, said)
     numbers = [match.place[name] for name in given.names]
@@ -116,7 +124,7 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
     y_proba = probabilities_from(columns, found, where, lone=match.lone)
     own = place[given.codes]
     by_name = match.lone is not None and named_class(match.classes, columns.classes[0]) is not None
-    if told and len(classes) == 2 and not by_name:
+    if told and len(classes) == 2 and not by_name and not is_listed:
         check_not_opposite(own, y_proba, taken, [str(each) for each in said_of], where)
     return {
         "columns": columns.of(said_of) if told else columns,
@@ -125,6 +133,11 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
         "class_columns": lone[match.lone],
         "y_proba": y_proba,
     }
+
+
+def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
+    """Whether a list of classes has every label; labels may also be places in the list."""
+    return {class_key(label) for label in labels} <= {class_key(name) for name in listed}
 
 
 def _by_name(labels: _Labels) -> IntArray:

@@ -26,7 +26,9 @@ from expertload.columns import (
     ColumnNames,
     Columns,
     find_named,
+    in_order,
     known_groups,
+    listed,
     numbers_from,
     policy_columns,
     probabilities_from,
@@ -135,6 +137,8 @@ def decide_file(
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )
+    if names is None or names.classes is None:
+        columns = _as_listed(source, policy, columns)
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     parts = []
     with open_writer(out) as write:
@@ -153,6 +157,24 @@ def decide_file(
         n_without_threshold=without,
         columns=columns,
     )
+
+
+def _as_listed(source: Source, policy: Policy, columns: Columns) -> Columns:
+    """Return the columns of a matrix in the policy's order, if the file lists their classes."""
+    taken, labels = columns.probabilities, policy.origin.labels
+    given = source.classes_of(len(taken)) if source.numbered.issuperset(taken) and taken else None
+    if given is None or labels is None:
+        return columns
+    places = in_order(labels, given)
+    if places is not None:
+        own = [name for name in source.columns if name in taken]
+        return replace(columns, probabilities=tuple(own[i] for i in places))
+    if any(isinstance(label, str) for label in labels):
+        raise FileFormatError(
+            f"The policy has the classes {listed(labels)}, but {source.where} lists the classes "
+            f"{listed(given)}. Hint: name the class of each column, in order (--classes)."
+        )
+    return columns
 
 
 class _Part(NamedTuple):

@@ -289,6 +289,7 @@ def read_predictions(
     said = source.beside(said, columns.all[0])
     split = find_split(source.columns, (*columns.all, *rows.columns), source.where)
     split = source.beside(split, columns.all[0])
+    listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
     labels = (columns.label, columns.prediction, columns.group, said, split)
     few = tuple(dict.fromkeys(name for name in labels if name))
     many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
@@ -303,7 +304,7 @@ def read_predictions(
     return PredictionsTable(
         where=source.where,
         n_cases=n_cases,
-        **arrays_from(source.where, columns, found, codes, said),
+        **arrays_from(source.where, columns, found, codes, said=said, listed=listed),
         **_identified(source.where, wanted, rows, found),
         **_clustered(source.where, wanted, rows, found),
     )
