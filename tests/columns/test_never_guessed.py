@@ -149,6 +149,7 @@ def test_numbers_without_a_zero_are_no_places(labels):
 def test_the_columns_of_a_matrix_are_places_too(tmp_path, name):
     labels = np.array([1, 2, 3, 4])
     proba = np.full((4, 5), 0.1) + 0.5 * np.eye(5)[labels - 1]
+    proba = np.log(proba) if name == "logits" else proba
     np.savez(tmp_path / "x.npz", y_true=labels, **{name: proba})
     with pytest.raises(ex.LabelError, match="and 0 must occur.*--classes"):
         read_predictions(tmp_path / "x.npz")

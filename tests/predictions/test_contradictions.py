@@ -182,3 +182,28 @@ def test_places_in_a_list_of_classes_stay_places(tmp_path):
     np.savez(path, label=THREE[PLACE], probabilities=SCORES, classes=THREE, class_names=THREE[::-1])
     with pytest.raises(FileFormatError, match="lists the classes of 3 columns in more than one"):
         read_predictions(path)
+
+
+# ------------------------------------------------------------------ logits that are none
+
+
+def test_probabilities_are_not_read_as_logits(save):
+    path = save(label=Y.astype(int), logit_0=1 - ILL, logit_1=ILL)
+    says = "are probabilities: all .*, and sum to one in every row.*--probabilities 'logit_[*]'"
+    with pytest.raises(FileFormatError, match=says):
+        read_predictions(path)
+    found = read_predictions(path, names=ColumnNames(probabilities="logit_*"))
+    np.testing.assert_array_equal(found.y_proba[:, 1], ILL)
+    softened = read_predictions(path, names=ColumnNames(logits="logit_*")).y_proba[:, 1]
+    np.testing.assert_allclose(softened, 1 / (1 + np.exp(1 - 2 * ILL)))
+    path = save(label=Y.astype(int), logit_1=ILL)
+    with pytest.raises(FileFormatError, match=r"are probabilities: all are in \[0, 1\]\. Hint"):
+        read_predictions(path)
+    path = save(label=Y.astype(int), logit_0=1 - ILL, logit_1=np.r_[ILL[:-1], 0.99])
+    assert read_predictions(path).columns.is_logits
+
+
+def test_two_labels_that_differ_in_letters_alone_are_not_two_classes(save):
+    path = save(label=np.where(Y, "dog", "Dog"), p_dog=ILL)
+    with pytest.raises(LabelError, match="needs two classes. Got the labels Dog, dog"):
+        read_predictions(path)

@@ -226,4 +226,5 @@ def _two_classes(labels: Collection[str], name: str) -> tuple[ClassName, ...] | 
         if set(labels) <= set(pair):
             return pair
     names = sorted({class_key(label) for label in labels})
-    return tuple(names) if len(names) == 2 else None
+    is_pair = len({each.casefold() for each in names}) == len(names) == 2  # dog and Dog are one
+    return tuple(names) if is_pair else None

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from expertload._blocks import blocks
-from expertload._opening import Coded
+from expertload._opening import Coded, Table
 from expertload._typing import FloatArray, IntArray
-from expertload.columns import names_from, places_by_name
+from expertload.columns import Columns, names_from, numbers_from, places_by_name, sums_missed
 from expertload.exceptions import FileFormatError
 
-__all__ = ["check_not_opposite", "check_predictions", "check_scale"]
+__all__ = ["check_logits", "check_not_opposite", "check_predictions", "check_scale"]
 
 # Standard errors below chance; a classifier without skill falls there once in a billion times.
 UNLIKELY = 6
+MANY = 30
 SAMPLE = 100_000  # cases to compare, spread over the file
 
 
@@ -63,6 +64,23 @@ def check_not_opposite(
         f"they look exchanged: read as the probability of {' and '.join(classes)}, they are higher "
         f"in cases of the other class (the area under the ROC curve is {area:.2f}). Hint: name the "
         f"class of each column, in order (--classes {','.join(classes)} if this is how to read it)."
+    )
+
+
+def check_logits(columns: Columns, found: Table, where: str) -> None:
+    """Refuse logits that are probabilities in every case; a second softmax would flatten them."""
+    given = [numbers_from(found[name], name, where) for name in columns.probabilities]
+    if min(each.min(initial=0) for each in given) < 0 or max(each.max() for each in given) > 1:
+        return
+    if len(given) == 1 and len(given[0]) < MANY:  # a few log-odds may be in [0, 1]
+        return
+    if len(given) > 1 and sums_missed(columns, np.column_stack(given)).any():
+        return
+    taken = f"'{columns.probabilities[0].removesuffix(columns.classes[0])}*'"
+    raise FileFormatError(
+        f"The logits of {where} are probabilities: all are in [0, 1]"
+        f"{', and sum to one in every row' if len(given) > 1 else ''}. Hint: if they are "
+        f"probabilities, pass --probabilities {taken}; if not, --logits {taken}."
     )
 
 

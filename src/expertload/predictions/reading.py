@@ -18,6 +18,7 @@ from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
 from expertload.predictions.arrays import arrays_from
+from expertload.predictions.contradictions import check_logits
 from expertload.predictions.identity import (
     Identity,
     align,
@@ -299,6 +300,8 @@ def read_predictions(
     n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
+    if columns.is_logits and not (names and names.logits):
+        check_logits(columns, found, source.where)
     if split is not None:
         check_not_trained(codes[split].values, split, source.where)
     return PredictionsTable(
