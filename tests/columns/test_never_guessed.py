@@ -342,8 +342,12 @@ def test_both_columns_are_read_where_one_was_enough(tmp_path):
 def test_one_of_two_logits_is_no_log_odds(tmp_path):
     policy = made(tmp_path, "label,logit_cat,logit_dog")
     path = write(tmp_path / "new.csv", "logit_cat\n2\n")
-    with pytest.raises(ex.FileFormatError, match="lacks logit_dog"):
-        decide_file(policy, path, out=io.StringIO())
+    for names in (ColumnNames(), ColumnNames(logits="logit_*")):
+        with pytest.raises(ex.FileFormatError, match="lacks logit_dog. Hint: .* logits .--logits"):
+            decide_file(policy, path, out=io.StringIO(), names=names)
+    write(path, "odds_cat\n2\n")
+    named = ColumnNames(logits="odds_*")  # another column may be the log-odds
+    assert decide_file(policy, path, out=io.StringIO(), names=named).n_accepted == 1
 
 
 # ------------------------------------------------------------------ another scale

@@ -96,3 +96,21 @@ def test_numbers_have_the_decimal_mark_of_the_file(write):
         path = write(f"key,correct\na,{wrong}\n")
         with pytest.raises(FileFormatError, match="must hold numbers"):
             read_audits(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "other"),
+    [
+        ("correct,is_correct", "correct", "is_correct"),
+        ("y_pred,prediction,label", "prediction", "y_pred"),
+    ],
+)
+def test_an_audit_has_one_column_for_each_thing(write, header, column, other):
+    rows = "1,0\n" if "correct" in header else "cat,dog,dog\n"
+    path = write(f"{header}\n{rows}")
+    with pytest.raises(FileFormatError, match=f"in the column '{column}' .* or in '{other}'"):
+        read_audits(path)
+    role = "correct" if "correct" in header else "decided"
+    assert read_audits(path, names=AuditColumns(**{role: other})).correct.tolist() == [0]
+    path = write("decided_label,prediction,label\ncat,dog,cat\n")  # says what was decided
+    assert read_audits(path).correct.tolist() == [1]

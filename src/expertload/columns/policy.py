@@ -140,15 +140,10 @@ def _probabilities(
     if not (saved or names.probabilities or names.logits):
         check_one_family(available, where)
     if names.probabilities or names.logits or names.classes or not saved:
-        same = set(picked.columns) == set(saved.values())
-        if same and known.read_as is not None:
-            _check_read_as(known.read_as, picked, where)
-        if names.classes is None and same:
-            return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
-        return _in_order(known, picked, where)
+        return _as_named(known, saved, picked, where, by_class=names.classes is not None)
     found = {label: find_same(available, column) for label, column in saved.items()}
     there = {label: column for label, column in found.items() if column is not None}
-    is_logits = _were_logits(known, there.values())
+    is_logits = _were_logits(known, saved.values())
     # With two classes, one probability is enough, unless there are columns of other classes.
     enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits
     if len(there) == len(saved) or (there and enough):
@@ -158,11 +153,34 @@ def _probabilities(
         return _with_all(known, taken, beside, where) if beside else taken
     if not there and known.ranked_by == "given_confidence":
         return Picked()  # labels are optional here
-    lacking = [column for label, column in saved.items() if label not in there]
-    raise FileFormatError(
+    raise _lacking(saved, there.values(), is_logits, where, said_of_blanks(available))
+
+
+def _as_named(
+    known: Known, saved: dict[str, str], picked: Picked, where: str, *, by_class: bool
+) -> Picked:
+    """Return the columns that a user named, in the order of the policy's classes."""
+    same = set(picked.columns) == set(saved.values())
+    one_of_them = len(picked.columns) == 1 < len(saved) and picked.columns[0] in saved.values()
+    if picked.is_logits and one_of_them:
+        raise _lacking(saved, picked.columns, True, where)
+    if same and known.read_as is not None:
+        _check_read_as(known.read_as, picked, where)
+    if same and not by_class:
+        return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
+    return _in_order(known, picked, where)
+
+
+def _lacking(
+    saved: dict[str, str], there: Iterable[str], is_logits: bool, where: str, blanks: str = ""
+) -> FileFormatError:
+    """Return the error for columns that a policy needs and a file does not have."""
+    what = "logits" if is_logits else "probabilities"
+    present = {column.lower() for column in there}
+    lacking = [column for column in saved.values() if column.lower() not in present]
+    return FileFormatError(
         f"The policy needs the column(s) {listed(list(saved.values()))}, but {where} lacks "
-        f"{listed(lacking)}. Hint: name the columns with the same probabilities "
-        f"(--probabilities).{said_of_blanks(available)}"
+        f"{listed(lacking)}. Hint: name the columns with the same {what} (--{what}).{blanks}"
     )
 
 

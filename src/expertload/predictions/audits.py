@@ -38,6 +38,11 @@ CONVENTIONS = {
     "decided_at": ("decided_at",),
     "key": ("key", "case", "case_id", "id"),
 }
+ROLES = {
+    "correct": "Whether a decision was right",
+    "decided": "What was decided",
+    "label": "What the expert said",
+}
 SAID = Compared("decided", "the answer", "leave the answer empty while a review is open")
 # The chance, at most, of an order that is refused as sorted.
 UNLIKELY = 1e-9
@@ -202,10 +207,14 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
     pair = names.decided is not None or names.label is not None
     if found["correct"] is not None and not pair:
         found |= {"decided": None, "label": None}
+        if names.correct is None:
+            _check_one(available, "correct", found["correct"], where)
     elif found["decided"] is not None and found["label"] is not None:
         found["correct"] = None
-        if names.label is None:
-            _check_one_label(available, found["label"], where)
+        for role in ("label", "decided"):
+            column = found[role]
+            if getattr(names, role) is None and column is not None:
+                _check_one(available, role, column, where)
         if found["decided"] == found["label"]:
             raise FileFormatError(
                 f"The column '{found['label']}' of {where} would be both what was decided and what "
@@ -220,14 +229,14 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
     return AuditColumns(**found)
 
 
-def _check_one_label(available: Sequence[str], label: str, where: str) -> None:
-    """Refuse two columns that may hold the expert's answer: decisions have a `label` as well."""
-    found = [each for name in CONVENTIONS["label"] if (each := find_same(available, name))]
-    others = [each for each in found if each != label]
-    if others:
+def _check_one(available: Sequence[str], role: str, column: str, where: str) -> None:
+    """Refuse two columns that may each have this role: decisions have a `label` as well."""
+    found = [each for name in CONVENTIONS[role] if (each := find_same(available, name))]
+    others = [each for each in found if each != column]
+    if others and column.lower() != "decided_label":
         raise FileFormatError(
-            f"What the expert said may be in the column '{label}' of {where}, or in "
-            f"'{others[0]}'. Hint: say in which (--label {others[0]})."
+            f"{ROLES[role]} may be in the column '{column}' of {where}, or in '{others[0]}'. Hint: "
+            f"say in which (--{role} {others[0]})."
         )
 
 
