@@ -242,3 +242,12 @@ def test_text_in_an_npz_is_a_number_only_as_everywhere(tmp_path):
             read_predictions(tmp_path / "x.npz")
     np.savez(tmp_path / "x.npz", correct=[1, 0], confidence=["0.5", " 1e-1"])
     assert read_predictions(tmp_path / "x.npz").confidence.tolist() == [0.5, 0.1]
+
+
+@pytest.mark.parametrize("repeated", ["*, logit_0", "*, label AS LABEL"])
+def test_a_query_that_repeats_a_column_is_refused(csv, repeated):
+    """A second logit_0 would become logit_0_1, the logit of one more class."""
+    path = csv("label,logit_0,logit_1\n0,2,1\n1,-1,3\n")
+    options = FileOptions(query=f"SELECT {repeated} FROM file")
+    with pytest.raises(FileFormatError, match=r"The query of .* has more than one column 'l"):
+        read_predictions(path, options=options)

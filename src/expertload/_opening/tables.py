@@ -22,7 +22,7 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.nested import Part, is_known_to_parquet, parts_of
 from expertload._opening.options import FileOptions
-from expertload._opening.reading import Reader, reader_of
+from expertload._opening.reading import Reader, check_distinct, reader_of
 from expertload._opening.source import (
     Batch,
     Coded,
@@ -271,6 +271,8 @@ class DuckDBSource:
             with self._saying_errors():
                 self._reader.all_of(self._connection).to_view("file")
                 lock(self._connection, self._file.paths)
+        with self._saying_errors():  # DuckDB would rename a repeated column
+            check_distinct(self._connection.sql(query).columns, f"The query of {self.where}")
         self.n_rows = None
         self._reader = Reader.of(f"({query}\n)")
 
