@@ -6,8 +6,10 @@ from typing import Literal
 
 __all__ = [
     "CALIBRATOR_NAMES",
+    "CLASS_LISTS",
     "MATRICES",
     "METHODS",
+    "MODELS",
     "Invalid",
     "Method",
     "Objective",
@@ -39,6 +41,11 @@ METHODS: dict[Method, str] = {
 }
 # The names under which files keep all probabilities together: a matrix, a list, a struct.
 MATRICES = ("y_proba", "proba", "probabilities", "probability")
+
+# The names under which an npz keeps the classes of a matrix, in the order of its columns.
+CLASS_LISTS = ("classes", "classes_", "class_names", "label_names", "target_names")
+# The columns, and folders such as `model=a`, that name the model of a row.
+MODELS = ("model", "model_name")
 
 # The keys of `expertload.calibrators.CALIBRATORS`.
 CALIBRATOR_NAMES = (

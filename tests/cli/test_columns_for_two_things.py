@@ -59,6 +59,70 @@ def test_the_true_class_is_in_one_column(evaluate, refusal, other):
     assert accuracy(evaluate(frame, "--label", "label", "--json")) == pytest.approx(ACCURACY)
 
 
+ANSWERS = pd.DataFrame(
+    {
+        "label": LABELS,
+        "y_pred": np.where(DOG > 0.5, "dog", "cat"),
+        "confidence": np.maximum(DOG, 1 - DOG),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("role", "column", "other"),
+    [("label", "label", "target"), ("prediction", "y_pred", "predicted")],
+)
+def test_so_is_what_a_prediction_is_compared_with(evaluate, refusal, role, column, other):
+    frame = ANSWERS.assign(**{other: LABELS[::-1]})
+    said = refusal(frame)
+    assert f"may be in the column '{column}'" in said
+    assert f"or in '{other}'. Hint: say in which (--{role} {column})" in said
+    assert accuracy(evaluate(frame, f"--{role}", column, "--json")) == pytest.approx(ACCURACY)
+
+
+def test_correctness_is_in_one_column(evaluate, refusal):
+    right = ANSWERS["label"] == ANSWERS["y_pred"]
+    frame = ANSWERS.assign(correct=right, is_correct=~right)
+    assert "Correctness may be in the column 'correct'" in refusal(frame)
+    result = evaluate(frame, "--correct", "correct", "--json")
+    assert accuracy(result) == pytest.approx(ACCURACY)
+
+
+def test_a_prediction_or_correctness_can_be_declined(evaluate):
+    frame = FRAME.assign(y_pred=LABELS, correct=1)
+    result = evaluate(frame, "--prediction", "none", "--correct", "none", "--json")
+    assert accuracy(result) == pytest.approx(ACCURACY)
+
+
+def test_logits_of_two_models_are_not_chosen_from(evaluate, refusal):
+    z = np.log(DOG / (1 - DOG))
+    frame = pd.DataFrame({"label": NUMBERS, "logit_0": -z, "logit_1": z})
+    frame = frame.assign(logits_0=z, logits_1=-z)
+    assert "may be in 'logit_0' and its like, or in 'logits_0'" in refusal(frame)
+    result = evaluate(frame, "--logits", "logit_*", "--json")
+    assert accuracy(result) == pytest.approx(ACCURACY)
+
+
+@pytest.mark.parametrize("other", ["proba", "y_proba"])
+def test_lists_of_two_models_are_not_chosen_from(run, tmp_path, other):
+    p = np.column_stack([1 - DOG, DOG])
+    frame = pd.DataFrame({"label": NUMBERS, "probabilities": list(p), other: list(p[:, ::-1])})
+    frame.to_parquet(tmp_path / "x.parquet")
+    said = " ".join(run("evaluate", tmp_path / "x.parquet", code=1).stderr.split())
+    assert f"may be in '{other}.0' and its like, or in 'probabilities.0'" in said
+    options = "--probabilities", "probabilities.*", "--json"
+    result = run("evaluate", tmp_path / "x.parquet", *options)
+    assert accuracy(result) == pytest.approx(ACCURACY)
+
+
+def test_single_columns_of_two_models_are_not_chosen_from(evaluate, refusal):
+    frame = pd.DataFrame({"label": NUMBERS, "probability": DOG, "proba": 1 - DOG})
+    said = refusal(frame)
+    assert "or in 'proba'. Hint: say which are they (--probabilities 'proba')" in said
+    result = evaluate(frame, "--probabilities", "probability", "--json")
+    assert accuracy(result) == pytest.approx(ACCURACY)
+
+
 def test_y_true_says_what_it_is(evaluate):
     frame = FRAME.rename(columns={"label": "y_true"}).assign(label="other")
     assert accuracy(evaluate(frame, "--json")) == pytest.approx(ACCURACY)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from expertload.cli.models import name_files
@@ -168,3 +169,14 @@ def test_two_models_of_one_name_are_refused(run, tmp_path):
             assert "more than once" in run(*command, *read, code=2).stderr
     patterns = ("--probabilities", "p_*") * 2
     assert "more than once" in run("evaluate", "a.csv", *patterns, code=2).stderr
+
+
+def test_a_folder_of_several_models_is_not_read_as_one(run, tmp_path):
+    frame = pd.DataFrame({"label": [0, 1, 1], "p_1": [0.1, 0.8, 0.4]})
+    for part in ("model=a/site=1", "model=a/site=2", "model=b/site=1"):
+        (tmp_path / "all" / part).mkdir(parents=True)
+        frame.to_parquet(tmp_path / "all" / part / "x.parquet")
+    said = " ".join(run("evaluate", "all", code=1).stderr.split())
+    assert "holds the rows of 2 models, in model=a, model=b" in said
+    found = json.loads(run("evaluate", "all/model=a", "--json").stdout)
+    assert found["models"][0]["n_cases"] == 6

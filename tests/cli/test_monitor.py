@@ -96,6 +96,34 @@ def test_the_state_goes_on_and_nothing_counts_twice(run, policy, tmp_path):
     assert again["n_errors"] == whole.n_errors
 
 
+@pytest.mark.parametrize("written", ["{}.0", " {}", "{} "])
+def test_a_key_in_another_spelling_is_the_same_case(run, policy, tmp_path, written):
+    """As pandas writes whole numbers beside missing ones, and spreadsheets whatever was typed."""
+    file, correct = tmp_path / "a.csv", stream(60, 0.97)
+
+    def save(spelling):
+        rows = [f"{spelling.format(i)},{grade}" for i, grade in enumerate(correct)]
+        file.write_text("\n".join(["key,correct", *rows]) + "\n")
+        return file
+
+    first = json.loads(run(policy, save("{}"), "--state", "state.json", "--json").stdout)
+    again = json.loads(run(policy, save(written), "--state", "state.json", "--json").stdout)
+    assert again["n_new"] == 0
+    assert again["n_audits"] == first["n_audits"] == 60
+    file.write_text(f"key,correct\n1,1\n{written.format(1)},1\n")
+    assert "given twice" in run(policy, file, code=1).stderr
+
+
+def test_keys_of_an_earlier_state_are_found_as_they_were_written(run, policy, tmp_path):
+    file, state = tmp_path / "a.csv", tmp_path / "state.json"
+    promised = operating_point.load_operating_point(policy)
+    watched = AccuracyMonitor.from_policy(promised)
+    watched.update([1, np.nan], key=["1.0", "2.0"]).save(state)
+    file.write_text("key,correct\n1,1\n2.0,1\n3,1\n")
+    said = json.loads(run(policy, file, "--state", "state.json", "--json").stdout)
+    assert (said["n_new"], said["n_audits"]) == (2, 3)
+
+
 def test_a_changed_label_is_refused_and_the_state_stays(run, policy, tmp_path):
     file = tmp_path / "audits.csv"
     run(policy, audits(file, [1, 1]), "--state", "state.json")

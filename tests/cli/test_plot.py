@@ -31,7 +31,8 @@ STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 @pytest.mark.parametrize("kind", STARTS)
 def test_each_kind_of_picture_twice_the_same(run, file, tmp_path, kind):
     said = run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95).stdout
-    assert said.strip() == f"The plot is in coc.{kind}."
+    used = "model.csv: label: label, probabilities: p_cat, p_dog, p_owl"
+    assert said.splitlines() == [used, f"The plot is in coc.{kind}."]
     first = (tmp_path / f"coc.{kind}").read_bytes()
     assert first.startswith(STARTS[kind])
     run(file, "--out", f"coc.{kind}", "--target-accuracy", 0.95)

@@ -136,9 +136,9 @@ def test_single_precision_stays_single(tmp_path):
 
 
 def test_lists_of_one_number_are_a_column(tmp_path):
-    sick = PROBA[:, :1]
-    path = save(tmp_path / "x.parquet", label=PLACES % 2, proba=pa.array(sick.tolist()))
-    one = save(tmp_path / "one.parquet", label=PLACES % 2, proba=sick[:, 0])
+    sick, label = PROBA[:, :1], (PLACES == 0).astype(int)
+    path = save(tmp_path / "x.parquet", label=label, proba=pa.array(sick.tolist()))
+    one = save(tmp_path / "one.parquet", label=label, proba=sick[:, 0])
     np.testing.assert_array_equal(read_predictions(path).y_proba, read_predictions(one).y_proba)
 
 

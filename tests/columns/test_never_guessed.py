@@ -149,6 +149,7 @@ def test_numbers_without_a_zero_are_no_places(labels):
 def test_the_columns_of_a_matrix_are_places_too(tmp_path, name):
     labels = np.array([1, 2, 3, 4])
     proba = np.full((4, 5), 0.1) + 0.5 * np.eye(5)[labels - 1]
+    proba = np.log(proba) if name == "logits" else proba
     np.savez(tmp_path / "x.npz", y_true=labels, **{name: proba})
     with pytest.raises(ex.LabelError, match="and 0 must occur.*--classes"):
         read_predictions(tmp_path / "x.npz")
@@ -268,3 +269,103 @@ def test_moments_with_a_time_zone():
         with pytest.raises(ex.DataTypeError, match="class labels: strings or whole numbers"):
             tally_frame(backend, probabilities="p")
         assert len(tally_groups(backend, by="label")) == 2
+
+
+# ------------------------------------------------------------------ words for true and false
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns"),
+    [("NF", "01"), ("YT", "01"), ("NT", "01"), ("01", "nt"), ("01", "tn")],
+)
+def test_words_of_two_pairs_are_no_opposites(tmp_path, labels, columns):
+    """N and F are normal and fraud as likely as twice the negative class."""
+    path = write(
+        tmp_path / "x.csv",
+        f"label,p_{columns[0]},p_{columns[1]}\n{labels[0]},0.9,0.1\n{labels[1]},0.2,0.8\n",
+    )
+    with pytest.raises(ex.LabelError, match="names no column"):
+        read_predictions(path)
+    frame = pd.read_csv(path)
+    with pytest.raises(ex.LabelError, match="names no column"):
+        el.aucoc_score(frame["label"], frame.drop(columns="label"))
+
+
+# ------------------------------------------------------------------ classes that no sum reveals
+
+
+def made(tmp_path, header, **names):
+    rows = (
+        "cat,2,1\ndog,-1,2\n"
+        if "z" in header or "logit" in header
+        else "cat,0.9,0.1\ndog,0.2,0.8\n"
+    )
+    if header.count(",") == 1:
+        rows = "\n".join(row.rpartition(",")[0] for row in rows.splitlines())
+    path = write(tmp_path / "made.csv", f"{header}\n{rows}\n")
+    found = read_predictions(path, names=ColumnNames(**names)).evaluate(target_accuracy=0.5)
+    return found.operating_point
+
+
+@pytest.mark.parametrize(
+    ("header", "names", "new", "option"),
+    [
+        ("label,p_cat", {}, "p_cat,p_dog,p_eel\n0.4,0.3,0.3", {"probabilities": "p_cat"}),
+        ("label,s_cat", {"probabilities": "s_*"}, "s_cat,s_eel\n0.4,0.3",
+         {"probabilities": "s_cat"}),
+        ("label,logit_cat", {}, "logit_cat,logit_eel\n1,0", {"logits": "logit_cat"}),
+        ("label,logit_cat,logit_dog", {}, "logit_cat,logit_dog,logit_eel\n1,0,9",
+         {"logits": "logit_cat,logit_dog"}),
+        ("label,z_cat,z_dog", {"logits": "z_*"}, "z_cat,z_dog,z_eel\n1,0,9",
+         {"logits": "z_cat,z_dog"}),
+        ("label,p_cat,p_dog", {"normalize": True}, "p_cat,p_dog,p_eel\n0.7,0.295,0.005",
+         {"probabilities": "p_cat,p_dog"}),
+    ],
+)  # fmt: skip
+def test_a_class_that_the_policy_does_not_know_is_noticed(tmp_path, header, names, new, option):
+    policy = made(tmp_path, header, **names)
+    path = write(tmp_path / "new.csv", f"{new}\n")
+    with pytest.raises(ex.FileFormatError, match=r"also has .*_eel: a class that the policy"):
+        decide_file(policy, path, out=io.StringIO())
+    assert decide_file(policy, path, out=io.StringIO(), names=ColumnNames(**option)).n_cases == 1
+
+
+def test_both_columns_are_read_where_one_was_enough(tmp_path):
+    policy = made(tmp_path, "label,p_cat")
+    path = write(tmp_path / "new.csv", "p_cat,p_dog\n0.4,0.6\n")
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 1
+    write(path, "p_cat,p_dog\n0.4,0.3\n")
+    with pytest.raises(ex.FileFormatError, match="sum to one"):
+        decide_file(policy, path, out=io.StringIO())
+
+
+def test_one_of_two_logits_is_no_log_odds(tmp_path):
+    policy = made(tmp_path, "label,logit_cat,logit_dog")
+    path = write(tmp_path / "new.csv", "logit_cat\n2\n")
+    for names in (ColumnNames(), ColumnNames(logits="logit_*")):
+        with pytest.raises(ex.FileFormatError, match="lacks logit_dog. Hint: .* logits .--logits"):
+            decide_file(policy, path, out=io.StringIO(), names=names)
+    write(path, "odds_cat\n2\n")
+    named = ColumnNames(logits="odds_*")  # another column may be the log-odds
+    assert decide_file(policy, path, out=io.StringIO(), names=named).n_accepted == 1
+
+
+# ------------------------------------------------------------------ another scale
+
+
+def test_a_policy_of_fractions_refuses_percentages(tmp_path):
+    confidence = np.linspace(0.5, 1, 200)
+    policy = op.certify_from_correctness([1] * 200, confidence, target_accuracy=0.9)
+    path = write(tmp_path / "new.csv", "confidence\n99\n51\n80\n")
+    says = r"'confidence' of new.csv must be on the scale .* from 0.5 to 1. Got [68]"
+    for invalid in ("refuse", "delegate"):
+        with pytest.raises(ex.FileFormatError, match=says):
+            decide_file(policy, path, out=io.StringIO(), invalid=invalid)
+    write(path, "confidence\n0.99\n1.2\n0.3\n")
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 3
+
+
+def test_no_column_is_kept_under_the_name_of_a_decision_s(tmp_path, cat_or_dog):
+    path = write(tmp_path / "new.csv", "Row,p_cat,p_dog\n7,0.9,0.1\n")
+    with pytest.raises(ex.FileFormatError, match="'Row' cannot be kept"):
+        decide_file(cat_or_dog, path, out=io.StringIO(), keep=("Row",))

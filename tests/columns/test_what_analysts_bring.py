@@ -102,6 +102,31 @@ def test_predictions_that_name_no_label_are_refused(tmp_path):
         read_predictions(path)
 
 
+@pytest.mark.parametrize(
+    ("labels", "predictions", "says"),
+    [
+        (["cat", "dog"], ["Cat", "dog"], "'Cat' is predicted and 'cat' is the label"),
+        (["cat", "Cat"], ["cat", "cat"], "'cat' is predicted and 'Cat' is the label"),
+        (["cat", "NA"], ["cat", "cat"], "'NA' is the label in x.csv, .* missing value"),
+        (["cat", "cat"], ["nan", "cat"], "'nan' is predicted in x.csv, .* missing value"),
+        (["0", "1", "1"], ["0", "1.0", "0.93"], "'0.93' is predicted .* a score, not like a class"),
+    ],
+)
+def test_predictions_that_are_neither_right_nor_wrong_are_refused(
+    tmp_path, labels, predictions, says
+):
+    columns = labels, predictions, [0.9] * len(labels)
+    path = write(tmp_path / "x.csv", "y_true,y_pred,confidence", *columns)
+    with pytest.raises(ex.FileFormatError, match=says):
+        read_predictions(path)
+
+
+def test_classes_may_differ_in_letters_alone_and_be_called_na(tmp_path):
+    columns = ["a", "A", "NA"], ["A", "a", "NA"], [0.9, 0.8, 0.7]
+    path = write(tmp_path / "x.csv", "y_true,y_pred,confidence", *columns)
+    assert read_predictions(path).correct.tolist() == [0, 0, 1]
+
+
 # ------------------------------------------------------------------ logits
 
 

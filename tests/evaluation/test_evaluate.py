@@ -22,6 +22,7 @@ from expertload.evaluation import (
 )
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError, WeightError
 from expertload.operating_point import origin
+from expertload.report import build_report
 
 
 def predictions(n=1500, seed=0):
@@ -351,3 +352,13 @@ def test_nothing_in_a_notebook_is_markup_of_a_stranger():
     assert "script" not in Tags(hostile._repr_html_()).tags
     nothing = operating_point.at_threshold(y, proba, threshold=2)
     assert "none" in nothing._repr_html_()
+
+
+@pytest.mark.parametrize("pair", [(-1e308, 1e308), (1e17, 1e17), (-1.7e308, -1e308)])
+def test_confidences_as_large_as_floats_can_be(tmp_path, pair):
+    found = evaluate_from_correctness([1, 0] * 20, list(pair) * 20)
+    edges, right, wrong = found.histogram
+    assert edges[0] <= pair[0] <= pair[1] <= edges[-1]
+    assert (np.diff(edges / 2) > 0).all()
+    assert right.sum() == wrong.sum() == 20
+    build_report({"a": found}, path=tmp_path / "report.html")

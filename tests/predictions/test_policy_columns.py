@@ -244,11 +244,15 @@ def test_correctness_alone_leaves_labels_to_the_file(tmp_path):
     policy = policy_of(path, confidence="score").operating_point
     assert policy.origin.labels is None
     assert policy.origin.confidence_column == "score"
-    path.write_text("confidence,score,p_9,p_cat\n0.9,7,0.2,0.8\n")
+    path.write_text("confidence,score,p_9,p_cat\n0.9,3,0.2,0.8\n")
     assert decide(policy, path)[0]["label"] == "cat"
-    assert float(decide(policy, path)[0]["confidence"]) == 7
+    assert float(decide(policy, path)[0]["confidence"]) == 3
     other = choose_from_correctness([1, 0], [2, 1], target_accuracy=1)
     assert decide(other, path)[0]["confidence"] == "0.9"
+    path.write_text("confidence,score,p_cat\n0.9,3,0.8\n")  # the other class has no name
+    assert "label" not in decide(policy, path)[0]
+    path.write_text("confidence,score,p_0\n0.9,3,0.8\n")
+    assert decide(policy, path)[0]["label"] == "0"
 
 
 @pytest.mark.parametrize("seed", [8, 9])

@@ -223,3 +223,31 @@ def test_two_names_in_one_are_answered_with_one_at_a_time(csv):
     with pytest.raises(FileFormatError) as error:
         read_predictions(path, names=ColumnNames(label="a,c"))
     assert "at a time" not in str(error.value)
+
+
+def test_grades_have_the_decimal_mark_of_the_file(csv):
+    path = csv("confidence;correct\n0,9;0,75\n0,5;1\n")
+    found = read_predictions(path, options=FileOptions(decimal=","))
+    assert found.correct.tolist() == [0.75, 1]
+    with pytest.raises(FileFormatError, match="Got '0,75' in row 1. Hint: .*--decimal"):
+        read_predictions(
+            path, options=FileOptions(query="SELECT * REPLACE ('1' AS confidence) FROM file")
+        )
+
+
+def test_text_in_an_npz_is_a_number_only_as_everywhere(tmp_path):
+    for wrong in ("0_9", "\u0660.\u0669"):
+        np.savez(tmp_path / "x.npz", correct=[1, 0], confidence=["0.5", wrong])
+        with pytest.raises(FileFormatError, match=f"must hold numbers. Got '{wrong}' in row 2"):
+            read_predictions(tmp_path / "x.npz")
+    np.savez(tmp_path / "x.npz", correct=[1, 0], confidence=["0.5", " 1e-1"])
+    assert read_predictions(tmp_path / "x.npz").confidence.tolist() == [0.5, 0.1]
+
+
+@pytest.mark.parametrize("repeated", ["*, logit_0", "*, label AS LABEL"])
+def test_a_query_that_repeats_a_column_is_refused(csv, repeated):
+    """A second logit_0 would become logit_0_1, the logit of one more class."""
+    path = csv("label,logit_0,logit_1\n0,2,1\n1,-1,3\n")
+    options = FileOptions(query=f"SELECT {repeated} FROM file")
+    with pytest.raises(FileFormatError, match=r"The query of .* has more than one column 'l"):
+        read_predictions(path, options=options)

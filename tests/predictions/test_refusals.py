@@ -250,9 +250,21 @@ def test_decisions_are_whole_or_not_there(tmp_path, rows, kind):
     assert set(tmp_path.iterdir()) == ({path, out} if done else {path})
 
 
-def test_blanks_around_names_are_pointed_at(tmp_path):
+def test_blanks_around_the_names_of_a_csv_are_no_part_of_them(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("label, p_a, p_b\na, 0.9, 0.1\nb, 0.2, 0.8\n")
+    assert read_predictions(path).columns.probabilities == ("p_a", "p_b")
+    assert read_predictions(path).place.tolist() == [0, 1]
+    path.write_text("p_a, p_b, label\n0.9, 0.1, a\n0.2, 0.8, b\n")
+    assert read_predictions(path, names=ColumnNames(probabilities="p_a,p_b")).n_cases == 2
+    path.write_text("label, label \na, a\n")
+    with pytest.raises(ExpertLoadError, match="more than one column 'label'"):
+        read_predictions(path)
+
+
+def test_blanks_around_names_are_pointed_at(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"label": ["a", "b"], " p_a": [0.9, 0.2], " p_b": [0.1, 0.8]})
     with pytest.raises(ExpertLoadError, match="The name ' p_a' starts or ends with a blank"):
         read_predictions(path)
     with pytest.raises(ExpertLoadError, match="The name ' p_a' starts or ends with a blank"):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+from expertload._names import MODELS
 from expertload._opening.contents import COMPRESSIONS, pieces_of, transcoded
 from expertload._opening.options import FileOptions
 from expertload.exceptions import DataNotFoundError, FileFormatError
@@ -184,9 +185,22 @@ def _folder(folder: Path, where: str, options: FileOptions) -> OpenedFile:
     ]
     if not found or options.format not in (None, "parquet"):
         raise FileFormatError(f"{folder} is a folder without Parquet files (.parquet).")
+    _check_one_model(folder, found)
     for file in found:
         _check_readable(file, str(file.relative_to(folder.absolute())))
     return OpenedFile(paths=tuple(found), where=where, kind="parquet")
+
+
+def _check_one_model(folder: Path, files: list[Path]) -> None:
+    """Refuse folders such as model=a and model=b: every case would count once for each model."""
+    below = {part for file in files for part in file.relative_to(folder.absolute()).parts[:-1]}
+    models = sorted(part for part in below if part.lower().partition("=")[0] in MODELS)
+    if len(models) > 1:
+        raise FileFormatError(
+            f"{folder} holds the rows of {len(models)} models, in {models[0]}, {models[1]}"
+            f"{', ...' if len(models) > 2 else ''}: read as one model, every case would count "
+            f"{len(models)} times. Hint: pass one of these folders, or several of them to compare."
+        )
 
 
 def _matching(path: str) -> Iterator[str]:

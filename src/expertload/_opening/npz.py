@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from expertload._names import MATRICES
+from expertload._names import CLASS_LISTS, MATRICES
 from expertload._opening.files import OpenedFile
 from expertload._opening.source import Batch, Coded, Table
 from expertload._typing import AnyArray, BoolArray
@@ -51,6 +51,22 @@ class NpzSource:
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return whole columns, unchanged."""
         return self._same_rows({name: self._arrays[name] for name in names})
+
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return the classes of a matrix, if the file lists as many beside it."""
+        lists = [self._arrays[name] for name in self.columns if name.lower() in CLASS_LISTS]
+        found = {tuple(str(each) for each in one) for one in lists if len(one) == n_columns}
+        if len(found) > 1:
+            raise FileFormatError(
+                f"{self.where} lists the classes of {n_columns} columns in more than one way. "
+                "Hint: keep one list, or name the class of each column, in order (--classes)."
+            )
+        return next(iter(found), None)
+
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists and has as many rows as another one."""
+        arrays = self._arrays
+        return name if name and len(arrays[name]) == len(arrays[other]) else None
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from expertload._opening.options import FileOptions
 from expertload._opening.survey import Survey, survey_csv
 from expertload.exceptions import FileFormatError
 
-__all__ = ["Reader", "reader_of"]
+__all__ = ["Reader", "check_distinct", "reader_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +149,13 @@ def _check_names(connection: Any, path: Path, where: str) -> None:
     """Refuse two columns with the same name, because DuckDB would rename the second."""
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({literal_paths([path])})"
     (_, *tree) = connection.execute(query).fetchall()  # the root comes first
-    names = Counter(name.lower() for name in _top_level(tree))
-    repeated = next((name for name, n in names.items() if n > 1), None)
+    check_distinct(_top_level(tree), where)
+
+
+def check_distinct(names: Iterable[str], where: str) -> None:
+    """Refuse two columns with the same name, in upper or lower case."""
+    counts = Counter(name.lower() for name in names)
+    repeated = next((name for name, n in counts.items() if n > 1), None)
     if repeated is not None:
         raise FileFormatError(
             f"{where} has more than one column '{repeated}', in upper or lower case. Hint: give "

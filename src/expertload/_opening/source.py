@@ -80,6 +80,14 @@ class Source(Protocol):
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
         ...
 
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return the classes of a matrix, if the file lists as many beside it."""
+        ...
+
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists and has as many rows as another one."""
+        ...
+
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
     ) -> tuple[Table, dict[str, Coded]]:

@@ -127,9 +127,9 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
             "values are not separated by a comma, a semicolon or a tab, name the delimiter "
             "(--delimiter)."
         ) from error
-    # The first name is blank if pandas wrote its index.
-    names = tuple(name if name.strip() else f"column{i}" for i, name in enumerate(header))
-    lowered = [name.strip().lower() for name in names]
+    # The first name is blank if pandas wrote its index. Blanks around names come from `a, b`.
+    names = tuple(name.strip() or f"column{i}" for i, name in enumerate(header))
+    lowered = [name.lower() for name in names]
     # A repeated number is not a name: the first line is then a row of values, not a header.
     numbers = all(re.match(r"[-+.\d]", name) for name in lowered)
     repeated = [name for name, n in Counter(lowered).items() if n > 1] if not numbers else []

@@ -22,7 +22,7 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.nested import Part, is_known_to_parquet, parts_of
 from expertload._opening.options import FileOptions
-from expertload._opening.reading import Reader, reader_of
+from expertload._opening.reading import Reader, check_distinct, reader_of
 from expertload._opening.source import (
     Batch,
     Coded,
@@ -82,6 +82,14 @@ class DuckDBSource:
     def read(self, names: Sequence[str], numbers: Sequence[str] = ()) -> Table:
         """Return some columns whole; text in those of numbers as numbers, if all of it is."""
         return self.read_coded(names, numbers, ())[0]
+
+    def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
+        """Return None: a table has no lists beside its rows."""
+        return None
+
+    def beside(self, name: str | None, other: str) -> str | None:
+        """Return a column if it exists: in a table, all have as many rows."""
+        return name
 
     def read_coded(
         self, names: Sequence[str], numbers: Sequence[str], coded: Sequence[str]
@@ -263,6 +271,8 @@ class DuckDBSource:
             with self._saying_errors():
                 self._reader.all_of(self._connection).to_view("file")
                 lock(self._connection, self._file.paths)
+        with self._saying_errors():  # DuckDB would rename a repeated column
+            check_distinct(self._connection.sql(query).columns, f"The query of {self.where}")
         self.n_rows = None
         self._reader = Reader.of(f"({query}\n)")
 

@@ -194,6 +194,7 @@ def _alone(state: Path | None) -> AbstractContextManager[None]:
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
     """Count the new audits, and return their number."""
     from expertload.exceptions import FileFormatError
+    from expertload.predictions.audits import plain_key
 
     if keep and audits.key is None:
         raise FileFormatError(
@@ -201,20 +202,23 @@ def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
             "name the column that identifies a case (--key), or leave out --state."
         )
     rows = list(range(len(audits.correct)))
-    if keep and audits.key is not None:
-        known, keys = watched.labels, audits.key
+    keys: list[Any] | None = audits.key
+    if keep and keys is not None:
+        known = watched.labels
+        saved = {plain_key(key): key for key in known}  # an earlier version kept them as written
+        keys = [saved.get(key, key) for key in keys]
         rows = [row for row in rows if not _is_known(known, keys[row], audits.correct[row])]
     if rows:
         watched.update(
             audits.correct[rows],
             inclusion_probability=_rows(audits.inclusion_probability, rows),
             decided_at=_rows(audits.decided_at, rows),
-            key=_rows(audits.key, rows),
+            key=_rows(keys, rows),
         )
     return len(rows)
 
 
-def _is_known(known: dict[str | int, float | None], key: str, grade: float) -> bool:
+def _is_known(known: dict[str | int, float | None], key: str | int, grade: float) -> bool:
     """Whether a row was counted before with the same label, or is still open."""
     return key in known and (math.isnan(grade) or known[key] == grade)
 

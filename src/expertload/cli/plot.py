@@ -24,7 +24,7 @@ from expertload.cli.predictions_options import (
     Probabilities,
     Weight,
 )
-from expertload.cli.screen import console, true_text
+from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
     from expertload.display import COCComparisonDisplay
@@ -111,7 +111,10 @@ def plot(
     }
     drawn = _draw(found, title, mark=target_accuracy is not None)
     save_picture(drawn.figure_, out)
-    console().print(f"The plot is in {out}.", soft_wrap=True)
+    said = console()
+    for table in tables.values():
+        said.print(one_line(f"{table.where}: {table.used}"), style="dim", soft_wrap=True)
+    said.print(f"The plot is in {out}.", soft_wrap=True)
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:

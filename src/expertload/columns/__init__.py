@@ -1,11 +1,13 @@
 """Columns and classes: the role of each column, and the class that each column belongs to.
 
 Everything that reads predictions uses these modules. `spelling` decides when two names are the same
-class, `matching` matches labels to columns, `arrays` applies this to arrays and frames, `finding`
-finds the columns of a file, `values` turns them into numbers, and `policy` finds the columns that a
-policy needs. Nothing is guessed: if a match is not clear, the data are refused with a message.
+class, `matching` matches labels to columns, `agreement` compares labels with predictions, `arrays`
+applies this to arrays and frames, `finding` finds the columns of a file for the `roles` they play,
+`values` turns them into numbers, and `policy` finds the columns that a policy needs. Nothing is
+guessed: if a match is not clear, the data are refused with a message.
 """
 
+from expertload.columns.agreement import Compared, same_class
 from expertload.columns.arrays import (
     check_clusters,
     check_groups,
@@ -20,17 +22,24 @@ from expertload.columns.arrays import (
     sort_probabilities,
 )
 from expertload.columns.finding import (
-    ColumnNames,
-    Columns,
     find_column,
     find_columns,
     find_named,
+    find_role,
     find_same,
     pick,
     said_of_file,
 )
-from expertload.columns.matching import Matched, match_by_order, match_columns
+from expertload.columns.matching import (
+    Matched,
+    in_order,
+    match_by_order,
+    match_columns,
+    named_class,
+    places_by_name,
+)
 from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns.roles import ColumnNames, Columns
 from expertload.columns.spelling import (
     ClassName,
     as_probability,
@@ -38,14 +47,15 @@ from expertload.columns.spelling import (
     is_missing,
     listed,
     plain_classes,
+    spelled_alike,
 )
 from expertload.columns.values import (
     grades_from,
+    is_graded,
     labels_from,
     names_from,
     numbers_from,
     probabilities_from,
-    same_class,
     sums_missed,
 )
 
@@ -53,6 +63,7 @@ __all__ = [
     "ClassName",
     "ColumnNames",
     "Columns",
+    "Compared",
     "Matched",
     "arrange_probabilities",
     "as_probability",
@@ -66,9 +77,12 @@ __all__ = [
     "find_column",
     "find_columns",
     "find_named",
+    "find_role",
     "find_same",
     "frame_columns",
     "grades_from",
+    "in_order",
+    "is_graded",
     "is_missing",
     "known_groups",
     "label_text",
@@ -77,9 +91,11 @@ __all__ = [
     "match_by_order",
     "match_columns",
     "name_groups",
+    "named_class",
     "names_from",
     "numbers_from",
     "pick",
+    "places_by_name",
     "plain_classes",
     "policy_columns",
     "probabilities_from",
@@ -87,5 +103,6 @@ __all__ = [
     "said_of_file",
     "same_class",
     "sort_probabilities",
+    "spelled_alike",
     "sums_missed",
 ]

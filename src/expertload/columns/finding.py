@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
 
 from expertload._names import MATRICES
 from expertload.columns.matching import Wording
+from expertload.columns.roles import ColumnNames, Columns, Picked, shortened
 from expertload.columns.spelling import LOGITS, PREFIXES, listed, without_prefix
 from expertload.exceptions import FileFormatError
 
 __all__ = [
-    "ColumnNames",
-    "Columns",
-    "Picked",
+    "check_one_family",
     "find_column",
     "find_columns",
     "find_named",
     "find_probabilities",
     "find_role",
     "find_same",
+    "is_declined",
+    "is_named",
     "pick",
     "said_of_blanks",
     "said_of_file",
-    "shortened",
 ]
 
-ReadAs = Literal["probabilities", "normalized", "logits"]
 CONVENTIONS = {
     "label": ("y_true", "label", "labels", "target", "class"),
     "confidence": ("confidence",),
@@ -41,6 +39,7 @@ CONVENTIONS = {
     "group": ("group",),
     "weight": ("sample_weight",),  # not `weight`, which is often a body weight
 }
+SAID = {"label": "The true class", "correct": "Correctness", "prediction": "The prediction"}
 # The numbers of a list or struct are named after the column that holds them.
 PARTS = tuple(f"{name}." for name in MATRICES)
 NO_COLUMN = "none"
@@ -48,127 +47,6 @@ HINT = (
     "Hint: name the columns (--label, --probabilities, --logits, --confidence, --correct, "
     "--prediction)."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnNames:
-    """The columns that a user named; None for columns to find by convention.
-
-    Attributes
-    ----------
-    label, confidence, correct, prediction, group, weight : str, optional
-        The name of a column, or ``"none"`` if there is no such column.
-    probabilities, logits : str, optional
-        A pattern such as ``"p_*"``, or names separated by commas. The name of a list or struct
-        means all numbers in it. A softmax is applied to logits.
-    classes : str, optional
-        The class of each of these columns, in order, separated by commas. By default, each
-        column belongs to the class it is named after.
-    normalize : bool, default=False
-        Whether to divide probabilities by the sum of their row, for rounded probabilities.
-    """
-
-    label: str | None = None
-    probabilities: str | None = None
-    logits: str | None = None
-    classes: str | None = None
-    normalize: bool = False
-    confidence: str | None = None
-    correct: str | None = None
-    prediction: str | None = None
-    group: str | None = None
-    weight: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """The columns that are used.
-
-    Attributes
-    ----------
-    label, confidence, correct, prediction, group, weight : str or None
-        The name of a column; None if there is none.
-    probabilities : tuple of str
-        The columns of probabilities, in the order of the file or of a policy's classes.
-    classes : tuple of str
-        The class of each of these columns.
-    lone : int or None
-        For a single column: 0 or 1, the class of a policy's two classes that it belongs to.
-    is_numbered : bool
-        Whether these are the columns of a matrix or list, which have no names.
-    is_logits, is_normalized : bool
-        Whether a softmax is applied to these columns, and whether rows are divided by their sum.
-    """
-
-    label: str | None = None
-    probabilities: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    lone: int | None = None
-    is_numbered: bool = False
-    is_logits: bool = False
-    is_normalized: bool = False
-    confidence: str | None = None
-    correct: str | None = None
-    prediction: str | None = None
-    group: str | None = None
-    weight: str | None = None
-
-    @property
-    def read_as(self) -> ReadAs | None:
-        """How the columns of probabilities are read; None if there are none."""
-        if not self.probabilities:
-            return None
-        if self.is_logits:
-            return "logits"
-        return "normalized" if self.is_normalized else "probabilities"
-
-    def of(self, classes: Sequence[object], lone: int | None = None) -> Columns:
-        """Return the same columns, with the class that each was found to belong to."""
-        return replace(self, classes=tuple(str(name) for name in classes), lone=lone)
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """All columns that are used."""
-        single = (self.label, self.confidence, self.correct, self.prediction, self.group)
-        return (*self.probabilities, *(name for name in (*single, self.weight) if name is not None))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The columns that must hold numbers; correctness may also be in words."""
-        single = (self.confidence, self.weight)
-        return (*self.probabilities, *(name for name in single if name is not None))
-
-    def __str__(self) -> str:
-        parts = {
-            "label": self.label,
-            "probabilities": self._probabilities(),
-            "confidence": self.confidence,
-            "correct": self.correct,
-            "prediction": self.prediction,
-            "group": self.group,
-            "weight": self.weight,
-        }
-        return ", ".join(f"{role}: {name}" for role, name in parts.items() if name)
-
-    def _probabilities(self) -> str:
-        taken = shortened(self.probabilities)
-        if self.is_logits:
-            taken = f"softmax of {taken}"
-        pairs = list(zip(self.probabilities, self.classes, strict=True))
-        own = all(column.endswith(name) or name in column for column, name in pairs)
-        if len(pairs) == 1:  # `b` is in `probability`, but does not name it
-            column, name = pairs[0]
-            own = re.search(rf"(^|[^a-zA-Z0-9]){re.escape(name)}$", column) is not None
-        of = "" if own else f" (of {shortened(self.classes)})"
-        return taken + of + (" (divided by their sum)" if self.is_normalized else "")
-
-
-class Picked(NamedTuple):
-    """Columns of probabilities or logits, and the class of each."""
-
-    columns: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    is_logits: bool = False
 
 
 def said_of_file(where: str, label: str | None = None) -> Wording:
@@ -198,11 +76,11 @@ def find_columns(
     )
     label = find_role(available, "label", names.label, where)
     picked = find_probabilities(available, names, where)
-    if label and picked.columns and names.label is None:
-        _check_one_label(available, label, where)
-    if not (names.probabilities or names.logits):
-        check_one_prefix(available, where)
-    if label and picked.columns and not (names.correct or names.prediction):
+    other = [is_named(each, available) for each in (names.correct, names.prediction)]
+    if label and picked.columns and not any(other):
+        _check_one(available, "label", label, names.label, where)
+        if not (names.probabilities or names.logits):
+            check_one_family(available, where)
         own = names.confidence and find_role(available, "confidence", names.confidence, where)
         return replace(
             found,
@@ -215,13 +93,16 @@ def find_columns(
             confidence=own,
         )
     confidence = find_role(available, "confidence", names.confidence, where)
-    correct = None if names.prediction else find_role(available, "correct", names.correct, where)
+    correct = None if other[1] else find_role(available, "correct", names.correct, where)
     if confidence and correct:
         _check_apart("confidence", confidence, "correct", correct, where)
+        _check_one(available, "correct", correct, names.correct, where)
         return replace(found, confidence=confidence, correct=correct)
     prediction = find_role(available, "prediction", names.prediction, where)
     if confidence and label and prediction:
         _check_apart("label", label, "prediction", prediction, where)
+        _check_one(available, "label", label, names.label, where)
+        _check_one(available, "prediction", prediction, names.prediction, where)
         return replace(found, label=label, confidence=confidence, prediction=prediction)
     raise FileFormatError(
         f"No predictions were found in {where}: it needs a label (y_true, label, target or "
@@ -231,29 +112,34 @@ def find_columns(
     )
 
 
-def _check_one_label(available: Sequence[str], label: str, where: str) -> None:
-    """Refuse two columns that may each hold the true class; y_true says that it does."""
-    found = [each for name in CONVENTIONS["label"] if (each := find_same(available, name))]
-    others = [each for each in found if each != label]
-    if others and label.lower() != "y_true":
+def _check_one(
+    available: Sequence[str], role: str, column: str, named: str | None, where: str
+) -> None:
+    """Refuse two columns that may each have this role; y_true says that it is the true class."""
+    found = [each for name in CONVENTIONS[role] if (each := find_same(available, name))]
+    others = [each for each in found if each != column]
+    if named is None and others and column.lower() != "y_true":
         raise FileFormatError(
-            f"The true class may be in the column '{label}' of {where}, or in '{others[0]}'. Hint: "
-            f"say in which (--label {label})."
+            f"{SAID[role]} may be in the column '{column}' of {where}, or in '{others[0]}'. Hint: "
+            f"say in which (--{role} {column})."
         )
 
 
-def check_one_prefix(available: Sequence[str], where: str) -> None:
-    """Refuse probabilities under two prefixes: of two models, or a p_value beside prob_cat."""
-    found = {
-        prefix: [n for n in available if n.lower().startswith(prefix) and len(n) > len(prefix)]
-        for prefix in PREFIXES
-    }
-    (_, first), *others = [each for each in found.items() if each[1]] or [("", [])]
+def check_one_family(available: Sequence[str], where: str) -> None:
+    """Refuse probabilities of two families: of two models, or a p_value beside prob_cat."""
+    found = {prefix: _family(available, prefix) for prefix in (*PREFIXES, *PARTS)}
+    option = "--probabilities"
+    if not any(found.values()):
+        found, option = {prefix: _family(available, prefix) for prefix in LOGITS}, "--logits"
+    if not any(found.values()):
+        found, option = {each: (each,) for each in _whole(available)}, "--probabilities"
+    (_, first), *others = [each for each in found.items() if each[1]] or [("", ("",))]
     if others:
+        (prefix, second), *_ = others
         raise FileFormatError(
             f"The probabilities of {where} may be in '{first[0]}' and its like, or in "
-            f"'{others[0][1][0]}'. Hint: say which are they (--probabilities "
-            f"'{others[0][0]}*')."
+            f"'{second[0]}'. Hint: say which are they ({option} "
+            f"'{prefix}{'*' if prefix != second[0] else ''}')."
         )
 
 
@@ -332,6 +218,11 @@ def find_column(
     return next((name for name in found if name is not None), None)
 
 
+def is_named(wanted: str | None, available: Sequence[str]) -> bool:
+    """Whether the user named a column."""
+    return wanted is not None and not is_declined(wanted, available)
+
+
 def is_declined(wanted: str | None, available: Sequence[str]) -> bool:
     """Whether the user passed "none", and no column has that name."""
     return wanted == NO_COLUMN and wanted not in available
@@ -370,18 +261,19 @@ def find_same(available: Sequence[str], name: str) -> str | None:
 
 def _conventional(available: Sequence[str]) -> Picked:
     for prefix in (*PREFIXES, *PARTS, *LOGITS):
-        columns = tuple(
-            n for n in available if n.lower().startswith(prefix) and len(n) > len(prefix)
-        )
+        columns = _family(available, prefix)
         if columns:
             classes = tuple(name[len(prefix) :] for name in columns)
             return Picked(columns, classes, is_logits=prefix in LOGITS)
-    whole = tuple(name for name in available if name.lower() in MATRICES)[:1]
+    whole = _whole(available)[:1]
     return Picked(whole, whole)
 
 
-def shortened(names: tuple[str, ...]) -> str:
-    """Return names separated by commas, shortened if there are many."""
-    if len(names) <= 4:
-        return ", ".join(names)
-    return f"{names[0]}, {names[1]}, ..., {names[-1]} ({len(names)} columns)"
+def _family(available: Sequence[str], prefix: str) -> tuple[str, ...]:
+    """Return the columns that are named after a class, with this prefix."""
+    return tuple(n for n in available if n.lower().startswith(prefix) and len(n) > len(prefix))
+
+
+def _whole(available: Sequence[str]) -> tuple[str, ...]:
+    """Return the single columns that are called probabilities."""
+    return tuple(name for name in available if name.lower() in MATRICES)

@@ -21,6 +21,7 @@ from expertload.columns.spelling import (
     class_key,
     listed,
     truth_number,
+    truth_numbers,
     whole_number,
     without_prefix,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "match_by_order",
     "match_columns",
     "match_lone",
+    "named_class",
     "places_by_name",
     "refuse_lone",
 ]
@@ -130,10 +132,10 @@ def places_by_name(
 
 
 def _by_truth(labels: Collection[str], classes: Sequence[str]) -> dict[str, int]:
-    sides = [truth_number(name) for name in classes]
-    if sides not in ([0, 1], [1, 0]) or any(truth_number(label) is None for label in labels):
+    sides, truths = truth_numbers(classes), truth_numbers(labels)
+    if sides is None or truths is None or sorted(sides) != [0, 1]:
         return {}
-    return {label: sides.index(truth_number(label)) for label in labels}
+    return {label: sides.index(truth) for label, truth in zip(labels, truths, strict=True)}
 
 
 # ------------------------------------------------------------------ columns without names
@@ -188,14 +190,20 @@ def match_lone(labels: Collection[str], column: str, name: str, said: Wording) -
 
 def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> int | None:
     """Return 0 or 1, the class of a single column; None if it is not clear."""
-    classes = [str(each) for each in pair]
-    is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
-    found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
-    if found:
-        return found[name]
+    named = named_class(pair, name)
+    if named is not None:
+        return named
     numbered = [whole_number(each) for each in pair] == [0, 1] or tuple(pair) in BOOLEANS
     says_nothing = name == column and all(isinstance(each, str) for each in pair)
     return 1 if whole_number(name) is None and (numbered or says_nothing) else None
+
+
+def named_class(pair: Sequence[ClassName], name: str) -> int | None:
+    """Return 0 or 1, the class that a single column is named after; None if it is neither."""
+    classes = [str(each) for each in pair]
+    is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
+    found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
+    return found.get(name)
 
 
 def refuse_lone(pair: Sequence[ClassName], column: str, said: Wording) -> NoReturn:
@@ -218,4 +226,5 @@ def _two_classes(labels: Collection[str], name: str) -> tuple[ClassName, ...] | 
         if set(labels) <= set(pair):
             return pair
     names = sorted({class_key(label) for label in labels})
-    return tuple(names) if len(names) == 2 else None
+    is_pair = len({each.casefold() for each in names}) == len(names) == 2  # dog and Dog are one
+    return tuple(names) if is_pair else None

@@ -8,6 +8,7 @@ the same file. So the names stored in the policy come first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -16,18 +17,23 @@ from expertload._typing import AnyArray
 from expertload._validation import as_array
 from expertload.columns.arrays import frame_names, is_numbering
 from expertload.columns.finding import (
-    ColumnNames,
-    Columns,
-    Picked,
-    check_one_prefix,
+    check_one_family,
     find_probabilities,
     find_role,
     find_same,
-    is_declined,
+    is_named,
+    pick,
     said_of_blanks,
     said_of_file,
 )
-from expertload.columns.matching import Wording, class_of_lone_column, in_order, refuse_lone
+from expertload.columns.matching import (
+    Wording,
+    class_of_lone_column,
+    in_order,
+    named_class,
+    refuse_lone,
+)
+from expertload.columns.roles import ColumnNames, Columns, Picked
 from expertload.columns.spelling import (
     LOGITS,
     ClassName,
@@ -65,13 +71,13 @@ def policy_columns(
 ) -> Columns:
     """Find the columns of a file that a policy needs; probabilities in the order of its classes."""
     given = known.ranked_by == "given_confidence"
-    if not given and _is_named(names.confidence, available):
+    if not given and is_named(names.confidence, available):
         raise FileFormatError(
             f"The policy uses the probabilities of {where}, but --confidence names the column "
             f"'{names.confidence}'. Hint: leave out --confidence, or make a policy from that "
             "column with expertload evaluate --confidence."
         )
-    if not by_group and _is_named(names.group, available):
+    if not by_group and is_named(names.group, available):
         raise FileFormatError(
             f"The policy has one threshold for all cases of {where}, but --group names the column "
             f"'{names.group}'. Hint: leave out --group, or make a policy with a threshold for each "
@@ -101,12 +107,10 @@ def policy_columns(
     )
     if len(picked.columns) != 1:
         return found
+    if given and known.labels is None and named_class((0, 1), picked.classes[0]) is None:
+        return replace(found, probabilities=(), classes=())  # the other class has no name
     side = _side(known, picked, where)
     return found.of([(known.labels or (0, 1))[side]], lone=side)
-
-
-def _is_named(wanted: str | None, available: Sequence[str]) -> bool:
-    return wanted is not None and not is_declined(wanted, available)
 
 
 def _confidence(
@@ -134,27 +138,79 @@ def _probabilities(
     }
     picked = find_probabilities(available, names, where)
     if not (saved or names.probabilities or names.logits):
-        check_one_prefix(available, where)
+        check_one_family(available, where)
     if names.probabilities or names.logits or names.classes or not saved:
-        same = set(picked.columns) == set(saved.values())
-        if same and known.read_as is not None:
-            _check_read_as(known.read_as, picked, where)
-        if names.classes is None and same:
-            return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
-        return _in_order(known, picked, where)
+        return _as_named(known, saved, picked, where, by_class=names.classes is not None)
     found = {label: find_same(available, column) for label, column in saved.items()}
     there = {label: column for label, column in found.items() if column is not None}
-    # With two classes, one column is enough, unless there are columns of other classes.
-    enough = len(saved) == 2 and set(there.values()) == set(picked.columns)
+    is_logits = _were_logits(known, saved.values())
+    # With two classes, one probability is enough, unless there are columns of other classes.
+    enough = len(saved) == 2 and set(there.values()) == set(picked.columns) and not is_logits
     if len(there) == len(saved) or (there and enough):
-        return Picked(tuple(there.values()), tuple(there), _were_logits(known, there.values()))
+        taken = Picked(tuple(there.values()), tuple(there), is_logits)
+        is_summed = len(there) > 1 and not is_logits and known.read_as != "normalized"
+        beside = [] if is_summed else _beside(available, taken, picked)
+        return _with_all(known, taken, beside, where) if beside else taken
     if not there and known.ranked_by == "given_confidence":
         return Picked()  # labels are optional here
-    lacking = [column for label, column in saved.items() if label not in there]
-    raise FileFormatError(
+    raise _lacking(saved, there.values(), is_logits, where, said_of_blanks(available))
+
+
+def _as_named(
+    known: Known, saved: dict[str, str], picked: Picked, where: str, *, by_class: bool
+) -> Picked:
+    """Return the columns that a user named, in the order of the policy's classes."""
+    same = set(picked.columns) == set(saved.values())
+    one_of_them = len(picked.columns) == 1 < len(saved) and picked.columns[0] in saved.values()
+    if picked.is_logits and one_of_them:
+        raise _lacking(saved, picked.columns, True, where)
+    if same and known.read_as is not None:
+        _check_read_as(known.read_as, picked, where)
+    if same and not by_class:
+        return picked._replace(columns=tuple(saved.values()), classes=tuple(saved))
+    return _in_order(known, picked, where)
+
+
+def _lacking(
+    saved: dict[str, str], there: Iterable[str], is_logits: bool, where: str, blanks: str = ""
+) -> FileFormatError:
+    """Return the error for columns that a policy needs and a file does not have."""
+    what = "logits" if is_logits else "probabilities"
+    present = {column.lower() for column in there}
+    lacking = [column for column in saved.values() if column.lower() not in present]
+    return FileFormatError(
         f"The policy needs the column(s) {listed(list(saved.values()))}, but {where} lacks "
-        f"{listed(lacking)}. Hint: name the columns with the same probabilities "
-        f"(--probabilities).{said_of_blanks(available)}"
+        f"{listed(lacking)}. Hint: name the columns with the same {what} (--{what}).{blanks}"
+    )
+
+
+def _beside(available: Sequence[str], taken: Picked, picked: Picked) -> list[tuple[str, str]]:
+    """Return other columns of the family that was taken, and the class of each.
+
+    Their classes would go unnoticed: only the sum of all probabilities tells that one is missing.
+    """
+    if set(taken.columns) <= set(picked.columns):
+        family = list(zip(picked.columns, picked.classes, strict=True))
+    else:
+        pairs = zip(taken.columns, taken.classes, strict=True)
+        (prefix, *others) = {column.removesuffix(name) for column, name in pairs}
+        shared = prefix and not others and prefix not in taken.columns
+        family = pick(available, f"{prefix}*") if shared else []
+    return [each for each in family if each[0] not in taken.columns]
+
+
+def _with_all(known: Known, taken: Picked, beside: Sequence[tuple[str, str]], where: str) -> Picked:
+    """Return all probabilities of a family, if each belongs to one of the policy's classes."""
+    columns, classes = zip(*beside, strict=True)
+    whole = Picked((*taken.columns, *columns), (*taken.classes, *classes))
+    labels = known.labels or tuple(range(len(whole.columns)))
+    if not taken.is_logits and in_order(labels, whole.classes) is not None:
+        return _in_order(known, whole, where)
+    option = "--logits" if taken.is_logits else "--probabilities"
+    raise FileFormatError(
+        f"The policy was made from the column(s) {listed(taken.columns)}, but {where} also has "
+        f"{listed(columns)}: a class that the policy does not know would go unnoticed. Hint: if "
+        f"the policy needs no more columns, name them ({option} {','.join(taken.columns)})."
     )
 
 

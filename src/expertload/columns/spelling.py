@@ -6,14 +6,14 @@
 | ``é``, one character or an e and an accent | the same class (Unicode normalisation) |
 | ``1``, ``1.0``, ``01``, ``True`` as a number | 1, the same whole number |
 | ``p_cat``, ``prob_cat``, ``proba_cat`` | cat, if it is the name of a column |
-| ``true``, ``yes``, ``pos``, ``1`` and their opposites | the same, if there are two classes |
+| ``true``, ``yes``, ``pos``, ``1``, their opposites | the same, if two classes are such a pair |
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "plain_classes",
     "spelled_alike",
     "truth_number",
+    "truth_numbers",
     "whole_number",
     "without_prefix",
 ]
@@ -35,10 +36,17 @@ ClassName: TypeAlias = str | int
 
 PREFIXES = ("p_", "prob_", "proba_")
 LOGITS = ("logit_", "logits_", "logit.", "logits.")
-TRUTHS = {
-    **dict.fromkeys(("true", "t", "yes", "y", "pos", "positive", "1"), 1),
-    **dict.fromkeys(("false", "f", "no", "n", "neg", "negative", "0"), 0),
-}
+# The words of a pair are opposites. Words of two pairs are not: N and T may be normal and tumour.
+TRUTH_PAIRS = (
+    ("false", "true"),
+    ("f", "t"),
+    ("no", "yes"),
+    ("n", "y"),
+    ("neg", "pos"),
+    ("negative", "positive"),
+    ("0", "1"),
+)
+TRUTHS = {word: truth for pair in TRUTH_PAIRS for truth, word in enumerate(pair)}
 NUMBER = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
 # A number with more digits is an identifier, and compared as written.
 MOST_DIGITS = 18
@@ -70,6 +78,13 @@ def whole_number(name: object) -> int | None:
 def truth_number(name: object) -> int | None:
     """Return 1 for words such as true and yes, 0 for false and no, None for other names."""
     return TRUTHS.get(class_key(name).casefold())
+
+
+def truth_numbers(names: Iterable[object]) -> list[int] | None:
+    """Return 0 or 1 for each name, if all are words of one pair, such as yes and no; else None."""
+    words = [class_key(name).casefold() for name in names]
+    pair = next((pair for pair in TRUTH_PAIRS if set(words) <= set(pair)), None)
+    return None if pair is None else [pair.index(word) for word in words]
 
 
 def without_prefix(column: str) -> str:

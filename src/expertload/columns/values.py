@@ -18,12 +18,9 @@ from expertload._validation import (
     ROW_SUM_TOLERANCE_HALF_PRECISION,
     SUM_TO_ONE,
 )
-from expertload.columns.finding import Columns, shortened
-from expertload.columns.matching import places_by_name
+from expertload.columns.roles import Columns, shortened
 from expertload.columns.spelling import (
-    class_key,
     is_missing,
-    listed,
     truth_number,
     whole_number,
 )
@@ -32,11 +29,11 @@ from expertload.exceptions import FileFormatError, ProbabilityError
 __all__ = [
     "both_classes",
     "grades_from",
+    "is_graded",
     "labels_from",
     "names_from",
     "numbers_from",
     "probabilities_from",
-    "same_class",
     "sums_missed",
 ]
 
@@ -59,7 +56,8 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
     _check_present(values, column, where, first_row)
     if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            return values.astype(np.float64)
+            if all(_is_plain(value) for value in values.tolist()):
+                return values.astype(np.float64)
     row, bad = next(
         ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
     )
@@ -78,9 +76,19 @@ def _check_exact(low: int, high: int, column: str, where: str) -> None:
         )
 
 
+def is_graded(values: AnyArray) -> bool:
+    """Whether correctness is text, but not all of it words such as true and yes."""
+    found = {value for value in values.tolist() if value is not None} if _is_text(values) else set()
+    return any(_truth(str(value)) is None for value in found)
+
+
+def _is_text(values: AnyArray) -> bool:
+    return values.dtype.kind == "O"
+
+
 def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
     """Return a column of correctness as numbers; words such as true and yes are converted."""
-    if values.dtype.kind == "O":
+    if _is_text(values):
         words = {value: _truth(str(value)) for value in set(values.tolist())}
         if None not in words.values():
             return np.array([words[value] for value in values.tolist()], dtype=np.float64)
@@ -97,20 +105,6 @@ def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
     names = names_from(values)
     _check_present(names, column, where, 1)
     return list(names)
-
-
-def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArray:
-    """Return whether each prediction is the same class as the label, in any spelling."""
-    keys = {label: class_key(label) for label in dict.fromkeys(labels)}
-    classes, guesses = sorted(set(keys.values())), list(dict.fromkeys(predictions))
-    places, _ = places_by_name(guesses, classes)
-    if not places:
-        raise FileFormatError(
-            f"The predictions of {where} must be among the labels {listed(classes)}. Got "
-            f"{listed(guesses)}. Hint: use the same names for both."
-        )
-    named = {guess: classes[place] for guess, place in places.items()}
-    return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
 
 
 def names_from(values: AnyArray) -> AnyArray:
@@ -141,12 +135,17 @@ def _check_present(values: AnyArray, column: str, where: str, first_row: int) ->
         )
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value is no text, or has nothing that only Python reads as part of a number."""
+    return not isinstance(value, str) or (value.isascii() and "_" not in value)
+
+
 def _is_number(value: Any) -> bool:
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):
         return False
-    return True
+    return _is_plain(value)
 
 
 def _shown(value: object) -> str:

@@ -76,8 +76,9 @@ def _edges(low: float, high: float) -> FloatArray:
         start = min(math.floor(low * 10), 9) / 10
         return np.linspace(start, 1.0, N_BINS + 1)
     if high == low:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, N_BINS + 1)
+        margin = max(0.5, abs(low) * 1e-9)
+        low, high = low - margin, high + margin
+    return 2 * np.linspace(low / 2, high / 2, N_BINS + 1)  # the range may be beyond all floats
 
 
 def rate_interval(rate: float, n: float, level: float) -> Interval:

@@ -15,7 +15,7 @@ import numpy as np
 
 from expertload._documents import DocumentKind
 from expertload._files import write_atomically
-from expertload.columns.finding import ReadAs
+from expertload.columns.roles import ReadAs
 from expertload.operating_point.certification.budget import ErrorBudget
 from expertload.operating_point.certification.certified_point import (
     CertifiedPoint,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from expertload.columns import (
     labels_from,
     match_by_order,
     match_columns,
+    named_class,
     names_from,
     numbers_from,
     plain_classes,
@@ -24,14 +25,25 @@ from expertload.columns import (
     said_of_file,
     same_class,
 )
+from expertload.predictions.contradictions import check_not_opposite, check_predictions
 
 __all__ = ["arrays_from"]
 
 
 def arrays_from(
-    where: str, columns: Columns, found: Table, codes: Mapping[str, Coded]
+    where: str,
+    columns: Columns,
+    found: Table,
+    codes: Mapping[str, Coded],
+    *,
+    said: str | None = None,
+    listed: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a `PredictionsTable`, by name, that follow from the columns."""
+    """Return the fields of a `PredictionsTable`, by name, that follow from the columns.
+
+    `said` is a column of predictions that is only compared with the probabilities, and `listed`
+    are the classes of a matrix, if the file lists them.
+    """
 
     def numbers(name: str | None) -> FloatArray | None:
         return None if name is None else numbers_from(found[name], name, where)
@@ -48,7 +60,11 @@ def arrays_from(
         labels = _Labels.from_codes(codes[columns.label], columns.label, where)
         arrays["target"] = _by_name(labels)
         if columns.prediction is None:
-            return {**arrays, **_predictions(where, columns, found, labels)}
+            arrays |= _predictions(where, columns, found, labels, listed)
+            if said is not None:
+                classes = arrays["labels"].tolist()
+                check_predictions(codes[said], said, classes, arrays["y_proba"], where)
+            return arrays
         guesses = _Labels.from_codes(codes[columns.prediction], columns.prediction, where)
         given = (labels.names[code] for code in labels.codes.tolist())
         guessed = (guesses.names[code] for code in guesses.codes.tolist())
@@ -82,12 +98,17 @@ class _Labels(NamedTuple):
         return dict(zip(self.names, first.tolist(), strict=True))
 
 
-def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> dict[str, Any]:
+def _predictions(
+    where: str, columns: Columns, found: Table, given: _Labels, listed: Sequence[str] | None
+) -> dict[str, Any]:
     """Return labels and probabilities, matched; a single column becomes two."""
     said = said_of_file(where, columns.label)
     rows, taken = given.first_rows(), columns.probabilities
-    if columns.is_numbered:
+    is_listed = columns.is_numbered and listed is not None and _names_all(listed, rows)
+    if columns.is_numbered and not is_listed:
         match = match_by_order(rows, len(taken), said)
+    elif is_listed:
+        match = match_columns(rows, taken, listed or (), said)
     else:
         match = match_columns(rows, taken, columns.classes, said)
     numbers = [match.place[name] for name in given.names]
@@ -100,13 +121,23 @@ def _predictions(where: str, columns: Columns, found: Table, given: _Labels) -> 
     classes = plain_classes(match.classes)
     said_of = classes if match.lone is None else [classes[match.lone]]
     told = columns.is_numbered or match.lone is not None  # names do not tell, or not always
+    y_proba = probabilities_from(columns, found, where, lone=match.lone)
+    own = place[given.codes]
+    by_name = match.lone is not None and named_class(match.classes, columns.classes[0]) is not None
+    if told and len(classes) == 2 and not by_name and not is_listed:
+        check_not_opposite(own, y_proba, taken, [str(each) for each in said_of], where)
     return {
         "columns": columns.of(said_of) if told else columns,
         "labels": np.array(classes),
-        "place": place[given.codes],
+        "place": own,
         "class_columns": lone[match.lone],
-        "y_proba": probabilities_from(columns, found, where, lone=match.lone),
+        "y_proba": y_proba,
     }
+
+
+def _names_all(listed: Sequence[str], labels: Iterable[str]) -> bool:
+    """Whether a list of classes has every label; labels may also be places in the list."""
+    return {class_key(label) for label in labels} <= {class_key(name) for name in listed}
 
 
 def _by_name(labels: _Labels) -> IntArray:

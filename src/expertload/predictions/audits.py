@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,20 @@ from scipy.special import gammaln
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
 from expertload.columns import (
-    class_key,
+    Compared,
     find_column,
     find_same,
     grades_from,
+    is_graded,
+    is_missing,
     names_from,
     numbers_from,
+    same_class,
+    spelled_alike,
 )
 from expertload.exceptions import FileFormatError
 
-__all__ = ["AuditColumns", "AuditTable", "check_not_sorted", "read_audits"]
+__all__ = ["AuditColumns", "AuditTable", "check_not_sorted", "plain_key", "read_audits"]
 
 CONVENTIONS = {
     "correct": ("correct", "is_correct"),
@@ -33,6 +38,12 @@ CONVENTIONS = {
     "decided_at": ("decided_at",),
     "key": ("key", "case", "case_id", "id"),
 }
+ROLES = {
+    "correct": "Whether a decision was right",
+    "decided": "What was decided",
+    "label": "What the expert said",
+}
+SAID = Compared("decided", "the answer", "leave the answer empty while a review is open")
 # The chance, at most, of an order that is refused as sorted.
 UNLIKELY = 1e-9
 
@@ -128,7 +139,10 @@ def read_audits(
     columns = _find(source.columns, names or AuditColumns(), source.where)
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     accepted = find_same(source.columns, "accepted")
-    table = source.read(taken if accepted is None else [*dict.fromkeys([*taken, accepted])])
+    names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
+    table = source.read(names_of_all, [each for each in [columns.inclusion_probability] if each])
+    if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
+        table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
         raise FileFormatError(f"{source.where} holds no audits.")
     if accepted is not None:
@@ -173,6 +187,18 @@ def check_not_sorted(audits: AuditTable) -> None:
         )
 
 
+def plain_key(key: object) -> str:
+    """Return a key as all programs write it: without blanks around it, and 7 instead of 7.0.
+
+    Examples
+    --------
+    >>> from expertload.predictions.audits import plain_key
+    >>> plain_key("7.0"), plain_key(" a7 "), plain_key("007")
+    ('7', 'a7', '007')
+    """
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", spelled_alike(key))
+
+
 def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
     found = {
         role: find_column(available, conventions, getattr(names, role), where)
@@ -181,10 +207,14 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
     pair = names.decided is not None or names.label is not None
     if found["correct"] is not None and not pair:
         found |= {"decided": None, "label": None}
+        if names.correct is None:
+            _check_one(available, "correct", found["correct"], where)
     elif found["decided"] is not None and found["label"] is not None:
         found["correct"] = None
-        if names.label is None:
-            _check_one_label(available, found["label"], where)
+        for role in ("label", "decided"):
+            column = found[role]
+            if getattr(names, role) is None and column is not None:
+                _check_one(available, role, column, where)
         if found["decided"] == found["label"]:
             raise FileFormatError(
                 f"The column '{found['label']}' of {where} would be both what was decided and what "
@@ -199,14 +229,14 @@ def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditCol
     return AuditColumns(**found)
 
 
-def _check_one_label(available: Sequence[str], label: str, where: str) -> None:
-    """Refuse two columns that may hold the expert's answer: decisions have a `label` as well."""
-    found = [each for name in CONVENTIONS["label"] if (each := find_same(available, name))]
-    others = [each for each in found if each != label]
-    if others:
+def _check_one(available: Sequence[str], role: str, column: str, where: str) -> None:
+    """Refuse two columns that may each have this role: decisions have a `label` as well."""
+    found = [each for name in CONVENTIONS[role] if (each := find_same(available, name))]
+    others = [each for each in found if each != column]
+    if others and column.lower() != "decided_label":
         raise FileFormatError(
-            f"What the expert said may be in the column '{label}' of {where}, or in "
-            f"'{others[0]}'. Hint: say in which (--label {others[0]})."
+            f"{ROLES[role]} may be in the column '{column}' of {where}, or in '{others[0]}'. Hint: "
+            f"say in which (--{role} {others[0]})."
         )
 
 
@@ -219,17 +249,6 @@ def _check_accepted(values: AnyArray, column: str, where: str) -> None:
             f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: "
             f"--query 'SELECT * FROM file WHERE {column}::BOOL'."
         )
-
-
-def _check_spelled_alike(decided: Sequence[Any], answers: Sequence[Any], where: str) -> None:
-    """Refuse answers that differ from decisions in the case of letters alone: they may be right."""
-    pairs = {(str(a), str(b)) for a, b in zip(decided, answers, strict=True) if b is not None}
-    for a, b in sorted(pairs):
-        if class_key(a) != class_key(b) and class_key(a).casefold() == class_key(b).casefold():
-            raise FileFormatError(
-                f"'{a}' was decided and '{b}' was said in {where}, which differ in the case of "
-                "letters alone. Hint: spell both alike."
-            )
 
 
 def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
@@ -249,9 +268,10 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
             f"The column '{columns.decided}' of {where} lacks a value in row "
             f"{decided.index(None) + 1}. Hint: only automatic decisions can be audited."
         )
-    _check_spelled_alike(decided, answers, where)
-    same = [class_key(str(a)) == class_key(str(b)) for a, b in zip(decided, answers, strict=True)]
-    return np.where(present, np.array(same, dtype=float), np.nan)
+    known = np.flatnonzero(present)
+    given = [str(answers[i]) for i in known], [str(decided[i]) for i in known]
+    grades[present] = same_class(*given, where, said=SAID, few=True)
+    return grades
 
 
 def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
@@ -260,7 +280,7 @@ def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
 
 
 def _blank_as_none(values: AnyArray) -> list[Any]:
-    return [None if v is None or v != v or v == "" else v for v in values.tolist()]
+    return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
 
 
 def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
@@ -280,8 +300,9 @@ def _moments(table: Table, name: str | None) -> AnyArray | None:
 def _keys(table: Table, name: str | None, where: str) -> list[str] | None:
     if name is None:
         return None
-    keys: list[str] = names_from(table[name]).tolist()
-    if None in keys or "" in keys:
-        row = next(i for i, key in enumerate(keys) if not key)
-        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row + 1}.")
-    return keys
+    keys: list[str | None] = names_from(table[name]).tolist()
+    spelled = ["" if key is None else plain_key(key) for key in keys]
+    if "" in spelled:
+        row = spelled.index("") + 1
+        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row}.")
+    return spelled

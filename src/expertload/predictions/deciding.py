@@ -26,7 +26,9 @@ from expertload.columns import (
     ColumnNames,
     Columns,
     find_named,
+    in_order,
     known_groups,
+    listed,
     numbers_from,
     policy_columns,
     probabilities_from,
@@ -34,6 +36,7 @@ from expertload.columns import (
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, OperatingPoint
 from expertload.operating_point.point import check_width, confidence_of
+from expertload.predictions.contradictions import check_scale
 from expertload.predictions.reasons import group_reasons, sound_rows
 from expertload.predictions.writing import is_parquet, open_writer
 
@@ -134,6 +137,8 @@ def decide_file(
     columns = policy_columns(
         source.columns, policy.origin, names or ColumnNames(), source.where, by_group=by_group
     )
+    if names is None or names.classes is None:
+        columns = _as_listed(source, policy, columns)
     kept = tuple(dict.fromkeys(_kept(source, name) for name in keep))
     parts = []
     with open_writer(out) as write:
@@ -152,6 +157,24 @@ def decide_file(
         n_without_threshold=without,
         columns=columns,
     )
+
+
+def _as_listed(source: Source, policy: Policy, columns: Columns) -> Columns:
+    """Return the columns of a matrix in the policy's order, if the file lists their classes."""
+    taken, labels = columns.probabilities, policy.origin.labels
+    given = source.classes_of(len(taken)) if source.numbered.issuperset(taken) and taken else None
+    if given is None or labels is None:
+        return columns
+    places = in_order(labels, given)
+    if places is not None:
+        own = [name for name in source.columns if name in taken]
+        return replace(columns, probabilities=tuple(own[i] for i in places))
+    if any(isinstance(label, str) for label in labels):
+        raise FileFormatError(
+            f"The policy has the classes {listed(labels)}, but {source.where} lists the classes "
+            f"{listed(given)}. Hint: name the class of each column, in order (--classes)."
+        )
+    return columns
 
 
 class _Part(NamedTuple):
@@ -292,6 +315,8 @@ def _decide(
         return numbers_from(chunk[name], name, where, first_row)
 
     confidence = None if columns.confidence is None else numbers(columns.confidence)
+    if confidence is not None:
+        check_scale(policy.origin.confidence_quantiles, confidence, columns.confidence, where)
     by_group: dict[str, Any] = {}
     if isinstance(policy, CertifiedGroups) and columns.group is not None:
         by_group["groups"] = known_groups(tuple(policy), chunk[columns.group])
@@ -318,7 +343,7 @@ def _decide(
 
 
 def _kept(source: Source, name: str) -> str:
-    if name in ADDED:
+    if name.lower() in ADDED:
         raise FileFormatError(
             f"The column '{name}' cannot be kept: decisions already have a column of that name."
         )

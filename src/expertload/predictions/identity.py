@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expertload._names import MODELS
 from expertload._typing import AnyArray, IntArray
 from expertload.columns.finding import find_named, find_same, is_declined
 from expertload.exceptions import FileFormatError, ShapeError
@@ -22,15 +23,18 @@ __all__ = [
     "align",
     "certifiable_groups",
     "check_distinct",
+    "check_not_trained",
     "check_one_model",
     "find_identity",
+    "find_split",
     "known_clusters",
     "known_identifiers",
     "split_rows",
 ]
 
 IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
-MODELS = ("model", "model_name")
+SPLITS = ("split", "subset")
+TRAINED = ("train", "training")
 # If these repeat, cases are not independent, even if the user did not say so.
 CLUSTERS = (
     "patient",
@@ -85,6 +89,11 @@ def find_identity(
     )
 
 
+def find_split(available: Sequence[str], taken: Collection[str], where: str) -> str | None:
+    """Return a column that names the part of the data, such as train and test; None if none."""
+    return _find(available, SPLITS, None, taken, where)
+
+
 def _find(
     available: Sequence[str],
     usual: Sequence[str],
@@ -107,6 +116,20 @@ def check_one_model(models: AnyArray, column: str, where: str) -> None:
             f"{', ...' if len(names) > 2 else ''}): read as one model, every case would count "
             f"{len(names)} times. Hint: evaluate each model with --model-column {column}; if the "
             "column means something else, pass --model-column none."
+        )
+
+
+def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
+    """Refuse a file in which some cases, but not all, are those that a model was trained on."""
+    names = sorted({str(value) for value in parts.tolist() if value is not None})
+    trained = [name for name in names if name.strip().lower() in TRAINED]
+    others = [name for name in names if name not in trained]
+    if trained and others:
+        raise FileFormatError(
+            f"The column '{column}' of {where} says that some cases are of '{trained[0]}' and "
+            f"others of '{others[0]}': counted together, a model looks better than it is. Hint: "
+            f"select cases, such as --query \"SELECT * FROM file WHERE {column} = '{others[0]}'\"; "
+            "if the column means something else, rename it."
         )
 
 

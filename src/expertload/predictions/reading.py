@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,18 +13,21 @@ from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.columns import ColumnNames, Columns, find_columns, names_from
+from expertload.columns import ColumnNames, Columns, find_columns, find_role, is_graded, names_from
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
 from expertload.predictions.arrays import arrays_from
+from expertload.predictions.contradictions import check_logits
 from expertload.predictions.identity import (
     Identity,
     align,
     certifiable_groups,
     check_distinct,
+    check_not_trained,
     check_one_model,
     find_identity,
+    find_split,
     known_clusters,
     known_identifiers,
     split_rows,
@@ -283,20 +286,39 @@ def read_predictions(
     )
     wanted = identity or Identity()
     rows = find_identity(source.columns, wanted, columns.all, source.where)
-    labels = (columns.label, columns.prediction, columns.group)
+    said = _said(source.columns, names or ColumnNames(), columns, source.where)
+    said = source.beside(said, columns.all[0])
+    split = find_split(source.columns, (*columns.all, *rows.columns), source.where)
+    split = source.beside(split, columns.all[0])
+    listed = source.classes_of(len(columns.probabilities)) if columns.is_numbered else None
+    labels = (columns.label, columns.prediction, columns.group, said, split)
     few = tuple(dict.fromkeys(name for name in labels if name))
     many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
     found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
+    if columns.correct and is_graded(found[columns.correct]):  # the opener reads numbers in text
+        found |= source.read([columns.correct], [columns.correct])
     n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
+    if columns.is_logits and not (names and names.logits):
+        check_logits(columns, found, source.where)
+    if split is not None:
+        check_not_trained(codes[split].values, split, source.where)
     return PredictionsTable(
         where=source.where,
         n_cases=n_cases,
-        **arrays_from(source.where, columns, found, codes),
+        **arrays_from(source.where, columns, found, codes, said=said, listed=listed),
         **_identified(source.where, wanted, rows, found),
         **_clustered(source.where, wanted, rows, found),
     )
+
+
+def _said(available: Sequence[str], names: ColumnNames, columns: Columns, where: str) -> str | None:
+    """Return a column of predictions beside probabilities, which may contradict them."""
+    if not columns.probabilities:
+        return None
+    found = find_role(available, "prediction", names.prediction, where)
+    return None if found in columns.all else found
 
 
 def _clustered(where: str, wanted: Identity, rows: Identity, found: Table) -> dict[str, Any]:

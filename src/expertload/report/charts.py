@@ -200,7 +200,7 @@ def _confidence_ticks(frame: Frame, evaluation: Evaluation) -> list[Tick]:
 def _value(frame: Frame, tick: Tick) -> float:
     low, high = frame.x_range
     share = (tick.position - frame.left) / (frame.right - frame.left)
-    return float(round(low + share * (high - low), 9))
+    return float(round(low * (1 - share) + high * share, 9))
 
 
 def curve_in_words(name: str, stops: Stops) -> str:

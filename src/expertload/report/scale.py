@@ -37,13 +37,13 @@ class Frame:
     def x(self, value: ArrayLike) -> FloatArray:
         """Return pixels from the left."""
         low, high = self.x_range
-        share = (np.asarray(value, dtype=np.float64) - low) / (high - low)
+        share = _share(value, low, high)
         return self.left + share * (self.right - self.left)
 
     def y(self, value: ArrayLike) -> FloatArray:
         """Return pixels from the top."""
         low, high = self.y_range
-        share = (np.asarray(value, dtype=np.float64) - low) / (high - low)
+        share = _share(value, low, high)
         return self.bottom - share * (self.bottom - self.top)
 
     def path(self, x: FloatArray, y: FloatArray) -> str:
@@ -63,6 +63,12 @@ class Frame:
     def y_ticks(self, n: int = 5) -> list[Tick]:
         """Return round values along the y-axis."""
         return [Tick(float(self.y(v)), label_of(v)) for v in round_ticks(*self.y_range, n)]
+
+
+def _share(value: ArrayLike, low: float, high: float) -> FloatArray:
+    """Return how far values are from low to high; halved, as the range may be beyond all floats."""
+    halves = np.asarray(value, dtype=np.float64) / 2
+    return np.asarray((halves - low / 2) / (high / 2 - low / 2))
 
 
 def _steps(x: FloatArray, y: FloatArray) -> str:
@@ -87,7 +93,7 @@ def round_ticks(low: float, high: float, n: int) -> list[float]:
     >>> round_ticks(0.7, 1.0, 5)
     [0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0]
     """
-    rough = (high - low) / n
+    rough = 2 * ((high / 2 - low / 2) / n)
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(m * magnitude for m in (1, 2, 5, 10) if m * magnitude >= rough * 0.8)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

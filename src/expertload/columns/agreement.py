@@ -1,0 +1,96 @@
+"""Whether two columns name the same class: a prediction and the label, a decision and the answer.
+
+A name that only one of them uses is usually a class that the other never names, and such a case is
+wrong. It may also be a class in other letters, a missing value, or a score instead of a class: then
+nobody knows whether the case is right, and the file is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from expertload._typing import BoolArray
+from expertload.columns.spelling import class_key, listed, truth_numbers, whole_number
+from expertload.exceptions import FileFormatError
+
+__all__ = ["MISSING", "Compared", "same_class"]
+
+# Common texts for a missing value; `none` and `missing` are left out, which may be classes.
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "nil", "-", "?", ".")
+
+
+class Compared(NamedTuple):
+    """The wording of messages about two columns that are compared."""
+
+    answers: str = "predicted"  # "'Cat' is predicted and 'cat' is the label"
+    labels: str = "the label"
+    remedy: str = "remove the cases without a value"
+
+
+def same_class(
+    labels: Sequence[str],
+    answers: Sequence[str],
+    where: str,
+    *,
+    said: Compared | None = None,
+    few: bool = False,
+) -> BoolArray:
+    """Return whether each answer is the same class as the label, in any spelling.
+
+    If there may be `few` cases, all of them may be wrong: a single class on either side may be
+    unknown to the other.
+    """
+    truths, guesses = _keys(labels), _keys(answers)
+    _check(truths, guesses, where, said or Compared())
+    least = 2 if few else 1
+    is_known = not set(truths.values()).isdisjoint(guesses.values())
+    numbers = truth_numbers(truths), truth_numbers(guesses)
+    if numbers[0] is not None and numbers[1] is not None:
+        truths = dict(zip(truths, map(str, numbers[0]), strict=True))
+        guesses = dict(zip(guesses, map(str, numbers[1]), strict=True))
+    elif not is_known and min(len(truths), len(guesses)) >= least:
+        raise FileFormatError(
+            f"The predictions of {where} must be among the labels {listed(sorted(truths))}. Got "
+            f"{listed(list(guesses))}. Hint: use the same names for both."
+        )
+    pairs = zip(labels, answers, strict=True)
+    return np.array([truths[label] == guesses[answer] for label, answer in pairs], dtype=bool)
+
+
+def _keys(names: Sequence[str]) -> dict[str, str]:
+    return {name: class_key(name) for name in dict.fromkeys(names)}
+
+
+def _check(truths: dict[str, str], guesses: dict[str, str], where: str, said: Compared) -> None:
+    """Refuse names of one side that are no classes, or classes of the other in other letters."""
+    for own, other, role in ((guesses, truths, said.answers), (truths, guesses, said.labels)):
+        folded = {key.casefold(): name for name, key in other.items()}
+        whole = all(whole_number(name) is not None for name in other)
+        for name in (name for name, key in own.items() if key not in other.values()):
+            if class_key(name).casefold() in folded:
+                here, there = name, folded[class_key(name).casefold()]
+                pair = (here, there) if own is guesses else (there, here)
+                raise FileFormatError(
+                    f"'{pair[0]}' is {said.answers} and '{pair[1]}' is {said.labels} in {where}, "
+                    "which differ in the case of letters alone. Hint: spell both alike."
+                )
+            if class_key(name).lower() in MISSING:
+                raise FileFormatError(
+                    f"'{name}' is {role} in {where}, which looks like a missing value. Hint: "
+                    f"{said.remedy}."
+                )
+            if whole and _is_fraction(name):
+                raise FileFormatError(
+                    f"'{name}' is {role} in {where}, where the others are whole numbers: it looks "
+                    "like a score, not like a class. Hint: name the column of the class."
+                )
+
+
+def _is_fraction(name: str) -> bool:
+    try:
+        return not float(name).is_integer()
+    except (ValueError, OverflowError):
+        return False
