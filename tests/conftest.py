@@ -115,7 +115,7 @@ def spread_out(items):
     for kind in (waits, seconds.keys() - waits):
         ordered = sorted(kind, key=lambda unit: (-seconds[unit], str(unit)))
         ends = accumulate(seconds[unit] for unit in ordered)
-        total = sum(seconds[unit] for unit in kind)
+        total = sum(seconds[unit] for unit in ordered)  # a set's order would round differently
         place |= {unit: end / total for unit, end in zip(ordered, ends, strict=True)}
     items.sort(key=lambda item: place[unit_of(item.path)])
 
