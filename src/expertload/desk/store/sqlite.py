@@ -46,7 +46,7 @@ class SqliteDatabase(Database):
         super().__init__(sqlite3.Error)
         self.folder = folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(folder) if serving else None
+        self._lock = _locked(folder, _SECOND_SERVER) if serving else None
         self.file = folder / FILE
         self.engine = create_engine(
             f"sqlite:///{self.file}",
@@ -129,7 +129,9 @@ class SqliteDatabase(Database):
         """Upgrade the tables, after a copy of the old ones."""
         upgrade(self.engine, before=self._copy_first)
 
-    def _copy_first(self, revision: str) -> None:
+    def _copy_first(self, _: Connection, revision: str) -> None:
+        if self._lock is None:  # a server of the old version would go on writing as it does
+            self._lock = _locked(self.folder, _OLD_SERVER)
         self.copy(self.folder / f"before-upgrade-from-{revision}.sqlite")
 
     def copy(self, target: Path) -> None:
@@ -149,16 +151,23 @@ class SqliteDatabase(Database):
             self._lock.release()
 
 
-def _locked(folder: Path) -> Any:
+_SECOND_SERVER = (
+    "Another server is running on the desk in {}, and a folder can have only one. "
+    "Hint: use that server, or PostgreSQL (--database) for several servers."
+)
+_OLD_SERVER = (
+    "The tables of the desk in {} are of an older version of expertload, and a server is running "
+    "on it. Hint: stop that server; the next start upgrades the tables."
+)
+
+
+def _locked(folder: Path, refusal: str) -> Any:
     filelock = require_extra("filelock", "desk", "A desk in a folder")
     lock = filelock.FileLock(folder / "desk.lock", timeout=0)
     try:
         lock.acquire()
     except filelock.Timeout:
-        raise DeskInUseError(
-            f"Another server is running on the desk in {folder}, and a folder can have only one. "
-            "Hint: use that server, or PostgreSQL (--database) for several servers."
-        ) from None
+        raise DeskInUseError(refusal.format(folder)) from None
     return lock
 
 
