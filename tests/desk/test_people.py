@@ -180,6 +180,14 @@ def test_the_last_manager_is_not_shut_out_from_the_command_line(world, place):
     world.desk.write(set_roles, mia, ["reader"])
 
 
+def test_a_command_says_that_a_token_is_revoked(world, place):
+    token = world.token("ann")
+    option = "--data" if isinstance(place, Path) else "--database"
+    done = CliRunner().invoke(app, ["desk", "token", "revoke", "1", option, str(place)])
+    assert "Token 1 is revoked." in done.output
+    assert world.desk.read(find_token, token) is None
+
+
 def test_sessions_of_somebody_shut_out_by_a_command_do_not_come_back(world, place):
     ann = world.desk.write(add_user, "ann", ["reader"])
     secret, link = world.desk.write(begin_session, ann), world.desk.write(make_link, ann)

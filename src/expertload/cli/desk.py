@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.outputs import check_output
-from expertload.cli.screen import console
+from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
@@ -193,6 +193,7 @@ def revoke_token(
         from expertload.desk import people
 
         desk.write(people.revoke_token, number)
+    console().print(f"Token {number} is revoked.")
 
 
 def activate_policy(
@@ -217,7 +218,11 @@ def activate_policy(
         document = policy.read_text(encoding="utf-8", errors="replace")
         number = desk.write(watch.add_policy, document)
         desk.write(watch.activate, number)
-        console().print(f"Policy {number} is active.", read_policy(document).point.guarantee)
+        policy = read_policy(document)
+    screen = console()
+    screen.print(f"Policy {number} is active.", policy.point.guarantee)
+    if policy.model is not None:
+        screen.print(f"It decides only cases whose 'model' is '{one_line(policy.model)}'.")
 
 
 def withdraw_policy(
