@@ -13,6 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from expertload.desk import Desk
+from expertload.desk.people import add_token
 from expertload.desk.store import migrating, open_database
 from expertload.desk.store.migrating import current_revision, newest_revision
 from expertload.desk.store.tables import metadata
@@ -135,6 +136,19 @@ def test_of_two_servers_that_start_together_one_upgrades_and_the_copy_is_of_befo
         everything = database.read(lambda c: c.execute(text("SELECT max(id) FROM events")).scalar())
     assert seen == ["0001"]
     assert copied_events(empty, "0001") == everything - 1
+
+
+def test_only_the_owner_can_read_a_desk_in_a_folder_that_others_can_read(tmp_path):
+    """It has the secret of the quality sample, and whatever was sent."""
+    folder = tmp_path / "made before"
+    folder.mkdir(mode=0o755)
+    with Desk.open(folder, serving=True) as desk:
+        desk.write(add_token, "scanner", "api")
+        modes = {file.name: oct(file.stat().st_mode)[-3:] for file in folder.glob("desk.sqlite*")}
+    assert modes == dict.fromkeys(("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"), "600")
+    load(tmp_path / "old", "0001")
+    open_database(tmp_path / "old").close()
+    assert (tmp_path / "old" / "before-upgrade-from-0001.sqlite").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_desk_is_not_upgraded_under_a_server_of_the_old_version(tmp_path):

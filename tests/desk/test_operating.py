@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk
+from expertload.desk.people import add_user
 from expertload.exceptions import DataNotFoundError
 
 LOOKING = [
@@ -60,6 +61,45 @@ def test_a_desk_that_is_there_is_opened(place):
     if isinstance(place, Path):
         done = CliRunner().invoke(app, ["desk", "verify", "--data", str(place)])
         assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "command", [["verify"], ["backup", "copy.sqlite"], ["serve", "--port", "0"]]
+)
+@pytest.mark.parametrize("damage", ["other file", "lost pages", "lost text"])
+def test_a_damaged_desk_is_said_to_be_damaged(tmp_path, monkeypatch, damage, command):
+    """Sending the same request again would not help."""
+    monkeypatch.chdir(tmp_path)
+    with Desk.open(tmp_path / "desk") as desk:
+        desk.write(add_user, "ann", ["reader"])
+    file = tmp_path / "desk" / "desk.sqlite"
+    content = bytearray(file.read_bytes())
+    if damage == "other file":
+        content = bytearray(b"Some text.\n" * 100)
+    elif damage == "lost pages":
+        content[4096:] = b"\x07" * len(content[4096:])
+    else:
+        content = content.replace(b'{"classes"', b'{"classe\xff"')
+    file.write_bytes(content)
+    done = CliRunner().invoke(app, ["desk", *command, "--data", "desk"])
+    if (damage, command[0]) == ("lost text", "backup"):
+        return  # a copy is a copy of every byte
+    assert done.exit_code == 1, done.output
+    said = " ".join(done.output.split())
+    assert "is damaged, or not the database of a desk" in said, said
+    assert "Hint: put a copy" in said
+    assert not (tmp_path / "copy.sqlite").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for place in ("file", "file/desk"):
+        folder = str(tmp_path / place)
+        done = CliRunner().invoke(app, ["desk", "serve", "--port", "0", "--data", folder])
+        assert done.exit_code == 1
+        assert f"{folder} could not be opened as the folder of a desk" in " ".join(
+            done.output.split()
+        )
 
 
 def serving(folder, *options):

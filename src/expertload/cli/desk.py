@@ -150,15 +150,14 @@ def serve(
         if oidc_issuer is not None:
             require_extra("joserfc", "desk-oidc", "expertload desk serve --oidc-issuer")
             provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
-        listening = listen(host, port)
-        name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{listening.getsockname()[1]}"
-        console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
-        if (secret := desk.write(first_link)) is not None:
-            typer.echo(
-                f"Sign in as '{FIRST}' with this link, which works once: {address}/welcome/{secret}"
-            )
-        serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
+        with listen(host, port) as listening:
+            name = f"[{host}]" if ":" in host else host
+            address = f"http://{name}:{listening.getsockname()[1]}"
+            console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
+            if (secret := desk.write(first_link)) is not None:
+                link = f"{address}/welcome/{secret}"
+                typer.echo(f"Sign in as '{FIRST}' with this link, which works once: {link}")
+            serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
 
 
 def add_token(
