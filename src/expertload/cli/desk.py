@@ -217,11 +217,11 @@ def activate_policy(
         document = policy.read_text(encoding="utf-8", errors="replace")
         number = desk.write(watch.add_policy, document)
         desk.write(watch.activate, number)
-        policy = read_policy(document)
+        active = read_policy(document)
     screen = console()
-    screen.print(f"Policy {number} is active.", policy.point.guarantee)
-    if policy.model is not None:
-        screen.print(f"It decides only cases whose 'model' is '{one_line(policy.model)}'.")
+    screen.print(f"Policy {number} is active.", active.point.guarantee)
+    if active.model is not None:
+        screen.print(f"It decides only cases whose 'model' is '{one_line(active.model)}'.")
 
 
 def withdraw_policy(
