@@ -170,6 +170,17 @@ def test_one_changed_byte_of_a_probability_is_found_and_the_case_is_named(used, 
     assert said.count("Row ") == 1
 
 
+def test_more_differences_than_are_listed_are_said_to_be_more(used):
+    tamper(used, "UPDATE cases SET model = 'x' WHERE id <= 20")
+    problems = used.desk.read(verify).problems
+    assert len(problems) == 20
+    assert all("'model' differs" in said for said in problems)
+    tamper(used, "UPDATE cases SET model = 'x' WHERE id <= 21")
+    problems = used.desk.read(verify).problems
+    assert len(problems) == 21
+    assert problems[-1] == "There are more differences: only the first 20 are listed."
+
+
 def test_events_hold_no_secret(used):
     told = used.desk.read(replay)
     for name, rows in told.items():
