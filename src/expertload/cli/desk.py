@@ -247,25 +247,18 @@ def rules(
     database: Address = None,
 ) -> None:
     """Show or change the rules: shares of cases to read, times, strict mode."""
-    from expertload.exceptions import ParameterError
-
+    given: dict[str, str | list[str]] = {}
+    for change in changes or ():
+        name, _, value = (part.strip() for part in change.partition("="))
+        many = [each.strip() for each in value.split(",")] if value else []
+        given[name] = many if name == "classes" else value
     with open_desk(data, database, may_make=bool(changes)) as desk:
-        from pydantic import ValidationError
+        from expertload.desk.watch import edit_rules
 
-        from expertload.desk import Rules, watch
-
-        current = desk.read(lambda transaction: transaction.project.rules)
-        if changes:
-            given = dict(change.partition("=")[::2] for change in changes)
-            if "classes" in given:
-                given["classes"] = given["classes"].split(",")  # type: ignore[assignment]
-            try:
-                current = Rules.model_validate({**current.model_dump(), **given})
-            except ValidationError as error:
-                first = error.errors()[0]
-                name = ".".join(map(str, first["loc"]))
-                raise ParameterError(f"The rule '{name}' is not valid: {first['msg']}.") from error
-            desk.write(watch.change_rules, current)
+        if given:
+            current = desk.write(edit_rules, given)
+        else:
+            current = desk.read(lambda transaction: transaction.project.rules)
         for name, value in current.model_dump().items():
             console().print(f"{name} = {value}")
 
