@@ -231,6 +231,36 @@ def test_the_overview_moves_by_itself(busy):
     assert not tab.complaints
 
 
+@pytest.mark.parametrize(
+    ("zone", "options", "hour", "tip"),
+    [
+        ("Australia/Adelaide", {"locale": "en-GB"}, "08:30", "08:30"),
+        ("America/New_York", {"locale": "en-US"}, r"5:00\sPM", r"5:00\sPM"),
+        ("UTC", {"java_script_enabled": False}, "22:00", "22:00 UTC"),
+    ],
+)
+def test_hours_are_those_of_the_manager_or_said_to_be_utc(busy, zone, options, hour, tip):
+    """It is 22:13 in Greenwich."""
+    if "locale" in options:
+        options = {**options, "timezone_id": zone}
+    tab = Tab(busy, "boss", "manager", **options).go("/manage")
+
+    def check(came):
+        chart = tab.page.locator("figure", has_text="Cases an hour")
+        last = chart.locator("title").last
+        expect(last).to_have_text(re.compile(f"^{tip}: {came} came, "), timeout=20_000)
+        expect(chart.locator("tspan").last).to_have_text(re.compile(f"^{hour}$"))
+        assert f"Hour ({zone})" in chart.inner_text()
+        said = chart.locator("svg").get_attribute("aria-label")
+        assert f"; this hour: {came} came, " in said
+
+    check(31)
+    if "locale" in options:
+        busy.send(sent("new"))
+        check(32)
+    assert not tab.complaints
+
+
 def test_managers_give_people_access(served):
     tab = Tab(served, "boss", "manager").go("/manage/people")
     tab.page.get_by_label("Name").first.fill("Zoë")

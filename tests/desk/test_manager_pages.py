@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import httpx
 import pytest
 from sqlalchemy import update
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.desk.people import (
     add_token,
     first_link,
@@ -14,6 +18,7 @@ from expertload.desk.people import (
     use_link,
 )
 from expertload.desk.store.tables import cases
+from expertload.desk.watch import add_policy
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import person, visit
 from tests.desk.world import policy_text, sent
@@ -75,6 +80,26 @@ def test_the_overview_says_when_a_promise_is_refuted(served):
             said.append(client.get("/manage").text)
     assert any("In doubt" in page for page in said[:-1])
     assert "every case goes to experts now" in said[-1]
+
+
+def test_managers_learn_which_model_a_policy_decides_for(served, place, tmp_path):
+    """The policy of a file has its name, and cases that do not name it all go to experts."""
+    served.desk.write(add_policy, policy_text())
+    served.desk.write(add_policy, policy_text(model_name="<b>net</b> 7"))
+    file = tmp_path / "policy.json"
+    file.write_text(policy_text(model_name="[net] 7"))
+    option = "--data" if isinstance(place, Path) else "--database"
+    said = CliRunner().invoke(app, ["desk", "policy", "activate", str(file), option, str(place)])
+    assert "It decides only cases whose 'model' is '[net] 7'." in " ".join(said.output.split())
+    with visit(served, "boss", "manager") as client:
+        page = client.get("/manage/policies").text
+        assert page.count("It decides only cases whose ") == 2
+        assert '<span class="name">&lt;b&gt;net&lt;/b&gt; 7</span>' in page
+    headers = {"Authorization": f"Bearer {served.token('prog', 'manager')}"}
+    shown = httpx.get(f"{served.address}/api/policies", headers=headers).json()
+    assert [each["model"] for each in shown] == ["[net] 7", "<b>net</b> 7", None]
+    assert served.send_one("a", 0.99).status == "delegated"
+    assert served.send_one("b", 0.99, model="[net] 7").status == "decided"
 
 
 def test_nobody_locks_themselves_out(served):

@@ -6,17 +6,19 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import filelock
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from expertload.desk import Desk
+from expertload.desk.people import add_token
 from expertload.desk.store import migrating, open_database
 from expertload.desk.store.migrating import current_revision, newest_revision
 from expertload.desk.store.tables import metadata
 from expertload.desk.trail import verify
-from expertload.exceptions import DeskRefusedError
+from expertload.exceptions import DeskInUseError, DeskRefusedError
 from tests.desk.world import Clock, World
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -87,6 +89,76 @@ def _triggers(connection) -> set[str]:
         "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
     }[connection.dialect.name]
     return set(connection.execute(text(names)).scalars())
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_probabilities_of_a_released_desk_are_verified_from_now_on(empty, revision):
+    load(empty, revision)
+    change = "UPDATE cases SET probabilities = replace(probabilities, '0.99', '0.98') WHERE id = :i"
+    with Desk.open(empty) as desk:
+        (found,) = desk.read(lambda t: t.rows("SELECT min(id) FROM cases WHERE accepted"))
+        desk.database.write(lambda c: c.execute(text(change), {"i": found[0]}))
+        (said,) = desk.read(verify).problems
+        assert "('case-1'): 'probabilities' differs" in said
+
+
+def copied_events(place, revision) -> int:
+    """How many events the copy has that was made before an upgrade."""
+    if isinstance(place, Path):
+        with sqlite3.connect(place / f"before-upgrade-from-{revision}.sqlite") as connection:
+            ((n,),) = connection.execute("SELECT count(*) FROM events").fetchall()
+        connection.close()
+        return n
+    with open_database(place) as database:
+        query = text(f"SELECT count(*) FROM before_upgrade_from_{revision}.events")
+        return database.read(lambda c: c.execute(query).scalar())
+
+
+def test_of_two_servers_that_start_together_one_upgrades_and_the_copy_is_of_before(
+    empty, monkeypatch
+):
+    load(empty, "0001")
+    look = migrating.current_revision
+    seen = []
+
+    def look_while_another_server_starts(connection):
+        found = look(connection)
+        if not seen:
+            seen.append(found)
+            connection.rollback()
+            open_database(empty).close()
+        return found
+
+    monkeypatch.setattr(migrating, "current_revision", look_while_another_server_starts)
+    with open_database(empty) as database:
+        count = text("SELECT count(*) FROM events WHERE kind = 'cases.digested'")
+        assert database.read(lambda c: c.execute(count).scalar()) == 1
+        everything = database.read(lambda c: c.execute(text("SELECT max(id) FROM events")).scalar())
+    assert seen == ["0001"]
+    assert copied_events(empty, "0001") == everything - 1
+
+
+def test_only_the_owner_can_read_a_desk_in_a_folder_that_others_can_read(tmp_path):
+    """It has the secret of the quality sample, and whatever was sent."""
+    folder = tmp_path / "made before"
+    folder.mkdir(mode=0o755)
+    with Desk.open(folder, serving=True) as desk:
+        desk.write(add_token, "scanner", "api")
+        modes = {file.name: oct(file.stat().st_mode)[-3:] for file in folder.glob("desk.sqlite*")}
+    assert modes == dict.fromkeys(("desk.sqlite", "desk.sqlite-wal", "desk.sqlite-shm"), "600")
+    load(tmp_path / "old", "0001")
+    open_database(tmp_path / "old").close()
+    assert (tmp_path / "old" / "before-upgrade-from-0001.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_desk_is_not_upgraded_under_a_server_of_the_old_version(tmp_path):
+    """It would go on writing as the old version does."""
+    load(tmp_path / "desk", "0001")
+    with filelock.FileLock(tmp_path / "desk" / "desk.lock", timeout=0):
+        with pytest.raises(DeskInUseError, match="older version.* Hint: stop"):
+            open_database(tmp_path / "desk")
+        assert not list(tmp_path.glob("desk/before-*"))
+    open_database(tmp_path / "desk", serving=True).close()
 
 
 # ------------------------------------------------------------------ a step to come

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import numpy as np
@@ -151,8 +152,18 @@ def test_a_picture_goes_on_from_what_came_before():
 
 
 def test_large_numbers_are_readable():
-    bars = hourly_bars([("10:00", 2_500_000, 2_000_000, 300)])
+    bars = hourly_bars([(datetime(2026, 5, 1, 10, tzinfo=UTC), 2_500_000, 2_000_000, 300)])
     assert [tick.label for tick in bars.y_ticks][-1] == "2\u202f500\u202f000"
+
+
+@pytest.mark.parametrize("n", range(1, 25))
+def test_the_last_hour_has_a_label_and_the_others_are_even(n):
+    start = datetime(2026, 5, 1, tzinfo=UTC)
+    bars = hourly_bars([(start + timedelta(hours=i), 5, 4, 3) for i in range(n)])
+    labels = [re.sub("<.*?>", "", tick.label) for tick in bars.x_ticks]
+    shown = range(n - 1, -1, -1 if n <= 8 else -3)
+    assert labels == [f"{i:02}:00" for i in reversed(shown)]
+    assert [tick.is_minor for tick in bars.x_ticks][::-1] == [i % 2 == 1 for i in range(len(shown))]
 
 
 def test_every_tile_of_the_overview_recounts(served):

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -15,7 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk import Desk
+from expertload.desk import Desk, Rules
+from expertload.desk.people import add_user
+from expertload.desk.watch import edit_rules
 from expertload.exceptions import DataNotFoundError
 
 LOOKING = [
@@ -60,6 +64,90 @@ def test_a_desk_that_is_there_is_opened(place):
     if isinstance(place, Path):
         done = CliRunner().invoke(app, ["desk", "verify", "--data", str(place)])
         assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "command", [["verify"], ["backup", "copy.sqlite"], ["serve", "--port", "0"]]
+)
+@pytest.mark.parametrize("damage", ["other file", "lost pages", "lost text"])
+def test_a_damaged_desk_is_said_to_be_damaged(tmp_path, monkeypatch, damage, command):
+    """Sending the same request again would not help."""
+    monkeypatch.chdir(tmp_path)
+    with Desk.open(tmp_path / "desk") as desk:
+        desk.write(add_user, "ann", ["reader"])
+    file = tmp_path / "desk" / "desk.sqlite"
+    content = bytearray(file.read_bytes())
+    if damage == "other file":
+        content = bytearray(b"Some text.\n" * 100)
+    elif damage == "lost pages":
+        content[4096:] = b"\x07" * len(content[4096:])
+    else:
+        content = content.replace(b'{"classes"', b'{"classe\xff"')
+    file.write_bytes(content)
+    done = CliRunner().invoke(app, ["desk", *command, "--data", "desk"])
+    if (damage, command[0]) == ("lost text", "backup"):
+        return  # a copy is a copy of every byte
+    assert done.exit_code == 1, done.output
+    said = " ".join(done.output.split())
+    assert "is damaged, or not the database of a desk" in said, said
+    assert "Hint: put a copy" in said
+    assert not (tmp_path / "copy.sqlite").exists()
+
+
+def set_rules(place, *changes):
+    option = "--data" if isinstance(place, Path) else "--database"
+    done = CliRunner().invoke(app, ["desk", "rules", *changes, option, str(place)])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_classes_are_named_as_the_model_names_them(place):
+    """' dog' is not 'dog', so every such answer would count against the model."""
+    with Desk.open(place) as desk:
+        for given in ("classes=cat, dog", " classes = cat ,dog "):
+            code, said = set_rules(place, given)
+            assert code == 0, said
+            assert "classes = ('cat', 'dog')" in said
+        for given in ("classes=cat,,dog", "classes=cat,cat", "classes=cat,d\x07g", "classes=,"):
+            code, said = set_rules(place, given)
+            assert code == 1
+            assert "'classes' must be different names" in said, said
+        code, said = set_rules(place, "nonsense=1")
+        assert code == 1
+        assert "There is no rule 'nonsense'. Hint: choose one of classes, quality_rate," in said
+        assert desk.read(lambda t: t.project.rules.classes) == ("cat", "dog")
+        assert "classes = ()" in set_rules(place, "classes=")[1]
+        assert desk.read(lambda t: t.project.rules.classes) == ()
+
+
+def test_two_who_change_rules_at_once_change_both(place, monkeypatch):
+    monkeypatch.setattr(Rules, "model_dump", slowly(Rules.model_dump))
+    Desk.open(place).close()
+    with ThreadPoolExecutor(2) as threads, Desk.open(place) as desk:
+        changes = {"quality_rate": "0.3"}, {"lease_seconds": "77"}
+        for done in [threads.submit(desk.write, edit_rules, each) for each in changes]:
+            done.result()
+        rules = desk.read(lambda t: t.project.rules)
+    assert (rules.quality_rate, rules.lease_seconds) == (0.3, 77)
+
+
+def slowly(called):
+    def slow(*args, **kwargs):
+        result = called(*args, **kwargs)
+        time.sleep(0.2)
+        return result
+
+    return slow
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for place in ("file", "file/desk"):
+        folder = str(tmp_path / place)
+        done = CliRunner().invoke(app, ["desk", "serve", "--port", "0", "--data", folder])
+        assert done.exit_code == 1
+        assert f"{folder} could not be opened as the folder of a desk" in " ".join(
+            done.output.split()
+        )
 
 
 def serving(folder, *options):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from typer.testing import CliRunner
 
+from expertload.cli.app import app
 from expertload.desk.people import (
     Throttle,
     TrustedProxy,
@@ -150,6 +153,50 @@ def test_a_disabled_person_is_out_at_once(world):
         desk.read(peek_link, link)
     desk.write(enable_user, ann)
     assert desk.read(find_session, secret) is not None
+
+
+def test_the_last_manager_is_not_shut_out_from_the_command_line(world, place):
+    mia = world.desk.write(add_user, "mia", ["manager"])
+    world.desk.write(add_user, "ann", ["reader"])
+    option = "--data" if isinstance(place, Path) else "--database"
+    out = ["desk", "user", "disable"], [option, str(place)]
+
+    def shut_out(name):
+        return CliRunner().invoke(app, [*out[0], name, *out[1]])
+
+    refused = shut_out("mia")
+    assert refused.exit_code == 1
+    said = " ".join(refused.output.split())
+    assert "Without mia, nobody could manage the desk. Hint: make somebody else" in said
+    assert world.desk.read(find_user, "mia").disabled is None
+    assert shut_out("ann").exit_code == 0
+    with pytest.raises(DeskRefusedError, match="nobody could manage"):
+        world.desk.write(set_roles, mia, ["reader", "auditor"])
+    world.desk.write(set_roles, mia, ["reader", "manager"])
+    world.desk.write(add_user, "max", ["manager"])
+    assert shut_out("mia").exit_code == 0
+    assert shut_out("mia").exit_code == 0, "who is out already is not the last one"
+    assert shut_out("max").exit_code == 1
+    world.desk.write(set_roles, mia, ["reader"])
+
+
+def test_a_command_says_that_a_token_is_revoked(world, place):
+    token = world.token("ann")
+    option = "--data" if isinstance(place, Path) else "--database"
+    done = CliRunner().invoke(app, ["desk", "token", "revoke", "1", option, str(place)])
+    assert "Token 1 is revoked." in done.output
+    assert world.desk.read(find_token, token) is None
+
+
+def test_sessions_of_somebody_shut_out_by_a_command_do_not_come_back(world, place):
+    ann = world.desk.write(add_user, "ann", ["reader"])
+    secret, link = world.desk.write(begin_session, ann), world.desk.write(make_link, ann)
+    option = "--data" if isinstance(place, Path) else "--database"
+    CliRunner().invoke(app, ["desk", "user", "disable", "ann", option, str(place)])
+    world.desk.write(enable_user, ann)
+    assert world.desk.read(find_session, secret) is None
+    with pytest.raises(DeskRefusedError, match="already used"):
+        world.desk.read(peek_link, link)
 
 
 def test_a_link_works_once(world):

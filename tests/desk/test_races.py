@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select
 
 from expertload.desk.pages import figures, people_page
-from expertload.desk.people import find_token, find_user, revoke_token, roles_of, set_roles
+from expertload.desk.people import (
+    accounts,
+    disable_user,
+    find_token,
+    find_user,
+    revoke_token,
+    roles_of,
+    set_roles,
+)
 from expertload.desk.queue import undo
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
 from expertload.desk.trail import verify
@@ -179,9 +188,30 @@ def test_two_managers_who_shut_each_other_out_do_not_leave_a_desk_without_one(
         )
         refused = client.form(f"/manage/people/{mia}/{action}", **fields)
     assert refused.status_code == 409
-    assert "Nobody would be left" in refused.text
+    assert "nobody could manage the desk" in refused.text
     assert served.desk.read(roles_of, mia) == {"manager"}
     assert served.desk.read(find_user, "mia").disabled is None
+
+
+def test_two_commands_that_shut_two_managers_out_leave_one(world, monkeypatch):
+    """Each looks when both are still there."""
+    mia, max_ = (person(world.desk, name, "manager") for name in ("mia", "max"))
+    both_looked = threading.Barrier(2)
+    called = accounts._user
+
+    def look_together(transaction, user):
+        found = called(transaction, user)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_looked.wait(timeout=0.5)
+        return found
+
+    monkeypatch.setattr(accounts, "_user", look_together)
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(world.desk.write, disable_user, each) for each in (mia, max_)]
+    assert [future.exception() is None for future in done].count(True) == 1
+    out = [world.desk.read(find_user, name).disabled for name in ("mia", "max")]
+    assert out.count(None) == 1
+    check_all(world.desk)
 
 
 # ------------------------------------------------------------------ tokens

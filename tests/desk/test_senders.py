@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from expertload.desk.app import create_app
+from expertload.desk.client import DeskClient
 from expertload.desk.protocol import MOST_BYTES
 from expertload.desk.trail import deliver
 from expertload.desk.trail.delivery import add_webhook
@@ -93,6 +94,19 @@ def test_a_sender_who_hangs_up_is_no_fault_of_the_desk(world):
     with ThreadPoolExecutor(1) as apart:  # a browser of another test may have a loop in this thread
         apart.submit(asyncio.run, create_app(world.desk)(scope, receive, send)).result()
     assert told[0]["status"] == 400
+
+
+@pytest.mark.parametrize(
+    "key", ["a\u2028b", "a\u2029b", "..", ".", "a/../b", "%2e", "a?b#c", "a+ b"]
+)
+def test_every_key_that_is_taken_is_answered_and_found(served, key):
+    """Some characters end a line for Python, and some names are folders of an address."""
+    served.activate()
+    token = served.token("model", "api")
+    with DeskClient(served.address, token, attempts=1) as desk:
+        outcomes = list(desk.send_many([sent("before"), sent(key), sent("after")]))
+        assert [each.status for each in outcomes] == ["decided"] * 3, outcomes
+        assert desk.find(key)["key"] == key
 
 
 def test_what_a_receiver_says_for_ever_is_not_listened_to(world):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select, text
+from typer.testing import CliRunner
 
-from expertload.desk.store.tables import events, metadata
+from expertload.cli.app import app
+from expertload.desk.pages import audit
+from expertload.desk.store.tables import cases, events, metadata
 from expertload.desk.trail import differences, replay, seal_events, verify
 from tests.desk.world import sent
 
@@ -16,6 +21,7 @@ def used(world):
     world.activate()
     world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))
     world.send(sent("with a body", body={"kind": "text", "content": "a cat"}))
+    world.send({"key": "only a label", "label": "cat", "confidence": 0.99})
     for label in ("cat", "dog", "cat"):
         world.answer(world.claim(), label)
     world.claim("bob")
@@ -88,6 +94,24 @@ def test_one_changed_byte_of_an_event_is_found(used, column):
     assert any("Block 1 is not as it was sealed" in said for said in verdict.problems)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    ['[["cases"', "[5]", '{"cases": 1}', '[["no table", 1, {}]]', '[["cases", [1], {}]]', "[[]]"],
+)
+def test_an_event_that_cannot_be_read_any_more_is_found_and_shown(used, changes, quick_passwords):
+    """One changed byte of JSON is seldom JSON."""
+    query = select(events.c.id, events.c.changes).where(events.c.kind == "case.received").limit(1)
+    ((number, before),) = used.rows(query)
+    tamper(used, "UPDATE events SET changes = :to WHERE id = :id", to=changes, id=number)
+    problems = used.desk.read(verify).problems
+    assert any("Block 1 is not as it was sealed" in said for said in problems)
+    assert f"The changes of event {number} cannot be read." in problems
+    shown = used.desk.read(audit._events, number + 1, "", "")[0]
+    assert shown["changes"] == [changes]
+    tamper(used, "UPDATE events SET changes = :to WHERE id = :id", to=before, id=number)
+    assert used.desk.read(verify).is_intact
+
+
 def test_a_removed_event_is_found(used):
     tamper(used, "DELETE FROM events WHERE id = 5")
     assert not used.desk.read(verify, tables=False).is_intact
@@ -110,11 +134,14 @@ def test_a_chain_written_anew_does_not_have_the_noted_head(used):
     [
         "UPDATE cases SET predicted = 'dog' WHERE id = 2",
         "UPDATE cases SET confidence = confidence + 0.001 WHERE id = 2",
+        "UPDATE cases SET probabilities = NULL WHERE id = 2",
+        "UPDATE cases SET probabilities = '{{}}' WHERE key = 'only a label'",
         "UPDATE readings SET state = 'void' WHERE state = 'waiting'",
         "UPDATE decisions SET label = 'dog' WHERE label = 'cat'",
         "UPDATE policies SET state = 'withdrawn'",
         "UPDATE policies SET document = replace(document, '0.', '0.0')",
         "UPDATE bodies SET content = CAST('a dog' AS {bytes})",
+        "UPDATE bodies SET content = {number}",
         "UPDATE monitors SET audited = audited + 1",
         "UPDATE users SET name = 'eve' WHERE name = 'ann'",
     ],
@@ -122,8 +149,36 @@ def test_a_chain_written_anew_does_not_have_the_noted_head(used):
 def test_a_table_changed_behind_the_desk_is_found(used, statement):
     assert used.desk.read(lambda t: list(differences(t))) == []
     is_postgres = used.desk.database.engine.dialect.name == "postgresql"
-    tamper(used, statement.format(bytes="bytea" if is_postgres else "blob"))
+    # SQLite stores a value of any type in any column.
+    types = {"bytes": "bytea", "number": "'5'"} if is_postgres else {"bytes": "blob", "number": 5}
+    tamper(used, statement.format(**types))
     assert used.desk.read(lambda t: list(differences(t)))
+
+
+@pytest.mark.parametrize("key", ["case-3", "after the seal"])
+def test_one_changed_byte_of_a_probability_is_found_and_the_case_is_named(used, place, key):
+    (row,) = used.rows(select(cases.c.id, cases.c.probabilities).where(cases.c.key == key))
+    last = row.probabilities.rindex("}") - 1
+    other = "1" if row.probabilities[last] != "1" else "2"
+    changed = row.probabilities[:last] + other + row.probabilities[last + 1 :]
+    tamper(used, "UPDATE cases SET probabilities = :p WHERE id = :id", p=changed, id=row.id)
+    option = "--data" if isinstance(place, Path) else "--database"
+    done = CliRunner().invoke(app, ["desk", "verify", option, str(place)])
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert f"Row {row.id} of cases ('{key}'): 'probabilities' differs from the events." in said
+    assert said.count("Row ") == 1
+
+
+def test_more_differences_than_are_listed_are_said_to_be_more(used):
+    tamper(used, "UPDATE cases SET model = 'x' WHERE id <= 20")
+    problems = used.desk.read(verify).problems
+    assert len(problems) == 20
+    assert all("'model' differs" in said for said in problems)
+    tamper(used, "UPDATE cases SET model = 'x' WHERE id <= 21")
+    problems = used.desk.read(verify).problems
+    assert len(problems) == 21
+    assert problems[-1] == "There are more differences: only the first 20 are listed."
 
 
 def test_events_hold_no_secret(used):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.outputs import check_output
-from expertload.cli.screen import console
+from expertload.cli.screen import console, one_line
 
 if TYPE_CHECKING:
     from expertload.desk import Desk
@@ -155,15 +155,14 @@ def serve(
         if oidc_issuer is not None:
             require_extra("joserfc", "desk-oidc", "expertload desk serve --oidc-issuer")
             provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
-        listening = listen(host, port)
-        name = f"[{host}]" if ":" in host else host
-        address = f"http://{name}:{listening.getsockname()[1]}"
-        console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
-        if (secret := desk.write(first_link)) is not None:
-            typer.echo(
-                f"Sign in as '{FIRST}' with this link, which works once: {address}/welcome/{secret}"
-            )
-        serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
+        with listen(host, port) as listening:
+            name = f"[{host}]" if ":" in host else host
+            address = f"http://{name}:{listening.getsockname()[1]}"
+            console(stderr=True).print(f"The desk is at {address} (Ctrl-C ends it).", markup=False)
+            if (secret := desk.write(first_link)) is not None:
+                link = f"{address}/welcome/{secret}"
+                typer.echo(f"Sign in as '{FIRST}' with this link, which works once: {link}")
+            serve_on(create_app(desk, proxy=proxy, provider=provider), listening)
 
 
 def add_token(
@@ -201,6 +200,7 @@ def revoke_token(
         from expertload.desk import people
 
         desk.write(people.revoke_token, number)
+    console().print(f"Token {number} is revoked.")
 
 
 def activate_policy(
@@ -225,7 +225,11 @@ def activate_policy(
         document = policy.read_text(encoding="utf-8", errors="replace")
         number = desk.write(watch.add_policy, document)
         desk.write(watch.activate, number)
-        console().print(f"Policy {number} is active.", read_policy(document).point.guarantee)
+        active = read_policy(document)
+    screen = console()
+    screen.print(f"Policy {number} is active.", active.point.guarantee)
+    if active.model is not None:
+        screen.print(f"It decides only cases whose 'model' is '{one_line(active.model)}'.")
 
 
 def withdraw_policy(
@@ -251,25 +255,18 @@ def rules(
     database: Address = None,
 ) -> None:
     """Show or change the rules: shares of cases to read, times, strict mode."""
-    from expertload.exceptions import ParameterError
-
+    given: dict[str, str | list[str]] = {}
+    for change in changes or ():
+        name, _, value = (part.strip() for part in change.partition("="))
+        many = [each.strip() for each in value.split(",")] if value else []
+        given[name] = many if name == "classes" else value
     with open_desk(data, database, may_make=bool(changes)) as desk:
-        from pydantic import ValidationError
+        from expertload.desk.watch import edit_rules
 
-        from expertload.desk import Rules, watch
-
-        current = desk.read(lambda transaction: transaction.project.rules)
-        if changes:
-            given = dict(change.partition("=")[::2] for change in changes)
-            if "classes" in given:
-                given["classes"] = given["classes"].split(",")  # type: ignore[assignment]
-            try:
-                current = Rules.model_validate({**current.model_dump(), **given})
-            except ValidationError as error:
-                first = error.errors()[0]
-                name = ".".join(map(str, first["loc"]))
-                raise ParameterError(f"The rule '{name}' is not valid: {first['msg']}.") from error
-            desk.write(watch.change_rules, current)
+        if given:
+            current = desk.write(edit_rules, given)
+        else:
+            current = desk.read(lambda transaction: transaction.project.rules)
         for name, value in current.model_dump().items():
             console().print(f"{name} = {value}")
 

@@ -120,7 +120,8 @@ class DeskClient:
         """Return the status of a case and all decisions about it."""
         from urllib.parse import quote
 
-        answer = self._client.get(f"/api/cases/{quote(key, safe='')}")
+        name = quote(key, safe="").replace(".", "%2E")  # "." and ".." would be folders
+        answer = self._client.get(f"/api/cases/{name}")
         if answer.status_code != 200:
             raise _refusal(answer)
         found: dict[str, Any] = answer.json()
@@ -143,7 +144,7 @@ class DeskClient:
                 problem = f"the desk did not answer ({type(error).__name__})"
                 continue
             if answer.status_code == 200:
-                outcomes = _read(keys, answer.text)
+                outcomes = _read(keys, answer.content)
                 if outcomes is not None:
                     return outcomes
                 problem = "the desk's answer could not be understood"
@@ -172,10 +173,10 @@ class DeskClient:
         self.close()
 
 
-def _read(keys: list[str], text: str) -> list[SentOutcome] | None:
+def _read(keys: list[str], content: bytes) -> list[SentOutcome] | None:
     """Read the answer to a batch; return None if it does not answer exactly these cases."""
     try:
-        lines = [json.loads(line) for line in text.splitlines()]
+        lines = [json.loads(line) for line in content.splitlines()]
         if len(lines) != len(keys):
             return None
         return [_outcome(key, line) for key, line in zip(keys, lines, strict=True)]

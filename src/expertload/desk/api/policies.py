@@ -94,7 +94,8 @@ def _all(transaction: Transaction) -> list[dict[str, Any]]:
 
 
 def _shown(row: AnyRow) -> dict[str, Any]:
-    point = read_policy(row.document).point
+    policy = read_policy(row.document)
+    point = policy.point
     return {
         "id": row.id,
         "state": row.state,
@@ -102,6 +103,7 @@ def _shown(row: AnyRow) -> dict[str, Any]:
         "source": row.source,
         "target_accuracy": point.target_accuracy,
         "expert_load": point.expert_load,
+        "model": policy.model,
         "guarantee": point.guarantee,
         "created": row.created / 1e6,
         "activated": None if row.activated is None else row.activated / 1e6,

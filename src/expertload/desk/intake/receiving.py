@@ -12,7 +12,7 @@ from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
 from expertload.desk.intake.sampling import drawing
-from expertload.desk.store import SECOND, Event, Transaction
+from expertload.desk.store import SECOND, Event, Transaction, content_digest
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -169,6 +169,7 @@ class _Batch:
     def _row(
         self, number: int, case: SentCase, route: Route, u: float, decided: bool
     ) -> dict[str, Any]:
+        probabilities = _as_json(case.probabilities)
         return {
             "id": number,
             "project_id": self.transaction.project.id,
@@ -180,7 +181,8 @@ class _Batch:
             "cluster": case.cluster,
             "predicted": route.predicted,
             "confidence": route.confidence,
-            "probabilities": _as_json(case.probabilities),
+            "probabilities": probabilities,
+            "probabilities_sha256": content_digest(probabilities),
             "accepted": route.accepted,
             "cause": route.cause if decided or not route.accepted else "not_confirmed_yet",
             "policy_id": self._policy,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import Principal
 from expertload.desk.store import Transaction
 from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, users
-from expertload.desk.trail import Verdict, verify
+from expertload.desk.trail import Verdict, read_changes, verify
 
 __all__ = ["router"]
 
@@ -126,11 +125,8 @@ def _events(transaction: Transaction, before: int, case: str, about: str) -> lis
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    changes = [
-        f"{table} {number}: "
-        + ", ".join(f"{name} = {_written(name, values[name])}" for name in values)
-        for table, number, values in json.loads(row.changes)
-    ]
+    found = read_changes(row.changes)
+    changes = [row.changes] if found is None else [_change(*change) for change in found]
     return {
         "id": row.id,
         "at": row.at,
@@ -139,6 +135,11 @@ def _shown(row: Any) -> dict[str, Any]:
         "key": row.key,
         "changes": changes,
     }
+
+
+def _change(table: str, number: int, values: dict[str, Any]) -> str:
+    written = ", ".join(f"{name} = {_written(name, values[name])}" for name in values)
+    return f"{table} {number}: {written}"
 
 
 def _written(name: str, value: Any) -> str:

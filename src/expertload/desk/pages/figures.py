@@ -121,7 +121,7 @@ def _course(
     return course_of(wrong, is_open, target, level, before=before)
 
 
-def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
+def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
     """Return the last hours, starting with the first in which something happened."""
     last = transaction.now // HOUR
     hours = range(last - N_HOURS + 1, last + 1)
@@ -133,12 +133,11 @@ def _hours(transaction: Transaction) -> list[tuple[str, int, int, int]]:
         .group_by(counters.c.name)
     )
     found = {row.name: int(row.n) for row in rows}
-    shown: list[tuple[str, int, int, int]] = []
+    shown: list[tuple[datetime, int, int, int]] = []
     for hour in hours:
         came, decided, given = (found.get(f"{kind}@{hour}", 0) for kind in kinds)
         if shown or came or given or hour >= last - 7:
-            name = datetime.fromtimestamp(hour * 3_600, UTC).strftime("%H:00")
-            shown.append((name, came, decided, given))
+            shown.append((datetime.fromtimestamp(hour * 3_600, UTC), came, decided, given))
     return shown
 
 

@@ -17,13 +17,12 @@ from expertload.desk.people import (
     Role,
     add_token,
     add_user,
-    disable_user,
     enable_user,
-    end_sessions,
     make_link,
     people_of,
     revoke_token,
     set_roles,
+    shut_out,
 )
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import tokens
@@ -93,38 +92,17 @@ async def change(user: int, request: Request, who: Manager, roles: Roles = []) -
     await _name(request, user)
     if user == who.user and "manager" not in roles:
         raise DeskRefusedError("conflict", "You cannot take the role of manager from yourself.")
-    await desk_of(request).acting(who.user).awrite(_set_roles, user, roles)
+    await desk_of(request).acting(who.user).awrite(set_roles, user, roles)
     return go("/manage/people")
 
 
-def _set_roles(transaction: Transaction, user: int, roles: list[str]) -> None:
-    transaction.require_alone()
-    set_roles(transaction, user, roles)
-    _check_managed(transaction)
-
-
-def _shut_out(transaction: Transaction, user: int) -> None:
-    transaction.require_alone()
-    disable_user(transaction, user)
-    end_sessions(transaction, user)
-    _check_managed(transaction)
-
-
-def _check_managed(transaction: Transaction) -> None:
-    """Refuse a change that leaves no manager: two may shut each other out at the same time."""
-    for person in people_of(transaction):
-        if "manager" in person.roles and not person.is_disabled:
-            return
-    raise DeskRefusedError("conflict", "Nobody would be left to manage the desk.")
-
-
 @router.post("/{user}/disable")
-async def shut_out(user: int, request: Request, who: Manager) -> Response:
+async def disable(user: int, request: Request, who: Manager) -> Response:
     """Disable a person's access."""
     await _name(request, user)
     if user == who.user:
         raise DeskRefusedError("conflict", "You cannot disable your own account.")
-    await desk_of(request).acting(who.user).awrite(_shut_out, user)
+    await desk_of(request).acting(who.user).awrite(shut_out, user)
     return go("/manage/people")
 
 

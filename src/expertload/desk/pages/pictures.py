@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload.desk.pages.render import number
+from expertload.desk.pages.render import hour, number
 from expertload.monitoring import accuracy_lower_bound
 from expertload.report.scale import Frame, Tick, round_ticks
 
@@ -101,6 +102,7 @@ class Column:
     expert_top: float
     expert_height: float
     answers: float
+    start: datetime
     said: str
 
 
@@ -114,14 +116,14 @@ class Bars:
     columns: list[Column] = field(default_factory=list)
 
 
-def hourly_bars(hours: list[tuple[str, int, int, int]]) -> Bars | None:
-    """Draw hours, each (name, received, decided, answers)."""
+def hourly_bars(hours: list[tuple[datetime, int, int, int]]) -> Bars | None:
+    """Draw hours, each (start, received, decided, answers)."""
     most = max((max(received, answers) for _, received, _, answers in hours), default=0)
     if not most:
         return None
     frame = replace(WIDE, x_range=(0.0, float(len(hours))), y_range=(0.0, most * 1.05))
     columns = []
-    for i, (name, received, decided, answers) in enumerate(hours):
+    for i, (start, received, decided, answers) in enumerate(hours):
         auto, top = float(frame.y(decided)), float(frame.y(received))
         columns.append(
             Column(
@@ -132,16 +134,21 @@ def hourly_bars(hours: list[tuple[str, int, int, int]]) -> Bars | None:
                 expert_top=top,
                 expert_height=auto - top,
                 answers=float(frame.y(answers)),
-                said=f"{name}: {received} came, {received - decided} to experts, {answers} answers",
+                start=start,
+                said=f"{received} came, {received - decided} to experts, {answers} answers",
             )
         )
     ticks = [Tick(float(frame.y(v)), number(v)) for v in round_ticks(0, most, 4) if v == int(v)]
-    names = [
-        Tick(float(frame.x(i + 0.5)), name, i % 2 == 1)
-        for i, (name, *_) in enumerate(hours)
-        if i % 3 == len(hours) % 3 - 1 or len(hours) <= 8
+    return Bars(frame, _hour_ticks(frame, [start for start, *_ in hours]), ticks, columns)
+
+
+def _hour_ticks(frame: Frame, starts: list[datetime]) -> list[Tick]:
+    """Label the last hour and, if there are many, every third one before it."""
+    last, step = len(starts) - 1, 1 if len(starts) <= 8 else 3
+    return [
+        Tick(float(frame.x(i + 0.5)), hour(starts[i]), (last - i) // step % 2 == 1)
+        for i in range(last % step, last + 1, step)
     ]
-    return Bars(frame, names, ticks, columns)
 
 
 @dataclass(frozen=True)

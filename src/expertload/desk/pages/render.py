@@ -18,7 +18,7 @@ from expertload.desk.pages.files import address_of
 from expertload.desk.pages.route import HEADERS, PLACES, page_before
 from expertload.desk.people import Principal
 
-__all__ = ["go", "number", "refusal", "render"]
+__all__ = ["go", "hour", "number", "refusal", "render"]
 
 LEAST_COMPRESSED = 1_000
 NOTHING = "\N{EN DASH}"
@@ -93,6 +93,11 @@ def _moment(microseconds: int | None) -> Markup | str:
     return Markup('<time datetime="{}">{}</time>').format(
         when.isoformat(timespec="seconds"), when.strftime("%d %b %Y, %H:%M UTC")
     )
+
+
+def hour(start: datetime) -> Markup:
+    """Write the hour of a tick in UTC; the script shows it in the reader's own time zone."""
+    return Markup('<tspan data-hour="{}">{:%H:%M}</tspan>').format(start.isoformat(), start)
 
 
 def _share(value: float | None, digits: int = 1) -> str:

@@ -25,6 +25,7 @@ from expertload.desk.people.sessions import (
     first_link,
     make_link,
     peek_link,
+    shut_out,
     use_link,
 )
 from expertload.desk.people.throttle import Throttle
@@ -63,5 +64,6 @@ __all__ = [
     "roles_of",
     "set_password",
     "set_roles",
+    "shut_out",
     "use_link",
 ]

@@ -74,9 +74,11 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
     for role in roles:
         if role not in PERSONAL:
             raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
-    _user(transaction, user)
-    event = transaction.event("user.roles_set")
+    row = _user(transaction, user)
     current = _current(transaction, user)
+    if "manager" in {each.role for each in current} - set(roles):
+        _check_replaceable(transaction, row)
+    event = transaction.event("user.roles_set")
     for row in current:
         if row.role not in roles:
             transaction.update(memberships, row.id, event, ended=transaction.now)
@@ -99,9 +101,21 @@ def set_password(transaction: Transaction, user: int, stretched: str) -> None:
 
 def disable_user(transaction: Transaction, user: int) -> None:
     """Disable a user: their sessions, links and tokens are refused from now on."""
-    _user(transaction, user)
+    _check_replaceable(transaction, _user(transaction, user))
     event = transaction.event("user.disabled")
     transaction.update(users, user, event, disabled=transaction.now)
+
+
+def _check_replaceable(transaction: Transaction, user: AnyRow) -> None:
+    """Refuse to lose the last manager; two of them may shut each other out at the same time."""
+    transaction.require_alone()
+    people = people_of(transaction)
+    if [p.id for p in people if "manager" in p.roles and not p.is_disabled] == [user.id]:
+        raise DeskRefusedError(
+            "conflict",
+            f"Without {user.name}, nobody could manage the desk.",
+            "make somebody else a manager first.",
+        )
 
 
 def enable_user(transaction: Transaction, user: int) -> None:

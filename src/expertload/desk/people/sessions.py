@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 from expertload.desk.people.accounts import (
     add_user,
     check_enabled,
+    disable_user,
     find_user,
     people_of,
     roles_of,
@@ -31,6 +32,7 @@ __all__ = [
     "first_link",
     "make_link",
     "peek_link",
+    "shut_out",
     "use_link",
 ]
 
@@ -65,6 +67,12 @@ def end_sessions(transaction: Transaction, user: int) -> None:
     """End all sessions and links of a user, on all machines."""
     transaction.event("session.all_ended")
     _end(transaction, sessions.c.user_id == user)
+
+
+def shut_out(transaction: Transaction, user: int) -> None:
+    """Disable a user, whose sessions and links stay ended if they are let in again."""
+    disable_user(transaction, user)
+    end_sessions(transaction, user)
 
 
 # ------------------------------------------------------------------ one-time links

@@ -12,6 +12,7 @@ from expertload.desk.store.transaction import (
     Event,
     Project,
     Transaction,
+    content_digest,
 )
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Transaction",
     "WantsExclusive",
     "backup",
+    "content_digest",
     "open_database",
     "restore",
 ]

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from expertload._validation import require_extra
 from expertload.desk.store.database import Database, WantsExclusive
-from expertload.desk.store.migrating import upgrade
+from expertload.desk.store.migrating import LOCK, upgrade
 
 __all__ = ["PostgresDatabase"]
 
@@ -24,9 +24,6 @@ WRITERS = 16
 ATTEMPTS = 8
 # Serialization failure, deadlock, and a row that another sender has just inserted.
 RETRIED_STATES = {"40001", "40P01", "23505"}
-# Every transaction holds this lock shared. One that must run alone (the end of a policy, sealing)
-# holds it exclusively.
-LOCK = 5_403_117_920
 
 # Seconds to wait for a connection, and milliseconds until the network must acknowledge sent bytes.
 TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "30000"}
@@ -163,14 +160,13 @@ class PostgresDatabase(Database):
         """Upgrade the tables, after a copy of the old ones."""
         upgrade(self.engine, before=self._copy_first)
 
-    def _copy_first(self, revision: str) -> None:
+    def _copy_first(self, connection: Connection, revision: str) -> None:
         """Copy every table into another schema of the database."""
         schema = f"before_upgrade_from_{revision}"
-        with self.engine.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
-            for name in inspect(connection).get_table_names():
-                connection.execute(text(f"DROP TABLE IF EXISTS {schema}.{name}"))
-                connection.execute(text(f"CREATE TABLE {schema}.{name} AS TABLE {name}"))
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+        for name in inspect(connection).get_table_names():
+            connection.execute(text(f"DROP TABLE IF EXISTS {schema}.{name}"))
+            connection.execute(text(f"CREATE TABLE {schema}.{name} AS TABLE {name}"))
 
     def close(self) -> None:
         """Finish pending writes and close all connections."""

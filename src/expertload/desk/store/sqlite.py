@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Connection, Table, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from expertload._validation import require_extra
 from expertload.desk.store.checkpointing import MOST_BYTES, Checkpointer
 from expertload.desk.store.database import Database
 from expertload.desk.store.migrating import upgrade
 from expertload.desk.store.writer import Writer
-from expertload.exceptions import DeskInUseError
+from expertload.exceptions import DeskInUseError, DeskUnavailableError, FileWriteError
 
 __all__ = ["SqliteDatabase"]
 
@@ -36,7 +36,8 @@ class SqliteDatabase(Database):
     Parameters
     ----------
     folder : path
-        Created if it does not exist; then only its owner can read it.
+        Created if it does not exist; then only its owner can read it. A new database can only be
+        read by its owner anyway.
     serving : bool
         Whether to lock the folder, so that a second server is refused. Commands that run next to a
         server do not lock it.
@@ -45,9 +46,18 @@ class SqliteDatabase(Database):
     def __init__(self, folder: Path, *, serving: bool = False) -> None:
         super().__init__(sqlite3.Error)
         self.folder = folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(folder) if serving else None
         self.file = folder / FILE
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _locked(folder, _SECOND_SERVER) if serving else None
+            _make_private(self.file)
+        except DeskInUseError:
+            raise
+        except OSError as error:
+            raise FileWriteError(
+                f"{folder} could not be opened as the folder of a desk: {error.strerror or error}. "
+                "Hint: name a folder that you can write to."
+            ) from error
         self.engine = create_engine(
             f"sqlite:///{self.file}",
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
@@ -70,6 +80,16 @@ class SqliteDatabase(Database):
     def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
         """Pass work to the one writer, which always runs alone."""
         return self._writer.submit(self._explaining(work))
+
+    def explained(self, error: DBAPIError) -> Exception:
+        """Return the error to raise; one that explains if the file is damaged."""
+        # SQLite has no class of its own for this: neither for pages nor for text.
+        if type(error) is DatabaseError or "Could not decode to UTF-8" in str(error.orig):
+            return DeskUnavailableError(
+                f"{self.name} is damaged, or not the database of a desk ({error.orig}). "
+                "Hint: put a copy that 'expertload desk backup' made in its place."
+            )
+        return super().explained(error)
 
     def _explaining(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
         def explained(connection: Connection) -> T:
@@ -129,11 +149,14 @@ class SqliteDatabase(Database):
         """Upgrade the tables, after a copy of the old ones."""
         upgrade(self.engine, before=self._copy_first)
 
-    def _copy_first(self, revision: str) -> None:
+    def _copy_first(self, _: Connection, revision: str) -> None:
+        if self._lock is None:  # a server of the old version would go on writing as it does
+            self._lock = _locked(self.folder, _OLD_SERVER)
         self.copy(self.folder / f"before-upgrade-from-{revision}.sqlite")
 
     def copy(self, target: Path) -> None:
         """Copy the database while it is in use; the copy shows a single point in time."""
+        _make_private(target)
         with sqlite3.connect(self.file) as source, sqlite3.connect(target) as copy:
             source.backup(copy)
         source.close()
@@ -149,16 +172,29 @@ class SqliteDatabase(Database):
             self._lock.release()
 
 
-def _locked(folder: Path) -> Any:
+def _make_private(file: Path) -> None:
+    """Create a file that only its owner can read, unless it exists; its log gets the same mode."""
+    if not file.exists():
+        file.touch(mode=0o600)
+
+
+_SECOND_SERVER = (
+    "Another server is running on the desk in {}, and a folder can have only one. "
+    "Hint: use that server, or PostgreSQL (--database) for several servers."
+)
+_OLD_SERVER = (
+    "The tables of the desk in {} are of an older version of expertload, and a server is running "
+    "on it. Hint: stop that server; the next start upgrades the tables."
+)
+
+
+def _locked(folder: Path, refusal: str) -> Any:
     filelock = require_extra("filelock", "desk", "A desk in a folder")
     lock = filelock.FileLock(folder / "desk.lock", timeout=0)
     try:
         lock.acquire()
     except filelock.Timeout:
-        raise DeskInUseError(
-            f"Another server is running on the desk in {folder}, and a folder can have only one. "
-            "Hint: use that server, or PostgreSQL (--database) for several servers."
-        ) from None
+        raise DeskInUseError(refusal.format(folder)) from None
     return lock
 
 

@@ -3,7 +3,7 @@
 Times are whole microseconds since 1970, which compare, sort and hash the same everywhere. Triggers
 guard the tables that only grow (answers, decisions, skips, events, seals), so that not even a
 mistake in this package can change them. Columns marked as `secret` are private or large and never
-reach an event; of large content, events have the digest.
+reach an event; of large content, events have the SHA-256, under the name that `digest` gives.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ metadata = MetaData(
 # SQLite assigns ids only to a column of type INTEGER; PostgreSQL needs the larger type.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 SECRET: dict[str, Any] = {"secret": True}
+
+
+def _digested(name: str) -> dict[str, Any]:
+    return {**SECRET, "digest": name}
 
 
 def _id() -> Column[int]:
@@ -134,7 +138,7 @@ policies = Table(
     _id(),
     _to("project_id", "projects", nullable=False),
     Column("state", Text, nullable=False),
-    Column("document", Text, nullable=False, info=SECRET),
+    Column("document", Text, nullable=False, info=_digested("sha256")),
     Column("sha256", Text, nullable=False),
     Column("source", Text, nullable=False),  # uploaded or recertified
     Column("created", BigInteger, nullable=False),
@@ -157,7 +161,7 @@ cases = Table(
     Column("cluster", Text),
     Column("predicted", Text),
     Column("confidence", Float),
-    Column("probabilities", Text, info=SECRET),
+    Column("probabilities", Text, info=_digested("probabilities_sha256")),
     Column("accepted", Boolean, nullable=False),  # whether the policy would decide it alone
     Column("cause", Text, nullable=False),  # why it went where it went
     _to("policy_id", "policies"),
@@ -180,7 +184,7 @@ bodies = Table(
     Column("kind", Text, nullable=False),
     Column("media_type", Text, nullable=False),
     Column("sha256", Text, nullable=False),
-    Column("content", LargeBinary, nullable=False, info=SECRET),
+    Column("content", LargeBinary, nullable=False, info=_digested("sha256")),
 )
 
 decisions = Table(

@@ -6,6 +6,7 @@ rebuilt from the events.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
-__all__ = ["CLOCK_SLACK", "SECOND", "AnyRow", "Event", "Project", "Transaction"]
+__all__ = ["CLOCK_SLACK", "SECOND", "AnyRow", "Event", "Project", "Transaction", "content_digest"]
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -212,7 +213,8 @@ class _Shape:
     blank : dict
         A row with None in every column.
     recorded : frozenset of str
-        The columns that events record: all but secrets and the id, which each change has anyway.
+        What events record: the columns, except secrets and the id, which each change has anyway,
+        and the digests of large content.
     """
 
     names: list[str]
@@ -229,12 +231,18 @@ class _Shape:
 @cache
 def _shape(table: Table) -> _Shape:
     names = [str(column.name) for column in table.columns]  # plain text, for JSON
-    return _Shape(
-        names,
-        itemgetter(*names),
-        dict.fromkeys(names),
-        frozenset(c.name for c in table.columns if not c.info.get("secret") and c.name != "id"),
-    )
+    digests = {c.info["digest"] for c in table.columns if "digest" in c.info}
+    plain = {c.name for c in table.columns if not c.info.get("secret") and c.name != "id"}
+    return _Shape(names, itemgetter(*names), dict.fromkeys(names), frozenset(plain | digests))
+
+
+def content_digest(content: Any) -> str | None:
+    """Return the SHA-256 of text or bytes, as events record it; None if there is no content."""
+    if content is None:
+        return None
+    # If somebody changed the database, content can have any type.
+    data = content if isinstance(content, bytes) else str(content).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from expertload.desk.trail.delivery import add_webhook, deliver, end_webhook, send_again
 from expertload.desk.trail.outbox import announce
-from expertload.desk.trail.replay import differences, replay
+from expertload.desk.trail.replay import differences, read_changes, replay
 from expertload.desk.trail.sealing import seal_events
 from expertload.desk.trail.verify import Verdict, verify
 
@@ -13,6 +13,7 @@ __all__ = [
     "deliver",
     "differences",
     "end_webhook",
+    "read_changes",
     "replay",
     "seal_events",
     "send_again",

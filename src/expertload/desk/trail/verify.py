@@ -43,6 +43,14 @@ class Verdict:
         return not self.problems
 
 
+def _first_differences(transaction: Transaction) -> list[str]:
+    found = differences(transaction)
+    first = list(islice(found, MOST_PROBLEMS))
+    if next(found, None) is not None:
+        first.append(f"There are more differences: only the first {MOST_PROBLEMS} are listed.")
+    return first
+
+
 def verify(transaction: Transaction, *, head: str | None = None, tables: bool = True) -> Verdict:
     """Compute the whole chain again, and compare the tables with the events.
 
@@ -78,7 +86,7 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
             f"The head {head} is not in the chain: the chain was cut short or rewritten."
         )
     if tables:
-        problems += islice(differences(transaction), MOST_PROBLEMS)
+        problems += _first_differences(transaction)
     unsealed = transaction.connection.execute(
         select(func.count()).select_from(events).where(events.c.id > last)
     ).scalar_one()

@@ -23,7 +23,7 @@ from expertload.desk.watch.recertify import (
     blind_sample_size,
     recertify,
 )
-from expertload.desk.watch.rules import change_rules
+from expertload.desk.watch.rules import change_rules, edit_rules
 from expertload.desk.watch.state import count_of, state_of
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "capacity_of",
     "change_rules",
     "count_of",
+    "edit_rules",
     "find_policy",
     "load_shift",
     "look_back",

@@ -1,6 +1,6 @@
-"""The first schema: the tables as they are now, because there is no other schema yet.
+"""The first schema: the tables as they are now, because no later step changes them yet.
 
-Before you add a second step, write the statements of this schema here. They are in
+Before you add a step that does, write the statements of this schema here. They are in
 `tests/desk/schemas`, and every schema there must upgrade to the present tables.
 """
 
