@@ -14,7 +14,6 @@ from expertload.columns.arrays import (
     check_names,
     count_classes,
     frame_columns,
-    label_text,
     name_groups,
     said_of,
     sort_probabilities,
@@ -40,6 +39,7 @@ from expertload.columns.spelling import (
     plain_classes,
 )
 from expertload.columns.values import (
+    check_names_told_apart,
     grades_from,
     labels_from,
     names_from,
@@ -61,6 +61,7 @@ __all__ = [
     "check_labels",
     "check_named_labels",
     "check_names",
+    "check_names_told_apart",
     "class_key",
     "count_classes",
     "find_column",
@@ -71,7 +72,6 @@ __all__ = [
     "grades_from",
     "is_missing",
     "known_groups",
-    "label_text",
     "labels_from",
     "listed",
     "match_by_order",

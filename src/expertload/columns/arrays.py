@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, IntArray
-from expertload._validation import EXACT, as_array, message
+from expertload._validation import SKIPPED, UNROUNDED, as_array, message, rounded_whole
 from expertload.columns.matching import (
     Matched,
     Wording,
@@ -50,7 +50,6 @@ __all__ = [
     "in_kind_of",
     "is_numbering",
     "label_array",
-    "label_text",
     "name_groups",
     "said_of",
     "sort_probabilities",
@@ -205,9 +204,9 @@ def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
         if (y != np.floor(y)).any():
             got = f"fractions such as {y[y != np.floor(y)][0]:g}"
             raise refuse("must hold class labels", got, "were y_true and y_proba exchanged?")
-        if np.abs(y).max() > 2.0 ** (np.finfo(y.dtype).nmant + 1):
-            got = f"{y[np.abs(y).argmax()]:g}, where floats skip whole numbers"
-            raise refuse("must hold class labels", got, "pass integers or strings")
+        large = rounded_whole(y)
+        if large is not None:
+            raise refuse("must hold class labels", f"{large:g}, {SKIPPED}", UNROUNDED)
         return y.astype(np.int64)
     if y.dtype.kind not in "biuUT":
         raise refuse("must hold integers or strings", f"an array of {y.dtype}")
@@ -232,16 +231,6 @@ def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
             f"a mixture, missing values, or other things ({', '.join(kinds)})",
             "remove the cases without a label, and pass the others as strings",
         ) from error
-
-
-def label_text(value: Any, said: Wording) -> str:
-    """Return one label as text; refuse floats too large to represent every whole number."""
-    if isinstance(value, float) and abs(value) > EXACT:
-        raise LabelError(
-            f"The labels {said.labels} must not be floats beyond 2**53, which skip whole numbers. "
-            f"Got {value:g}. Hint: convert them to integers or strings."
-        )
-    return str(value)
 
 
 # ------------------------------------------------------------------ frames
@@ -352,6 +341,10 @@ def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
         raise ShapeError(
             message("groups", caller, f"must name a group for each of {n} cases", array.shape)
         )
+    large = rounded_whole(array)
+    if large is not None:
+        got = f"{large:g}, {SKIPPED}"
+        raise DataTypeError(message("groups", caller, "must name groups", got, UNROUNDED))
     names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
     n_groups = len(np.unique(names))
     if n_groups > MAX_GROUPS:

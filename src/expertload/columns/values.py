@@ -16,7 +16,9 @@ from expertload._validation import (
     EXACT_ONLY,
     ROW_SUM_TOLERANCE,
     ROW_SUM_TOLERANCE_HALF_PRECISION,
+    SKIPPED,
     SUM_TO_ONE,
+    rounded_whole,
 )
 from expertload.columns.finding import Columns, shortened
 from expertload.columns.matching import places_by_name
@@ -31,6 +33,7 @@ from expertload.exceptions import FileFormatError, ProbabilityError
 
 __all__ = [
     "both_classes",
+    "check_names_told_apart",
     "grades_from",
     "labels_from",
     "names_from",
@@ -111,6 +114,16 @@ def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArr
         )
     named = {guess: classes[place] for guess, place in places.items()}
     return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
+
+
+def check_names_told_apart(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a column of names as floats so large that different names may have become equal."""
+    large = rounded_whole(values)
+    if large is not None:
+        raise FileFormatError(
+            f"The column '{column}' of {where} must tell names apart. Got {large:g}, {SKIPPED}. "
+            "Hint: store whole numbers or text instead of floats."
+        )
 
 
 def names_from(values: AnyArray) -> AnyArray:

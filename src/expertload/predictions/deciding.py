@@ -25,6 +25,7 @@ from expertload._validation import check_option, require_extra
 from expertload.columns import (
     ColumnNames,
     Columns,
+    check_names_told_apart,
     find_named,
     known_groups,
     numbers_from,
@@ -183,6 +184,8 @@ def _decided(
         if n == 0:
             continue
         chunk = {name: to_numpy(written[name]) for name in groups}
+        for name, values in chunk.items():
+            check_names_told_apart(values, name, source.where)
         why = _reasons(policy, columns, chunk)
         if delegate:
             unsound, sound = sound_rows(columns, numbers)

@@ -13,7 +13,13 @@ from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.columns import ColumnNames, Columns, find_columns, names_from
+from expertload.columns import (
+    ColumnNames,
+    Columns,
+    check_names_told_apart,
+    find_columns,
+    names_from,
+)
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
@@ -287,6 +293,9 @@ def read_predictions(
     few = tuple(dict.fromkeys(name for name in labels if name))
     many = (*columns.numbers, *(name for name in (columns.correct, *rows.columns) if name))
     found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
+    for name in (*rows.columns, *few):
+        values = found[name] if name in rows.columns else codes[name].values
+        check_names_told_apart(values, name, source.where)
     n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")
