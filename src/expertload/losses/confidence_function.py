@@ -21,8 +21,8 @@ chance that an answer drawn from p is right, and [j = true] above becomes t_j p_
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
 What is kept for the backward pass is three factors and two class numbers: five numbers per sample
 (with log odds, also a logit to refer others to), beside the logits, which the caller keeps anyway.
-The softmax is recomputed from them. Classes are the second axis and stay there, so that segmentation maps are neither transposed
-nor copied.
+The softmax is recomputed from them. Classes are the second axis and stay there, so that
+segmentation maps are neither transposed nor copied.
 
 A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
 constants, so there is no second derivative.
