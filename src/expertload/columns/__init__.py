@@ -29,7 +29,12 @@ from expertload.columns.finding import (
     said_of_file,
 )
 from expertload.columns.matching import Matched, match_by_order, match_columns
-from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns.policy import (
+    arrange_columns,
+    arrange_probabilities,
+    known_groups,
+    policy_columns,
+)
 from expertload.columns.spelling import (
     ClassName,
     as_probability,
@@ -54,6 +59,7 @@ __all__ = [
     "ColumnNames",
     "Columns",
     "Matched",
+    "arrange_columns",
     "arrange_probabilities",
     "as_probability",
     "check_clusters",

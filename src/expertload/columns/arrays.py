@@ -51,6 +51,7 @@ __all__ = [
     "is_numbering",
     "label_array",
     "name_groups",
+    "numberings",
     "said_of",
     "sort_probabilities",
 ]
@@ -271,8 +272,12 @@ def _series_name(values: Any) -> list[Any] | None:
 
 def is_numbering(names: Sequence[Any]) -> bool:
     """Whether these are the default names that pandas or Polars give to columns."""
-    own = [[*range(len(names))], [f"column_{i}" for i in range(len(names))]]
-    return list(names) in own
+    return list(names) in [[*range(len(names))], *numberings(len(names))[1:]]
+
+
+def numberings(n: int) -> list[list[str]]:
+    """Return the default names of n columns, as text: those of pandas, and those of Polars."""
+    return [[str(i) for i in range(n)], [f"column_{i}" for i in range(n)]]
 
 
 def sort_probabilities(
