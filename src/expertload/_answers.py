@@ -8,6 +8,7 @@ of the classifier.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_array, as_floats, check_classifier, check_same_length, message
 from expertload.exceptions import LabelError, ShapeError
 
-__all__ = ["Answers", "answers_of", "right_answers"]
+__all__ = ["Answers", "answers_of", "right_answers", "selectable"]
 
 
 class Answers(NamedTuple):
@@ -67,6 +68,18 @@ def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray
         )
     right: BoolArray = np.asarray(labels == truth, dtype=np.bool_)
     return right
+
+
+def selectable(values: Any) -> Any:
+    """Return values in a form that scikit-learn selects rows of, which not all of pandas' have.
+
+    Bare arrays and indexes of pandas become series, and numpy's strings of any length objects.
+    """
+    if getattr(values, "dtype", None) == np.dtypes.StringDType():
+        return values.astype(object)
+    is_pandas = type(values).__module__.partition(".")[0] == "pandas"
+    is_bare = is_pandas and not hasattr(values, "iloc")
+    return importlib.import_module("pandas").Series(values) if is_bare else values
 
 
 def _check_named(truth: AnyArray, caller: str) -> None:
