@@ -7,7 +7,6 @@ policy needs. Nothing is guessed: if a match is not clear, the data are refused 
 """
 
 from expertload.columns.arrays import (
-    check_clusters,
     check_groups,
     check_labels,
     check_named_labels,
@@ -15,6 +14,7 @@ from expertload.columns.arrays import (
     count_classes,
     frame_columns,
     name_groups,
+    number_clusters,
     said_of,
     sort_probabilities,
 )
@@ -62,7 +62,6 @@ __all__ = [
     "arrange_columns",
     "arrange_probabilities",
     "as_probability",
-    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
@@ -84,6 +83,7 @@ __all__ = [
     "match_columns",
     "name_groups",
     "names_from",
+    "number_clusters",
     "numbers_from",
     "pick",
     "plain_classes",

@@ -40,7 +40,6 @@ from expertload.exceptions import (
 )
 
 __all__ = [
-    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
@@ -51,6 +50,7 @@ __all__ = [
     "is_numbering",
     "label_array",
     "name_groups",
+    "number_clusters",
     "numberings",
     "said_of",
     "sort_probabilities",
@@ -327,16 +327,17 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
     return values
 
 
-def check_clusters(clusters: ArrayLike, caller: str) -> AnyArray:
-    """Return the cluster of each case; spellings that look alike are the same cluster.
+def number_clusters(clusters: ArrayLike, caller: str) -> IntArray:
+    """Return the number of each case's cluster, in the order of their names as text.
 
-    A patient with a blank after the name would otherwise count as two, who look independent.
+    So that draws of clusters are the same for the numbers of one file and the text of another.
+    Spellings that look alike are the same cluster: a patient with a blank after the name would
+    otherwise count as two, who look independent.
     """
-    values = check_groups(clusters, caller, name="clusters")
-    if values.dtype.kind in "biu":
-        return values
-    distinct, rows = np.unique(values, return_inverse=True)
-    return np.array([spelled_alike(each) for each in distinct.tolist()])[rows]
+    distinct, rows = np.unique(check_groups(clusters, caller, name="clusters"), return_inverse=True)
+    names = [spelled_alike(each) for each in distinct.tolist()]
+    numbers: IntArray = np.unique(names, return_inverse=True)[1]
+    return numbers[rows]
 
 
 def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:

@@ -29,7 +29,7 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.columns import check_clusters
+from expertload.columns import number_clusters
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import promised
 from expertload.significance import Interval
@@ -251,9 +251,8 @@ def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
     """Return the unit number of each case: its cluster, or its own number."""
     if clusters is None:
         return np.arange(n_cases)
-    names = check_clusters(clusters, caller)
-    check_same_length(caller, y_true=np.empty(n_cases), clusters=names)
-    unit: IntArray = np.unique(names, return_inverse=True)[1]
+    unit = number_clusters(clusters, caller)
+    check_same_length(caller, y_true=np.empty(n_cases), clusters=unit)
     return unit
 
 

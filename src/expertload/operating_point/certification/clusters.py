@@ -28,14 +28,14 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from expertload._cases import Cases, reaches
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     check_count,
     check_option,
     check_same_length,
     message,
 )
-from expertload.columns import check_clusters
+from expertload.columns import number_clusters
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.betting import stakes
 from expertload.operating_point.certification.certified_point import (
@@ -97,9 +97,8 @@ def read_clustering(
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
-    named: AnyArray = check_clusters(clusters, caller)
-    check_same_length(caller, confidence=cases.confidence, clusters=named)
-    cluster = np.unique(named, return_inverse=True)[1].astype(np.int64)
+    cluster = number_clusters(clusters, caller)
+    check_same_length(caller, confidence=cases.confidence, clusters=cluster)
     return Clustering(ClusteredCases(cases, cluster), what, number)
 
 
