@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,21 @@ def same_class(labels: list[str], predictions: list[str], where: str) -> BoolArr
             f"The predictions of {where} must be among the labels {listed(classes)}. Got "
             f"{listed(guesses)}. Hint: use the same names for both."
         )
+    _check_letters([guess for guess in guesses if guess not in places], keys, where)
     named = {guess: classes[place] for guess, place in places.items()}
     return np.array([named.get(p) == keys[y] for p, y in zip(predictions, labels, strict=True)])
+
+
+def _check_letters(strangers: list[str], labels: Iterable[str], where: str) -> None:
+    """Refuse predictions that differ from a label in the case of letters alone: they may be it."""
+    folded = {class_key(label).casefold(): label for label in labels}
+    for guess in strangers:
+        label = folded.get(class_key(guess).casefold())
+        if label is not None:
+            raise FileFormatError(
+                f"'{guess}' is predicted and '{label}' is a label of {where}, which differ in the "
+                "case of letters alone. Hint: spell both alike."
+            )
 
 
 def check_names_told_apart(values: AnyArray, column: str, where: str) -> None:
