@@ -268,3 +268,28 @@ def test_moments_with_a_time_zone():
         with pytest.raises(ex.DataTypeError, match="class labels: strings or whole numbers"):
             tally_frame(backend, probabilities="p")
         assert len(tally_groups(backend, by="label")) == 2
+
+
+# ------------------------------------------------------------------ orders that contradict
+
+
+@pytest.mark.parametrize("order", [["low", "mid", "high"], ["low", "mid", "high", "none"]])
+def test_categories_in_an_order_of_their_own(order):
+    """Columns without names may be in that order, or in the sorted one of scikit-learn."""
+    y, proba = ["low", "mid", "high"], np.eye(3) * 0.7 + 0.1
+    for labels in (
+        pd.Categorical(y, categories=order, ordered=True),
+        pd.Series(pd.Categorical(y, categories=order, ordered=True)),
+        pl.Series(y, dtype=pl.Enum(order)),
+    ):
+        with pytest.raises(ex.LabelError, match="low, mid, high.*sorted.*labels="):
+            el.aucoc_score(labels, proba)
+        assert el.aucoc_score(labels, proba, labels=y) == 1
+        assert el.aucoc_score(labels, pd.DataFrame(proba, columns=y)) == 1
+    unordered = pd.Categorical(y, categories=order)  # in the order of appearance, for example
+    for labels in (y, unordered, pd.Categorical(y, ordered=True), pl.Series(y)):
+        assert el.aucoc_score(labels, proba[:, [2, 0, 1]]) == 1
+    for kind in (pl.Categorical, pl.Enum(sorted(y))):
+        assert el.aucoc_score(pl.Series(y, dtype=kind), proba[:, [2, 0, 1]]) == 1
+    numbers = pd.Categorical([2, 1, 0], categories=[2, 1, 0], ordered=True)
+    assert el.aucoc_score(numbers, proba[::-1]) == 1

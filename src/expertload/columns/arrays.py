@@ -26,6 +26,7 @@ from expertload.columns.matching import (
 from expertload.columns.spelling import (
     ClassName,
     is_missing,
+    listed,
     spelled_alike,
     truth_number,
     whole_number,
@@ -108,12 +109,29 @@ def check_labels(
         return y.astype(np.int64, copy=False), tuple(range(n_classes))
     values, rows = _distinct(y)
     if columns is None:
+        _check_categories(y_true, said)
         found = match_by_order(values, n_classes, said)
     elif len(columns) == 1:
         found = _second(match_lone(values, columns[0], without_prefix(columns[0]), said))
     else:
         found = match_by_name(values, columns, said)
     return _places(values, found)[rows], in_kind_of(y, found.classes)
+
+
+def _check_categories(y_true: Any, said: Wording) -> None:
+    """Raise for categories that have an order other than the sorted one: columns may have it too.
+
+    Those without an order (`ordered` in pandas; in Polars, an Enum has one) are as others are.
+    """
+    kind = getattr(y_true, "dtype", None)
+    if not getattr(kind, "ordered", type(kind).__name__ == "Enum"):
+        return
+    order = list(getattr(kind, "categories", ()))
+    if all(isinstance(each, str) for each in order) and order != sorted(order):
+        raise LabelError(
+            f"The labels {said.labels} are categories in the order {listed(order)}, which is not "
+            f"the sorted one: the columns may be in either. Hint: {said.remedy}."
+        )
 
 
 def _places(values: list[str], found: Matched) -> IntArray:
