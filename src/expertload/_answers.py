@@ -14,10 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_array, as_floats, check_classifier, check_same_length, message
+from expertload._validation import (
+    as_array,
+    as_floats,
+    check_classifier,
+    check_same_length,
+    check_same_order,
+    message,
+)
 from expertload.exceptions import LabelError, ShapeError
 
-__all__ = ["Answers", "answers_of", "right_answers", "selectable"]
+__all__ = ["Answers", "answers_of", "judge", "right_answers", "selectable"]
 
 
 class Answers(NamedTuple):
@@ -45,6 +52,15 @@ def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
         )
     column = proba.argmax(axis=1)
     return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
+
+
+def judge(
+    estimator: Any, X: Any, y_true: ArrayLike, caller: str, **rows: Any
+) -> tuple[BoolArray, FloatArray]:
+    """Return which answers of a classifier are right, and its confidence; `rows` go with X."""
+    check_same_order(caller, X=X, y=y_true, **rows)
+    answers = answers_of(estimator, X, caller)
+    return right_answers(answers.labels, y_true, caller), answers.confidence
 
 
 def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray:
