@@ -392,3 +392,45 @@ def test_the_policy_of_an_own_confidence_needs_it(data):
         confidence=lambda model, X: model.predict_proba(X).max(axis=1),
     ).fit(*data[0])
     assert model.operating_point_.origin.ranked_by == "given_confidence"
+
+
+BARE = {
+    "array": pd.array,
+    "string": lambda y: pd.array(y, dtype="string"),
+    "arrow": lambda y: pd.array(y, dtype="string[pyarrow]"),
+    "index": pd.Index,
+    "categorical": pd.Categorical,
+    "numpy": lambda y: np.array(y, dtype=np.dtypes.StringDType()),
+}
+
+
+@pytest.mark.parametrize("kind", BARE)
+def test_bare_arrays_of_strings(data, kind):
+    X, y = data[1][0], np.array(["no", "yes"])[np.minimum(data[1][1], 1)]
+    groups = np.array(["a", "b"])[np.arange(len(y)) % 2]
+    wanted = DelegatingClassifier(LogisticRegression(), target_accuracy=0.6, random_state=0)
+    wanted = wanted.fit(X, y, groups=groups)
+    found = clone(wanted).fit(X, BARE[kind](y), groups=BARE[kind](groups))
+    answers = found.predict(X, groups=BARE[kind](groups))
+    assert answers.tolist() == wanted.predict(X, groups=groups).tolist()
+    assert found.score(X, BARE[kind](y), groups=groups) == wanted.score(X, y, groups=groups)
+    once = DelegatingClassifier(found.estimator_, target_accuracy=0.6)
+    assert once.calibrate(X, BARE[kind](y)).expert_load_ == once.calibrate(X, y).expert_load_
+
+
+def test_rows_in_another_order_are_refused(data):
+    """An index that says that rows do not belong together is not passed over."""
+    X, y = pd.DataFrame(data[1][0]), pd.Series(data[1][1])
+    model = DelegatingClassifier(LogisticRegression(), target_accuracy=0.6, random_state=0).fit(
+        X, y
+    )
+    for call in (
+        lambda: model.fit(X, y[::-1]),
+        lambda: model.fit(X, y, sample_weight=pd.Series(1.0, index=y.index[::-1])),
+        lambda: model.calibrate(X[::-1], y),
+        lambda: model.calibrate(X, y, groups=y[::-1]),
+        lambda: model.score(X, y[::-1]),
+        lambda: model.score(X, y, sample_weight=y[::-1] + 1),
+    ):
+        with pytest.raises(ShapeError, match="same index, in the same order"):
+            call()

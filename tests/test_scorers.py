@@ -29,7 +29,8 @@ from sklearn.svm import LinearSVC
 
 import expertload
 from expertload import accuracy_at_load, aucoc_score, load_at_accuracy
-from expertload.exceptions import InvalidInputError, LabelError, ParameterError
+from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
+from expertload.exceptions import InvalidInputError, LabelError, ParameterError, ShapeError
 from expertload.scorers import (
     accuracy_at_load_scorer,
     aucoc_scorer,
@@ -236,3 +237,20 @@ class TestMetadataRouting:
         assert aucoc_scorer.get_metadata_routing().score.requests == {"sample_weight": None}
         with pytest.raises(ParameterError, match="only sample_weight. Got groups"):
             aucoc_scorer.set_score_request(groups=True)
+
+
+def test_rows_in_another_order_are_refused():
+    """An index that says that rows do not belong together is not passed over."""
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame(rng.normal(size=(60, 2))), pd.Series(rng.integers(0, 2, 60))
+    model = LogisticRegression().fit(X, y)
+    weight = pd.Series(np.ones(60), index=y.index[::-1])
+    for call in (
+        lambda y, **options: aucoc_scorer(model, X, y, **options),
+        lambda y, **options: COCDisplay.from_estimator(model, X, y, **options),
+        lambda y, **options: ReliabilityDisplay.from_estimator(model, X, y, **options),
+        lambda y, **options: COCComparisonDisplay.from_estimators({"a": model}, X, y, **options),
+    ):
+        for labels, options in ((y[::-1], {}), (y, {"sample_weight": weight})):
+            with pytest.raises(ShapeError, match="same index, in the same order"):
+                call(labels, **options)

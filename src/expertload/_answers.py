@@ -8,15 +8,23 @@ of the classifier.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_array, as_floats, check_classifier, check_same_length, message
+from expertload._validation import (
+    as_array,
+    as_floats,
+    check_classifier,
+    check_same_length,
+    check_same_order,
+    message,
+)
 from expertload.exceptions import LabelError, ShapeError
 
-__all__ = ["Answers", "answers_of", "right_answers"]
+__all__ = ["Answers", "answers_of", "judge", "right_answers", "selectable"]
 
 
 class Answers(NamedTuple):
@@ -46,6 +54,15 @@ def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
     return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
 
 
+def judge(
+    estimator: Any, X: Any, y_true: ArrayLike, caller: str, **rows: Any
+) -> tuple[BoolArray, FloatArray]:
+    """Return which answers of a classifier are right, and its confidence; `rows` go with X."""
+    check_same_order(caller, X=X, y=y_true, **rows)
+    answers = answers_of(estimator, X, caller)
+    return right_answers(answers.labels, y_true, caller), answers.confidence
+
+
 def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray:
     """Return which answers are the true class; numbers and strings cannot be compared."""
     truth = as_array(y_true, "y", caller)
@@ -67,6 +84,18 @@ def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray
         )
     right: BoolArray = np.asarray(labels == truth, dtype=np.bool_)
     return right
+
+
+def selectable(values: Any) -> Any:
+    """Return values in a form that scikit-learn selects rows of, which not all of pandas' have.
+
+    Bare arrays and indexes of pandas become series, and numpy's strings of any length objects.
+    """
+    if getattr(values, "dtype", None) == np.dtypes.StringDType():
+        return values.astype(object)
+    is_pandas = type(values).__module__.partition(".")[0] == "pandas"
+    is_bare = is_pandas and not hasattr(values, "iloc")
+    return importlib.import_module("pandas").Series(values) if is_bare else values
 
 
 def _check_named(truth: AnyArray, caller: str) -> None:

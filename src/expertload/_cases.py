@@ -18,7 +18,7 @@ from expertload._validation import (
     message,
     percent_hint,
 )
-from expertload.columns import ClassName, check_clusters, check_named_labels, frame_columns
+from expertload.columns import ClassName, check_named_labels, frame_columns, number_clusters
 from expertload.exceptions import (
     CorrectnessError,
     InsufficientDataError,
@@ -77,17 +77,6 @@ class Cases(NamedTuple):
     def in_clusters(self, clusters: ArrayLike | None, caller: str) -> Cases:
         """Return the same cases with the cluster of each; unchanged if there are none."""
         return self._replace(cluster=number_clusters(clusters, len(self.correct), caller))
-
-
-def number_clusters(clusters: ArrayLike | None, n: int, caller: str) -> IntArray | None:
-    """Return the number of each case's cluster, from 0 on; None if there are no clusters."""
-    if clusters is None:
-        return None
-    named = check_clusters(clusters, caller)
-    if len(named) != n:
-        wanted = f"must name a cluster for each of {n} cases"
-        raise ShapeError(message("clusters", caller, wanted, len(named)))
-    return np.unique(named, return_inverse=True)[1].astype(np.int64)
 
 
 def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:

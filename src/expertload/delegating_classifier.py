@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from expertload._answers import Answers, answers_of, right_answers
+from expertload._answers import Answers, answers_of, right_answers, selectable
 from expertload._cases import check_weight
 from expertload._delegate_label import check_delegate_label
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
@@ -25,6 +25,7 @@ from expertload._validation import (
     as_floats,
     check_classifier,
     check_same_length,
+    check_same_order,
     message,
     needs_extra,
 )
@@ -163,7 +164,10 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         groups : array-like of shape (n_cases,), optional
             As in `calibrate`.
         """
+        y, groups = selectable(y), selectable(groups)
         self._check_options(y)
+        caller = f"{type(self).__name__}.fit"
+        check_same_order(caller, X=X, y=y, sample_weight=sample_weight, groups=groups)
         self._forget()
         if self.calibration_size is None:
             return self._fit_model(X, y, sample_weight)
@@ -192,6 +196,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self._set_model(self.estimator)
+        check_same_order(f"{type(self).__name__}.calibrate", X=X, y=y, groups=groups)
         return self._certify(X, y, groups)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
@@ -210,6 +215,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Required if `calibrate` was given groups, and refused if it was not.
         """
         check_is_fitted(self, "estimator_")
+        check_same_order(f"{type(self).__name__}.decide", X=X, groups=groups)
         _check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
         answers = self._answers(X)
         return Decisions(self._accepts(answers.confidence, groups), answers.labels)
@@ -235,9 +241,11 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         one that delegates fewer cases. Delegating everything scores 0. For the accuracy among
         accepted cases, use `decide`.
         """
+        caller = f"{type(self).__name__}.score"
+        check_same_order(caller, X=X, y=y, sample_weight=sample_weight, groups=groups)
         accepted, answers = self.decide(X, groups=groups)
         right = accepted & right_answers(answers, y, type(self).__name__)
-        weight = check_weight(sample_weight, len(right), f"{type(self).__name__}.score")
+        weight = check_weight(sample_weight, len(right), caller)
         return float(np.average(right, weights=weight))
 
     def __sklearn_is_fitted__(self) -> bool:

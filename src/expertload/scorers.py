@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from expertload._answers import answers_of, right_answers
+from expertload._answers import judge
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, message, require_extra
 from expertload.curve import (
@@ -81,9 +81,8 @@ class Scorer:
         float
             The score.
         """
-        answers = answers_of(estimator, X, self.name)
-        right = right_answers(answers.labels, y, self.name)
-        return MEASURES[_family(self.name)](right, answers.confidence, sample_weight, self.reading)
+        right, confidence = judge(estimator, X, y, self.name, sample_weight=sample_weight)
+        return MEASURES[_family(self.name)](right, confidence, sample_weight, self.reading)
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
         """Return a scorer that requests ``sample_weight`` by scikit-learn's metadata routing.

@@ -69,8 +69,10 @@ def test_scores_read_the_names_too(name):
     found = ConfidenceScore(name).fit(frame, LABELS)
     wanted = ConfidenceScore(name).fit(array, 2 - NUMBERS)
     np.testing.assert_array_equal(found.confidence(frame), wanted.confidence(array))
-    with pytest.raises(LabelError, match="in their order, eel, dog, cat. Got cat, dog, eel"):
-        found.confidence(frame_of(PROBA, [0, 1, 2]))
+    other = found.confidence(frame_of(PROBA, [0, 1, 2]))
+    np.testing.assert_array_equal(other, wanted.confidence(array))
+    with pytest.raises(LabelError, match="the columns of fit, eel, dog, cat. Got cat, dog, cow"):
+        found.confidence(frame_of(PROBA, [0, 1, 2]).rename(columns={"eel": "cow"}))
 
 
 def test_names_that_are_no_labels_are_refused_unless_labels_say_which_they_are():
@@ -103,9 +105,39 @@ def test_other_columns_than_in_fit_are_refused(name, tmp_path):
     assert loaded == fitted
     for calibrator in (fitted, loaded):
         np.testing.assert_array_equal(calibrator.transform(frame), calibrator.transform(LOGITS))
-        for other in (frame_of(LOGITS, BACKWARDS), frame.rename(columns={"cat": "cow"})):
-            with pytest.raises(LabelError, match=r"in their order, cat, dog, eel. Got .*to_numpy"):
+        for other in (
+            frame.rename(columns={"cat": "cow"}),
+            frame.rename(columns={"cat": "Cat"}),
+            frame[["cat", "dog"]],
+            frame[["cat", "dog", "dog"]],
+            frame.assign(fox=0.0),
+        ):
+            with pytest.raises(LabelError, match=r"the columns of fit, cat, dog, eel. Got .*numpy"):
                 calibrator.transform(other)
+
+
+@pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_columns_in_another_order_are_put_in_that_of_fit(name, engine, tmp_path):
+    fitted = make_calibrator(name).fit(frame_of(LOGITS, [0, 1, 2], engine=engine), LABELS)
+    fitted.save(tmp_path / "calibrator.json")
+    for calibrator in (fitted, load_calibrator(tmp_path / "calibrator.json")):
+        np.testing.assert_array_equal(
+            calibrator.transform(frame_of(LOGITS, BACKWARDS, engine=engine)),
+            fitted.transform(LOGITS),
+        )
+
+
+def test_numbers_that_name_columns_are_put_in_order_too():
+    """Such as a selection of columns from a frame without names, before or after the fit."""
+    numbered = pd.DataFrame(LOGITS)
+    fitted = TemperatureScaling().fit(numbered, NUMBERS)
+    wanted = fitted.transform(LOGITS)
+    np.testing.assert_array_equal(fitted.transform(numbered[BACKWARDS]), wanted)
+    backwards = TemperatureScaling().fit(numbered[BACKWARDS], NUMBERS)
+    np.testing.assert_allclose(backwards.transform(numbered), wanted[:, BACKWARDS], rtol=1e-6)
+    table = pl.DataFrame(LOGITS)
+    np.testing.assert_array_equal(fitted.transform(table[:, BACKWARDS]), wanted)
 
 
 def test_features_have_names_of_their_own():

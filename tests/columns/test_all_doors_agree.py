@@ -13,9 +13,10 @@ from tests.strategies import examples_in_one_folder
 
 import expertload as el
 from expertload import operating_point as op
+from expertload.evaluation import split_cases
 from expertload.exceptions import ExpertLoadError
 from expertload.frames import tally_frame
-from expertload.predictions import decide_file, read_predictions
+from expertload.predictions import Identity, decide_file, read_predictions
 
 duckdb = pytest.importorskip("duckdb")
 pd = pytest.importorskip("pandas")
@@ -122,3 +123,25 @@ def test_a_policy_decides_alike_whatever_the_door(tmp_path, table, other, data):
     if {f"p_{label}" for label in labels} == set(columns) and found["file"] != REFUSED:
         by_name = np.array([label.removeprefix("p_") for label in columns])[proba.argmax(axis=1)]
         assert [label for _, label in found["file"]] == by_name.tolist()
+
+
+@pytest.mark.parametrize("promise", ["all_cases", "one_case_each"])
+def test_clusters_are_drawn_alike_as_numbers_and_as_text(tmp_path, promise):
+    """Patient 7 of a Parquet file is patient '7' of a CSV, and no draw depends on the type."""
+    rng = np.random.default_rng(0)
+    patient, confidence = rng.integers(0, 150, 600), rng.random(600)
+    correct = rng.random(600) < 0.5 + confidence / 2
+    options = {"target_accuracy": 0.7, "cluster_promise": promise}
+    points = [
+        op.certify_from_correctness(correct, confidence, clusters=clusters, **options)
+        for clusters in (patient, patient.astype(str), patient.astype(np.uint8), list(patient))
+    ]
+    table = pl.DataFrame({"patient": patient, "confidence": confidence, "correct": correct})
+    table.write_csv(tmp_path / "x.csv")
+    table.write_parquet(tmp_path / "x.parquet")
+    for name in ("x.csv", "x.parquet"):
+        read = read_predictions(tmp_path / name, identity=Identity(cluster="patient"))
+        points.append(read.evaluate(**options).certification)
+    assert len({(point.threshold, point.n_accepted) for point in points}) == 1
+    splits = [split_cases(600, clusters=each)[0] for each in (patient, patient.astype(str))]
+    np.testing.assert_array_equal(*splits)

@@ -369,3 +369,28 @@ def test_no_column_is_kept_under_the_name_of_a_decision_s(tmp_path, cat_or_dog):
     path = write(tmp_path / "new.csv", "Row,p_cat,p_dog\n7,0.9,0.1\n")
     with pytest.raises(ex.FileFormatError, match="'Row' cannot be kept"):
         decide_file(cat_or_dog, path, out=io.StringIO(), keep=("Row",))
+
+
+# ------------------------------------------------------------------ orders that contradict
+
+
+@pytest.mark.parametrize("order", [["low", "mid", "high"], ["low", "mid", "high", "none"]])
+def test_categories_in_an_order_of_their_own(order):
+    """Columns without names may be in that order, or in the sorted one of scikit-learn."""
+    y, proba = ["low", "mid", "high"], np.eye(3) * 0.7 + 0.1
+    for labels in (
+        pd.Categorical(y, categories=order, ordered=True),
+        pd.Series(pd.Categorical(y, categories=order, ordered=True)),
+        pl.Series(y, dtype=pl.Enum(order)),
+    ):
+        with pytest.raises(ex.LabelError, match="low, mid, high.*sorted.*labels="):
+            el.aucoc_score(labels, proba)
+        assert el.aucoc_score(labels, proba, labels=y) == 1
+        assert el.aucoc_score(labels, pd.DataFrame(proba, columns=y)) == 1
+    unordered = pd.Categorical(y, categories=order)  # in the order of appearance, for example
+    for labels in (y, unordered, pd.Categorical(y, ordered=True), pl.Series(y)):
+        assert el.aucoc_score(labels, proba[:, [2, 0, 1]]) == 1
+    for kind in (pl.Categorical, pl.Enum(sorted(y))):
+        assert el.aucoc_score(pl.Series(y, dtype=kind), proba[:, [2, 0, 1]]) == 1
+    numbers = pd.Categorical([2, 1, 0], categories=[2, 1, 0], ordered=True)
+    assert el.aucoc_score(numbers, proba[::-1]) == 1

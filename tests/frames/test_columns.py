@@ -149,7 +149,7 @@ def test_categories_are_text():
         (TRUE, {}, "names no column: 0. .* of x, y, z. .*labels="),
         (TRUE + 0.5, {"labels": [0, 1, 2]}, "names no column: 0.5"),
         (TRUE - 1, {"labels": [0, 1, 2]}, "names no column: -1"),
-        (TRUE + 2.0**60, {"labels": [0, 1, 2]}, "floats beyond"),
+        (TRUE + 2.0**60, {"labels": [0, 1, 2]}, "floats skip whole numbers"),
     ],
 )
 def test_labels_that_cannot_be_matched(label, options, words):

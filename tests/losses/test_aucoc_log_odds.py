@@ -12,7 +12,7 @@ from tests.reference import aucoc_loss as reference
 
 from expertload.exceptions import ParameterError
 from expertload.losses import AUCOCLoss, aucoc_loss
-from expertload.losses.confidence_function import _sum_of_others
+from expertload.losses.confidence_function import _others
 
 
 def in_log_odds(logits, target, **options):
@@ -178,11 +178,14 @@ def test_the_sum_of_other_classes_is_right_however_small(dtype, maps):
     rest = torch.randn(61, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     logits = torch.cat((rest[:, :2], rest.amax(1, keepdim=True) + top[:, None], rest[:, 2:]), 1)
     place = logits.argmax(1, keepdim=True)
-    wanted = logits.scatter(1, place, -torch.inf).logsumexp(1, keepdim=True) - logits.logsumexp(
-        1, keepdim=True
-    )
-    log_probability = logits.to(dtype).log_softmax(1)
+    highest = logits.gather(1, place)
+    wanted = highest - logits.scatter(1, place, -torch.inf).logsumexp(1, keepdim=True)
+    given = logits.to(dtype)
     if maps:
-        log_probability, place = log_probability.T[None], place.T[None]
-    found = _sum_of_others(log_probability, place).reshape(-1, 1)
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=2e-5)
+        given, place = given.T[None], place.T[None]
+    highest = given.gather(1, place)
+    odds = (given - highest).exp().scatter(1, place, 0.0).sum(1, keepdim=True)
+    found = _others(given, place, highest, odds)
+    torch.testing.assert_close(found.log_odds.reshape(-1, 1).double(), wanted, rtol=1e-6, atol=2e-5)
+    shares = (given - found.reference).scatter(1, place, -torch.inf).exp() * found.scale
+    torch.testing.assert_close(shares.sum(1), torch.ones_like(shares.sum(1)))

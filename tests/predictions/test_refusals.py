@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expertload.exceptions import ExpertLoadError
+from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.operating_point import choose
 from expertload.predictions import ColumnNames, decide_file, read_predictions
 from tests.strategies import examples_in_one_folder
@@ -276,3 +276,15 @@ def test_blanks_around_names_are_pointed_at(tmp_path):
         ExpertLoadError, match="lacks p_a.*The name ' p_a' starts or ends with a blank"
     ):
         decide_file(policy, path, out=io.StringIO())
+
+
+def test_predictions_that_differ_from_a_label_in_the_case_of_letters(tmp_path):
+    """They may mean the same class; if both are labels and predicted, they are two."""
+    path = tmp_path / "x.csv"
+    path.write_text("label,prediction,confidence\nCat,cat,0.5\nDog,Dog,0.6\n")
+    with pytest.raises(FileFormatError, match="'cat' is predicted and 'Cat' is the label in x.csv"):
+        read_predictions(path)
+    path.write_text("label,prediction,confidence\nA,a,0.5\nB,B,0.6\na,A,0.7\n")
+    assert read_predictions(path).correct.tolist() == [False, True, False]
+    path.write_text("label,prediction,confidence\nCat,bird,0.5\nDog,Dog,0.6\n")
+    assert read_predictions(path).correct.tolist() == [False, True]

@@ -189,7 +189,7 @@ def test_a_resample_is_of_whole_clusters():
     copied = sig.bootstrap_interval_from_correctness(
         np.repeat(correct, 3),
         np.repeat(confidence, 3),
-        clusters=np.repeat(np.arange(300), 3),
+        clusters=np.repeat([f"{i:03}" for i in range(300)], 3),
         random_state=0,
     )
     assert copied.standard_error == pytest.approx(once.standard_error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from expertload._opening.connection import (
 )
 from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.nested import Part, is_known_to_parquet, parts_of
+from expertload._opening.numbers import exact_number, number_in_text, why_refused
 from expertload._opening.options import FileOptions
 from expertload._opening.reading import Reader, check_distinct, reader_of
 from expertload._opening.source import (
@@ -35,15 +35,13 @@ from expertload._typing import AnyArray, BoolArray
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
-__all__ = ["DuckDBSource", "number_in_text", "scan"]
+__all__ = ["DuckDBSource", "scan"]
 
 WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 # Types that numpy has too; other types become text as DuckDB writes it, or doubles.
 MOMENTS = ("DATE", "TIMESTAMP")
 PLAIN = {*WHOLE_NUMBERS, *MOMENTS, "UBIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "VARCHAR"}
 BATCH = 100_000
-# Common texts for a missing value.
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "none", "null", "nil", "-", "?", ".", "missing")
 
 
 class DuckDBSource:
@@ -165,7 +163,7 @@ class DuckDBSource:
         self._check_rows(n_rows)
 
     def check_spelled(self, name: str, is_none: BoolArray, first_row: int = 1) -> None:
-        """Refuse text that is not a number, and quote it; missing values are reported elsewhere.
+        """Refuse what is not a number, and quote it; missing values are reported elsewhere.
 
         `is_none` marks the rows, from `first_row` on, in which no number was found. A list whose
         length differs from the first one is refused too.
@@ -173,16 +171,17 @@ class DuckDBSource:
         limit = f" LIMIT {len(is_none)} OFFSET {first_row - 1}"
         if name in self._parts:
             self._check_lengths(self._parts[name], limit, first_row)
-        if self.types[name] != "VARCHAR":
+        if self.types[name] in PLAIN - {"VARCHAR"}:
             return
-        written = self._select([quoted(name)], [name], BATCH, limit)
+        written = self._select([self._expression(name, False)], [name], BATCH, limit)
         text = _joined([batch.column(0) for batch in written])
         spelled = zip(to_numpy(text), is_none.tolist(), strict=True)
         for row, (written, is_nothing) in enumerate(spelled, first_row):
             if is_nothing and written is not None:
+                wanted, hint = why_refused(written, self._file.kind)
                 raise FileFormatError(
-                    f"The column '{name}' of {self.where} must hold numbers. Got "
-                    f"{shortened(written)} in row {row}.{self._hint(written)}"
+                    f"The column '{name}' of {self.where} {wanted}. Got {shortened(written)} in "
+                    f"row {row}.{hint}"
                 )
 
     def _check_lengths(self, part: Part, limit: str, first_row: int) -> None:
@@ -210,22 +209,6 @@ class DuckDBSource:
                     f"{self.where} must be used. Got {taken[part.column]} of them. Hint: use all "
                     "of them, one per class, or select some with --query 'SELECT ... FROM file'."
                 )
-
-    def _hint(self, written: str) -> str:
-        """Return a hint for decimal commas, lists, percentages and missing values."""
-        if self._file.kind in ("json", "jsonl") and written.lstrip().startswith(("[", "{")):
-            return (
-                " Hint: in JSON, give every number its own key, such as "
-                '{"p_cat": 0.9, "p_dog": 0.1}, or pick them: --query "SELECT *, '
-                "scores->>'cat' AS p_cat, ... FROM file\", with scores->>0 for the first of a list."
-            )
-        if self._file.kind in ("csv", "tsv") and re.fullmatch(r"\s*[+-]?\d*,\d+\s*", written):
-            return " Hint: if the decimal mark is a comma, pass --decimal ','."
-        if written.rstrip().endswith("%"):
-            return " Hint: write percentages as fractions: 0.95 for 95%."
-        if written.strip().lower() in MISSING:
-            return " Hint: remove the cases without a value."
-        return ""
 
     def _select(
         self,
@@ -259,7 +242,7 @@ class DuckDBSource:
         if kind in PLAIN:
             return column
         if is_number and (kind == "HUGEINT" or kind.startswith(("DECIMAL", "UHUGEINT"))):
-            return f"CAST({column} AS DOUBLE)"
+            return exact_number(column)
         return f"CAST({column} AS VARCHAR)"
 
     def _put(self, query: str) -> None:
@@ -372,18 +355,6 @@ def scan(paths: list[str], options: FileOptions, settings: Mapping[str, str]) ->
         reader.all_of(connection).to_view("file")
         lock(connection, paths_of_all)
         return connection.sql(query)
-
-
-def number_in_text(column: str, decimal: str = ".") -> str:
-    """Return an SQL expression for the number in a text column; missing if it is not a number.
-
-    Only one decimal mark is accepted: with a decimal comma, a point could separate thousands.
-    Underscores, which DuckDB accepts inside numbers, are refused.
-    """
-    if decimal == ".":
-        return f"CASE WHEN NOT contains({column}, '_') THEN TRY_CAST({column} AS DOUBLE) END"
-    spelled = f"TRY_CAST(replace({column}, ',', '.') AS DOUBLE)"
-    return f"CASE WHEN NOT regexp_matches({column}, '[_.]') THEN {spelled} END"
 
 
 def shortened(written: str) -> str:

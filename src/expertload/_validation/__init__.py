@@ -14,6 +14,8 @@ from expertload._validation.arrays import (
     EXACT,
     EXACT_HINT,
     EXACT_ONLY,
+    SKIPPED,
+    UNROUNDED,
     as_array,
     as_floats,
     check_columns,
@@ -23,6 +25,7 @@ from expertload._validation.arrays import (
     check_same_order,
     check_same_shape,
     check_unit_interval,
+    rounded_whole,
 )
 from expertload._validation.import_paths import (
     call_builder,
@@ -68,7 +71,9 @@ __all__ = [
     "EXACT_ONLY",
     "ROW_SUM_TOLERANCE",
     "ROW_SUM_TOLERANCE_HALF_PRECISION",
+    "SKIPPED",
     "SUM_TO_ONE",
+    "UNROUNDED",
     "as_array",
     "as_floats",
     "call_builder",
@@ -104,4 +109,5 @@ __all__ = [
     "percent_hint",
     "random_generator",
     "require_extra",
+    "rounded_whole",
 ]

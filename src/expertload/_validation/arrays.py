@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from expertload.exceptions import (
 EXACT = 2**53
 EXACT_ONLY = "must hold whole numbers up to 2**53, because larger ones may be equal as floats"
 EXACT_HINT = "replace them by their ranks, or rescale them"
+SKIPPED = "where floats skip whole numbers"
+UNROUNDED = "pass integers or strings"
 
 
 def as_array(value: Any, name: str, caller: str) -> AnyArray:
@@ -92,10 +96,13 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         _check_exact(int(array.min()), int(array.max()), name, caller)
         return array.astype(np.float64)
     if array.dtype.kind == "O":
+        listed = array.ravel().tolist()
         try:
+            if any(isinstance(value, str) for value in listed):
+                raise TypeError  # as an array of text is refused too
             numbers = array.astype(np.float64)
         except (TypeError, ValueError):
-            kinds = ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
+            kinds = ", ".join(sorted({type(value).__name__ for value in listed}))
             hint = "remove the cases without a value, and pass the others as numbers"
             raise DataTypeError(
                 message(name, caller, "must hold real numbers", f"values of {kinds}", hint)
@@ -103,7 +110,7 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
         except OverflowError:
             got = "a whole number that no float can hold"
             raise DataTypeError(message(name, caller, "must hold real numbers", got)) from None
-        whole = [value for value in array.ravel().tolist() if isinstance(value, int)]
+        whole = [int(value) for value in listed if _is_exact(value)]
         _check_exact(min(whole, default=0), max(whole, default=0), name, caller)
         return numbers
     raise DataTypeError(
@@ -111,11 +118,31 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
     )
 
 
+def _is_exact(value: Any) -> bool:
+    """Whether a value is of a type that holds every digit."""
+    return isinstance(value, Integral) or (isinstance(value, Decimal) and value.is_finite())
+
+
 def _check_exact(low: int, high: int, name: str, caller: str) -> None:
     """Raise for whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
         got = f"{high if high > EXACT else low}"
         raise DataTypeError(message(name, caller, EXACT_ONLY, got, EXACT_HINT))
+
+
+def rounded_whole(values: AnyArray) -> float | None:
+    """Return a float that names nothing, because it may be a neighbour that was rounded, or None.
+
+    From 2**53 on (2**24 in single precision) floats skip whole numbers, so labels and identifiers
+    of that size may have become equal when they were made floats.
+    """
+    if values.dtype.kind == "O":
+        values = np.array([each for each in values.tolist() if isinstance(each, float)])
+    if values.dtype.kind != "f":
+        return None
+    size = np.abs(values)
+    large = (size >= 2.0 ** (np.finfo(values.dtype).nmant + 1)) & np.isfinite(values)
+    return float(values[large][0]) if large.any() else None
 
 
 def _native_float(array: AnyArray) -> FloatArray:

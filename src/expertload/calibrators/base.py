@@ -29,12 +29,11 @@ from expertload._validation import (
     check_probabilities,
     check_same_length,
     check_same_order,
-    message,
 )
 from expertload.calibrators.logits import log_probabilities
 from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned, read_names
-from expertload.columns import as_probability, check_labels, frame_columns, listed
-from expertload.exceptions import InvalidInputError, LabelError
+from expertload.columns import arrange_columns, as_probability, check_labels, frame_columns
+from expertload.exceptions import InvalidInputError
 
 
 class CalibrationWarning(UserWarning):
@@ -256,25 +255,14 @@ class FittedOnLogits(ABC):
 
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
-    def check_names(self, inputs: ArrayLike, caller: str) -> None:
-        """Raise if a frame has other columns than in `fit`, or the same in another order."""
-        names, known = frame_columns(inputs), self.column_names_
-        if names is not None and known is not None and names != known:
-            raise LabelError(
-                message(
-                    "inputs",
-                    caller,
-                    f"must have the columns of fit in their order, {listed(known)}",
-                    listed(names),
-                    "select them by name, or pass to_numpy() if they are the same columns",
-                )
-            )
+    def in_order(self, inputs: ArrayLike, caller: str) -> Any:
+        """Return inputs with the columns of a frame in the order of `fit`; refuse other columns."""
+        return arrange_columns(inputs, self.column_names_, caller)
 
     def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
         """Return the logits of new cases, in the same form as in `fit`."""
         check_fitted(self.is_fitted, caller)
-        self.check_names(inputs, caller)
-        array = self._check_inputs(inputs, caller)
+        array = self._check_inputs(self.in_order(inputs, caller), caller)
         check_columns(array, self._n_columns(), "inputs", caller)
         return array
 
@@ -292,7 +280,8 @@ class Calibrator(FittedOnLogits):
         Parameters
         ----------
         inputs : array-like of shape (n_cases, n_classes)
-            Cases in the same form as in `fit`.
+            Cases in the same form as in `fit`. Columns with names may be in another order; the
+            result has them in the order of `fit`.
 
         Returns
         -------

@@ -116,7 +116,7 @@ class ConfidenceScore:
         caller = "ConfidenceScore.confidence"
         check_fitted(self.model_ is not None or not self.is_learned, caller)
         if self.model_ is not None:
-            self.model_.check_names(y_proba, caller)
+            y_proba = self.model_.in_order(y_proba, caller)
         checked = check_probabilities(y_proba, "y_proba", caller)
         # One memory layout, so that sums do not depend on it.
         proba: FloatArray = np.ascontiguousarray(checked, dtype=np.float64)

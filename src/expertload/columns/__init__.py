@@ -9,15 +9,14 @@ guessed: if a match is not clear, the data are refused with a message.
 
 from expertload.columns.agreement import Compared, same_class
 from expertload.columns.arrays import (
-    check_clusters,
     check_groups,
     check_labels,
     check_named_labels,
     check_names,
     count_classes,
     frame_columns,
-    label_text,
     name_groups,
+    number_clusters,
     said_of,
     sort_probabilities,
 )
@@ -38,7 +37,12 @@ from expertload.columns.matching import (
     named_class,
     places_by_name,
 )
-from expertload.columns.policy import arrange_probabilities, known_groups, policy_columns
+from expertload.columns.policy import (
+    arrange_columns,
+    arrange_probabilities,
+    known_groups,
+    policy_columns,
+)
 from expertload.columns.roles import ColumnNames, Columns
 from expertload.columns.spelling import (
     ClassName,
@@ -50,6 +54,7 @@ from expertload.columns.spelling import (
     spelled_alike,
 )
 from expertload.columns.values import (
+    check_names_told_apart,
     grades_from,
     is_graded,
     labels_from,
@@ -65,13 +70,14 @@ __all__ = [
     "Columns",
     "Compared",
     "Matched",
+    "arrange_columns",
     "arrange_probabilities",
     "as_probability",
-    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
     "check_names",
+    "check_names_told_apart",
     "class_key",
     "count_classes",
     "find_column",
@@ -85,7 +91,6 @@ __all__ = [
     "is_graded",
     "is_missing",
     "known_groups",
-    "label_text",
     "labels_from",
     "listed",
     "match_by_order",
@@ -93,6 +98,7 @@ __all__ = [
     "name_groups",
     "named_class",
     "names_from",
+    "number_clusters",
     "numbers_from",
     "pick",
     "places_by_name",

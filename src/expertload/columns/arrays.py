@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import AnyArray, ArrayLike, IntArray
-from expertload._validation import EXACT, as_array, message
+from expertload._validation import SKIPPED, UNROUNDED, as_array, message, rounded_whole
 from expertload.columns.matching import (
     Matched,
     Wording,
@@ -26,6 +26,7 @@ from expertload.columns.matching import (
 from expertload.columns.spelling import (
     ClassName,
     is_missing,
+    listed,
     spelled_alike,
     truth_number,
     whole_number,
@@ -40,7 +41,6 @@ from expertload.exceptions import (
 )
 
 __all__ = [
-    "check_clusters",
     "check_groups",
     "check_labels",
     "check_named_labels",
@@ -50,8 +50,9 @@ __all__ = [
     "in_kind_of",
     "is_numbering",
     "label_array",
-    "label_text",
     "name_groups",
+    "number_clusters",
+    "numberings",
     "said_of",
     "sort_probabilities",
 ]
@@ -108,12 +109,29 @@ def check_labels(
         return y.astype(np.int64, copy=False), tuple(range(n_classes))
     values, rows = _distinct(y)
     if columns is None:
+        _check_categories(y_true, said)
         found = match_by_order(values, n_classes, said)
     elif len(columns) == 1:
         found = _second(match_lone(values, columns[0], without_prefix(columns[0]), said))
     else:
         found = match_by_name(values, columns, said)
     return _places(values, found)[rows], in_kind_of(y, found.classes)
+
+
+def _check_categories(y_true: Any, said: Wording) -> None:
+    """Raise for categories that have an order other than the sorted one: columns may have it too.
+
+    Those without an order (`ordered` in pandas; in Polars, an Enum has one) are as others are.
+    """
+    kind = getattr(y_true, "dtype", None)
+    if not getattr(kind, "ordered", type(kind).__name__ == "Enum"):
+        return
+    order = list(getattr(kind, "categories", ()))
+    if all(isinstance(each, str) for each in order) and order != sorted(order):
+        raise LabelError(
+            f"The labels {said.labels} are categories in the order {listed(order)}, which is not "
+            f"the sorted one: the columns may be in either. Hint: {said.remedy}."
+        )
 
 
 def _places(values: list[str], found: Matched) -> IntArray:
@@ -205,9 +223,9 @@ def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
         if (y != np.floor(y)).any():
             got = f"fractions such as {y[y != np.floor(y)][0]:g}"
             raise refuse("must hold class labels", got, "were y_true and y_proba exchanged?")
-        if np.abs(y).max() > 2.0 ** (np.finfo(y.dtype).nmant + 1):
-            got = f"{y[np.abs(y).argmax()]:g}, where floats skip whole numbers"
-            raise refuse("must hold class labels", got, "pass integers or strings")
+        large = rounded_whole(y)
+        if large is not None:
+            raise refuse("must hold class labels", f"{large:g}, {SKIPPED}", UNROUNDED)
         return y.astype(np.int64)
     if y.dtype.kind not in "biuUT":
         raise refuse("must hold integers or strings", f"an array of {y.dtype}")
@@ -232,16 +250,6 @@ def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
             f"a mixture, missing values, or other things ({', '.join(kinds)})",
             "remove the cases without a label, and pass the others as strings",
         ) from error
-
-
-def label_text(value: Any, said: Wording) -> str:
-    """Return one label as text; refuse floats too large to represent every whole number."""
-    if isinstance(value, float) and abs(value) > EXACT:
-        raise LabelError(
-            f"The labels {said.labels} must not be floats beyond 2**53, which skip whole numbers. "
-            f"Got {value:g}. Hint: convert them to integers or strings."
-        )
-    return str(value)
 
 
 # ------------------------------------------------------------------ frames
@@ -282,8 +290,12 @@ def _series_name(values: Any) -> list[Any] | None:
 
 def is_numbering(names: Sequence[Any]) -> bool:
     """Whether these are the default names that pandas or Polars give to columns."""
-    own = [[*range(len(names))], [f"column_{i}" for i in range(len(names))]]
-    return list(names) in own
+    return list(names) in [[*range(len(names))], *numberings(len(names))[1:]]
+
+
+def numberings(n: int) -> list[list[str]]:
+    """Return the default names of n columns, as text: those of pandas, and those of Polars."""
+    return [[str(i) for i in range(n)], [f"column_{i}" for i in range(n)]]
 
 
 def sort_probabilities(
@@ -333,16 +345,23 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
     return values
 
 
-def check_clusters(clusters: ArrayLike, caller: str) -> AnyArray:
-    """Return the cluster of each case; spellings that look alike are the same cluster.
+def number_clusters(clusters: ArrayLike | None, n: int, caller: str) -> IntArray | None:
+    """Return the number of each case's cluster, in the order of their names as text.
 
-    A patient with a blank after the name would otherwise count as two, who look independent.
+    None if there are no clusters. In this order, draws of clusters are the same for the numbers of
+    one file and the text of another. Spellings that look alike are the same cluster: a patient with
+    a blank after the name would otherwise count as two, who look independent.
     """
-    values = check_groups(clusters, caller, name="clusters")
-    if values.dtype.kind in "biu":
-        return values
-    distinct, rows = np.unique(values, return_inverse=True)
-    return np.array([spelled_alike(each) for each in distinct.tolist()])[rows]
+    if clusters is None:
+        return None
+    given = check_groups(clusters, caller, name="clusters")
+    if len(given) != n:
+        wanted = f"must name a cluster for each of {n} cases"
+        raise ShapeError(message("clusters", caller, wanted, len(given)))
+    distinct, rows = np.unique(given, return_inverse=True)
+    names = [spelled_alike(each) for each in distinct.tolist()]
+    numbers: IntArray = np.unique(names, return_inverse=True)[1]
+    return numbers[rows]
 
 
 def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
@@ -352,6 +371,10 @@ def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
         raise ShapeError(
             message("groups", caller, f"must name a group for each of {n} cases", array.shape)
         )
+    large = rounded_whole(array)
+    if large is not None:
+        got = f"{large:g}, {SKIPPED}"
+        raise DataTypeError(message("groups", caller, "must name groups", got, UNROUNDED))
     names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
     n_groups = len(np.unique(names))
     if n_groups > MAX_GROUPS:

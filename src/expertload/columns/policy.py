@@ -14,8 +14,8 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from expertload._typing import AnyArray
-from expertload._validation import as_array
-from expertload.columns.arrays import frame_names, is_numbering
+from expertload._validation import as_array, message
+from expertload.columns.arrays import frame_names, is_numbering, numberings
 from expertload.columns.finding import (
     check_one_family,
     find_probabilities,
@@ -45,7 +45,7 @@ from expertload.columns.spelling import (
 from expertload.columns.values import both_classes
 from expertload.exceptions import FileFormatError, LabelError
 
-__all__ = ["arrange_probabilities", "known_groups", "policy_columns"]
+__all__ = ["arrange_columns", "arrange_probabilities", "known_groups", "policy_columns"]
 
 
 class Known(Protocol):
@@ -303,6 +303,33 @@ def arrange_probabilities(
             "whose columns are in their order."
         )
     return array[:, places]
+
+
+def arrange_columns(inputs: Any, known: Sequence[str] | None, caller: str) -> Any:
+    """Return inputs with the columns of a frame in the order of `known`, which must be the same.
+
+    Inputs without names are returned unchanged, and so is everything if `known` is None, except
+    for columns whose names are numbers in another order: they number the columns of the fit.
+    """
+    found = frame_names(inputs)
+    if found is None:
+        return inputs
+    names = [str(name) for name in found]
+    own = [list(known)] if known is not None else numberings(len(names))
+    same = next((each for each in own if sorted(each) == sorted(names)), None)
+    if same == names or (same is None and (known is None or is_numbering(found))):
+        return inputs
+    if same is None or len(set(names)) < len(names):
+        raise LabelError(
+            message(
+                "inputs",
+                caller,
+                f"must have the columns of fit, {listed(known or ())}",
+                listed(names),
+                "select them by name, or pass to_numpy() if they are the same columns",
+            )
+        )
+    return as_array(inputs, "inputs", caller)[:, [names.index(name) for name in same]]
 
 
 # ------------------------------------------------------------------ groups

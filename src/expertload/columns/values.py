@@ -16,7 +16,9 @@ from expertload._validation import (
     EXACT_ONLY,
     ROW_SUM_TOLERANCE,
     ROW_SUM_TOLERANCE_HALF_PRECISION,
+    SKIPPED,
     SUM_TO_ONE,
+    rounded_whole,
 )
 from expertload.columns.roles import Columns, shortened
 from expertload.columns.spelling import (
@@ -28,6 +30,7 @@ from expertload.exceptions import FileFormatError, ProbabilityError
 
 __all__ = [
     "both_classes",
+    "check_names_told_apart",
     "grades_from",
     "is_graded",
     "labels_from",
@@ -105,6 +108,16 @@ def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
     names = names_from(values)
     _check_present(names, column, where, 1)
     return list(names)
+
+
+def check_names_told_apart(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a column of names as floats so large that different names may have become equal."""
+    large = rounded_whole(values)
+    if large is not None:
+        raise FileFormatError(
+            f"The column '{column}' of {where} must tell names apart. Got {large:g}, {SKIPPED}. "
+            "Hint: store whole numbers or text instead of floats."
+        )
 
 
 def names_from(values: AnyArray) -> AnyArray:

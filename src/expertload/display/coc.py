@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from expertload._answers import answers_of, right_answers
+from expertload._answers import judge
 from expertload._cases import check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats
@@ -190,10 +190,10 @@ class COCDisplay:
             The display, drawn.
         """
         caller = "COCDisplay.from_estimator"
-        answers = answers_of(estimator, X, caller)
-        right = right_answers(answers.labels, y, caller)
+        rows = {"confidence": confidence, "sample_weight": options.get("sample_weight")}
+        right, own = judge(estimator, X, y, caller, **rows)
         name = type(estimator).__name__ if name is None else name
-        scores = answers.confidence if confidence is None else confidence
+        scores = own if confidence is None else confidence
         return cls.from_correctness(right, scores, name=name, **options)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from expertload._answers import answers_of, right_answers
+from expertload._answers import judge
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_model_pairs, check_models, check_option
@@ -120,10 +120,11 @@ class COCComparisonDisplay:
             The display, drawn.
         """
         caller = "COCComparisonDisplay.from_estimators"
-        pairs = {}
-        for name, estimator in check_models(models, caller).items():
-            answers = answers_of(estimator, X, caller)
-            pairs[name] = (right_answers(answers.labels, y, caller), answers.confidence)
+        weight = options.get("sample_weight")
+        pairs = {
+            name: judge(estimator, X, y, caller, sample_weight=weight)
+            for name, estimator in check_models(models, caller).items()
+        }
         return cls.from_correctness(pairs, **options)
 
     @classmethod

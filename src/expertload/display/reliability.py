@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
-from expertload._answers import answers_of, right_answers
+from expertload._answers import judge
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_same_length, check_unit_interval
@@ -170,10 +170,10 @@ class ReliabilityDisplay:
             The display, drawn.
         """
         caller = "ReliabilityDisplay.from_estimator"
-        answers = answers_of(estimator, X, caller)
-        right = right_answers(answers.labels, y, caller)
+        weight = options.get("sample_weight")
+        right, confidence = judge(estimator, X, y, caller, sample_weight=weight)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_correctness(right, answers.confidence, name=name, **options)
+        return cls.from_correctness(right, confidence, name=name, **options)
 
     @classmethod
     def from_correctness(

@@ -23,17 +23,16 @@ from expertload._validation import (
     check_count,
     check_fraction,
     check_option,
-    check_same_length,
     check_same_order,
     insufficient,
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.columns import check_clusters
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import promised
 from expertload.significance import Interval
 from expertload.significance.bootstrap import percentile_interval
+from expertload.significance.permutation import independent_units
 
 __all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 
@@ -202,7 +201,7 @@ def split_cases(
     """
     fraction = check_fraction(share, "share", "split_cases", inclusive=False)
     number = check_count(n_cases, "n_cases", "split_cases")
-    unit = _units(number, clusters, "split_cases")
+    unit = independent_units(number, clusters, "split_cases")
     order = random_generator(random_state, "split_cases").permutation(unit.max() + 1)
     share_of_units = min(fraction, MOST_CHOOSING / number)
     is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
@@ -237,7 +236,7 @@ def _read(
     check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
     predictions, _ = check_named_predictions(y_true, y_proba, None, labels, caller)
     target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
-    unit = _units(len(target), clusters, caller)
+    unit = independent_units(len(target), clusters, caller)
     needed = LEAST_CASES_A_FOLD * n_folds
     if unit.max() + 1 < needed:
         what = "cases" if clusters is None else "clusters"
@@ -245,16 +244,6 @@ def _read(
             caller, f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
         )
     return _LabelledCases(target, proba, proba.argmax(axis=1) == target, unit)
-
-
-def _units(n_cases: int, clusters: ArrayLike | None, caller: str) -> IntArray:
-    """Return the unit number of each case: its cluster, or its own number."""
-    if clusters is None:
-        return np.arange(n_cases)
-    names = check_clusters(clusters, caller)
-    check_same_length(caller, y_true=np.empty(n_cases), clusters=names)
-    unit: IntArray = np.unique(names, return_inverse=True)[1]
-    return unit
 
 
 def _folds(cases: _LabelledCases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:

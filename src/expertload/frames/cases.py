@@ -23,8 +23,11 @@ from expertload._validation import (
     EXACT_HINT,
     EXACT_ONLY,
     ROW_SUM_TOLERANCE,
+    SKIPPED,
     SUM_TO_ONE,
+    UNROUNDED,
     message,
+    rounded_whole,
 )
 from expertload.columns import is_missing
 from expertload.exceptions import (
@@ -158,7 +161,7 @@ def _confidence(request: Request, schema: Schema) -> tuple[nw.Expr, list[Check]]
     value = _number(schema, column)
     if request.bits is None:
         checks = [Check("not finite", "confidence", value.is_finite())]
-        if schema[column].is_integer():
+        if schema[column].is_integer() or schema[column] == nw.Decimal:
             exact = (nw.col(column) <= EXACT) & (nw.col(column) >= -EXACT)
             checks.append(Check("not exact", "confidence", exact, value, value))
         return value, checks
@@ -230,11 +233,16 @@ def _places(
 ) -> tuple[dict[Any, int], int | None]:
     """Return the class number of each label that occurs, and the class of a single column."""
     counts = labels.group_by(LABEL).agg(nw.len().alias(COUNT)).head(MOST_LABELS)
-    values = [each for each in collect(counts)[LABEL].tolist() if not is_missing(each)]
+    found = collect(counts)[LABEL]
+    large = rounded_whole(found)
+    if large is not None:
+        wanted, got = "must name classes", f"{large:g}, {SKIPPED}"
+        raise LabelError(message("label", request.caller, wanted, got, UNROUNDED))
+    values = [each for each in found.tolist() if not is_missing(each)]
     if not values:  # the row checks will report them
         return {}, None
-    found = match_classes(request, classes, values)
-    return {each: found.place[str(each)] for each in values}, found.lone
+    match = match_classes(request, classes, values)
+    return {each: match.place[str(each)] for each in values}, match.lone
 
 
 def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:

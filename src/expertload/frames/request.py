@@ -14,7 +14,7 @@ from typing import Any
 import narwhals as nw
 
 from expertload._validation import message
-from expertload.columns import Matched, check_names, label_text, match_columns, pick, said_of
+from expertload.columns import Matched, check_names, match_columns, pick, said_of
 from expertload.exceptions import DataTypeError, ParameterError
 
 __all__ = ["Classes", "Request", "find_classes", "match_classes"]
@@ -81,7 +81,7 @@ def find_classes(request: Request, schema: Schema) -> Classes:
 def match_classes(request: Request, classes: Classes, labels: Sequence[Any]) -> Matched:
     """Match the labels that occur to the columns."""
     said = said_of(request.caller)
-    texts = [label_text(label, said) for label in labels]
+    texts = [str(label) for label in labels]
     if request.labels is None:
         return match_columns(texts, classes.columns, classes.names, said)
     n_classes = max(len(classes.columns), 2)  # a single column belongs to the second class

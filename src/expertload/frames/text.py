@@ -12,6 +12,8 @@ from typing import Any
 
 import narwhals as nw
 
+from expertload._opening.numbers import LONG
+from expertload._validation import EXACT, EXACT_ONLY
 from expertload.columns import pick
 from expertload.columns.spelling import TRUTHS
 
@@ -41,8 +43,16 @@ def _number(name: str) -> nw.Expr:
 
 
 def _spelled(text: nw.Expr) -> nw.Expr:
-    """Return text as numbers; text with underscores is not accepted as a number."""
-    return nw.when(~text.str.contains("_", literal=True)).then(text).cast(nw.Float64)
+    """Return text as numbers; text with underscores is not accepted as a number.
+
+    Whole numbers that floats cannot tell apart get a remark, so that DuckDB refuses and quotes it.
+    """
+    size = nw.when(text.str.contains(f"^{LONG}$")).then(text).cast(nw.Float64).abs()
+    is_largest = (size == EXACT) & text.str.ends_with(f"{EXACT}")  # and not its neighbour
+    exact = size.is_null() | (size < EXACT) | is_largest
+    remarked = nw.concat_str(text, nw.lit(f", a whole number, and such {EXACT_ONLY}"))
+    plain = nw.when(~text.str.contains("_", literal=True)).then(text)
+    return nw.when(exact).then(plain).otherwise(remarked).cast(nw.Float64)
 
 
 def _grade(name: str) -> nw.Expr:

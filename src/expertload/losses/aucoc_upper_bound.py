@@ -23,10 +23,13 @@ from expertload.losses.confidence_function import (
     confidence_loss,
 )
 from expertload.losses.estimate import Batch, estimate_areas
-from expertload.losses.kde.array_namespace import in_rows, namespace
+from expertload.losses.kde.array_namespace import at_least, in_rows, namespace
 from expertload.losses.options import AreaOptions, checked_options
 
 __all__ = ["AUCOCUpperBoundLoss", "aucoc_upper_bound_loss"]
+
+# Logarithms are cut off here, so that the sums of a batch, and their slopes, are numbers.
+LOWEST_LOG = -1e30
 
 
 def aucoc_upper_bound_loss(
@@ -111,7 +114,7 @@ def _solve(logs: LogConfidences, options: AreaOptions) -> LossAndGradient:
     """Differentiate -log B - C / B, C the area with log s in place of s."""
     xp = namespace(logs.top)
     confidence = xp.exp(logs.top)
-    values = (logs.target, xp.ones_like(logs.target))
+    values = (at_least(logs.target, LOWEST_LOG), xp.ones_like(logs.target))
     batch = Batch(confidence, values, logs.keep, logs.resolution)
     (logarithms, mass), empty = estimate_areas(batch, options)
     weight_sum = mass.area + empty

@@ -114,6 +114,12 @@ def build_loss(
         Called with logits and target, like ``torch.nn.CrossEntropyLoss``. A `CombinedLoss` for a
         pair.
 
+    Notes
+    -----
+    Finite logits of any size have finite gradients. The values of ``ce``, ``focal``,
+    ``adafocal53`` and ``sat`` grow without limit, as cross-entropy does; they are infinite where
+    their precision has no number of that size.
+
     Examples
     --------
     >>> import torch

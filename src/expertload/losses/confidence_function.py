@@ -12,16 +12,17 @@ other classes (q_top = 0),
 
     dL/dz_j = A ([j = top] - q_j) + B ([j = true] - p_j)
 
-As p_j = (1 - r) q_j but for the top class, one exponential for each logit serves both.
+As p_j = (1 - r) q_j but for the top class, one exponential for each logit serves both. It is taken
+of differences of logits, never of a logit and a log-sum, which cancel where logits are large.
 
 Where targets are probabilities t of classes (mixup, several readers), s = sum_j t_j p_j is the
 chance that an answer drawn from p is right, and [j = true] above becomes t_j p_j / s.
 
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
-What is kept for the backward pass is A, B, lse and two class numbers: five numbers per sample (six
-with log odds), beside the logits, which the caller keeps anyway. The softmax is recomputed from
-them. Classes are the second axis and stay there, so that segmentation maps are neither transposed
-nor copied.
+What is kept for the backward pass is three factors and two class numbers: five numbers per sample
+(with log odds, also a logit to refer others to), beside the logits, which the caller keeps anyway.
+The softmax is recomputed from them. Classes are the second axis and stay there, so that
+segmentation maps are neither transposed nor copied.
 
 A and B may be defined otherwise than as derivatives of the value (the paper's are), and they are
 constants, so there is no second derivative.
@@ -47,7 +48,7 @@ from expertload.losses.kde.array_namespace import Array, as_mask, as_working
 
 # Classes from which on numpy's argmax is faster than torch's, two to three times at a hundred.
 LONG_ROW = 32
-# A sum of probabilities is exact to rounding down to here; below, they vanish one by one.
+# A sum of odds is exact to rounding down to here; below, they vanish one by one.
 SMALLEST_SUM = 1e-30
 
 __all__ = ["LogConfidences", "LossAndGradient", "Reading", "confidence_loss"]
@@ -132,13 +133,15 @@ class _ConfidenceLoss(torch.autograd.Function):
         solve: Solver,
         log_odds: bool,
     ) -> Tensor:
-        log_probability = logits.log_softmax(1, dtype=_at_least_float32(logits.dtype))
-        top = _top_class(log_probability)
-        log_top = log_probability.gather(1, top)
-        log_target, correct = _true_class(log_probability, target, top)
-        normaliser = logits.gather(1, top) - log_top
-        others = _sum_of_others(log_probability, top) if log_odds else None
-        read_top = log_top if others is None else log_top - others
+        top = _top_class(logits)
+        highest = logits.gather(1, top).to(_at_least_float32(logits.dtype))
+        shifted = logits - highest  # exact where it matters, while a log-softmax may round
+        odds = shifted.exp().scatter_(1, top, 0.0).sum(1, keepdim=True)  # against the top class
+        log_top = -odds.log1p()
+        log_target, correct = _true_class(shifted, target, top)
+        log_target = log_target + log_top
+        others = _others(logits, top, highest, odds) if log_odds else None
+        read_top = log_top if others is None else others.log_odds
         pair = torch.cat((read_top, log_target), 1)
         seen_top, seen_target = as_working(pair.movedim(1, 0).reshape(2, -1))
         solution = solve(
@@ -151,76 +154,99 @@ class _ConfidenceLoss(torch.autograd.Function):
             )
         )
         gradient = torch.as_tensor(solution.gradient).to(log_top.dtype)
-        gradient = gradient.view(2, len(logits), *logits.shape[2:]).movedim(0, 1)
-        soft = log_target if target.is_floating_point() else None
-        ctx.save_for_backward(logits, normaliser, top, target, gradient, others, soft)
+        by_top, by_target = gradient.view(2, len(logits), 1, *logits.shape[2:])
+        if others is None:
+            reference, by_softmax = None, (by_top + by_target) / (1 + odds)
+        else:
+            reference, by_softmax = others.reference, by_top + by_target * (odds / (1 + odds))
+            by_softmax = by_softmax * others.scale
+            by_top = by_top - by_target / (1 + odds)
+        ctx.save_for_backward(logits, top, target, reference, by_softmax, by_top, by_target)
         return torch.as_tensor(solution.loss, dtype=log_top.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
-        logits, normaliser, top, target, gradient, others, soft = ctx.saved_tensors
-        by_top, by_target = (gradient * grad_output).split(1, dim=1)
-        if others is None:
-            grad = (logits - normaliser).exp_()
-            grad.mul_((by_top + by_target).neg_())
-            grad.scatter_add_(1, top, by_top)
+        logits, top, target, reference, by_softmax, by_top, by_target = ctx.saved_tensors
+        if reference is None:
+            grad = logits - logits.gather(1, top).to(by_top.dtype)
         else:
-            grad = (logits - (normaliser + others)).scatter_(1, top, -torch.inf).exp_()
-            grad.mul_((by_top + by_target * others.exp()).neg_())
-            confidence = (logits.gather(1, top) - normaliser).exp_()
-            grad.scatter_add_(1, top, by_top - by_target * confidence)
-        if soft is None:
-            grad.scatter_add_(1, target.unsqueeze(1), by_target)
+            grad = (logits - reference).scatter_(1, top, -torch.inf)
+        grad.exp_().mul_(by_softmax * -grad_output)
+        grad.scatter_add_(1, top, by_top * grad_output)
+        if target.is_floating_point():
+            grad.add_(_shares(logits, target.to(grad.dtype)).mul_(by_target * grad_output))
         else:
-            share = (logits - (normaliser + soft)).exp_().mul_(target)
-            grad.add_(share.mul_(by_target))
+            grad.scatter_add_(1, target.unsqueeze(1), by_target * grad_output)
         return grad.to(logits.dtype), None, None, None, None
 
 
 def _true_class(
-    log_probability: Tensor, target: Tensor, top: Tensor
+    shifted: Tensor, target: Tensor, top: Tensor
 ) -> tuple[Tensor, Callable[[], Tensor]]:
-    """Return the log-probability of the true class, and a function for whether the top one is it.
+    """Return the logit of the true class, and a function for whether the top one is it.
 
     Of soft targets, both are means over the classes.
     """
     if not target.is_floating_point():
         number = target.unsqueeze(1)
-        return log_probability.gather(1, number), lambda: top == number
-    target = target.to(log_probability.dtype)
-    weighted = log_probability + target.log()
-    return weighted.logsumexp(1, keepdim=True), lambda: target.gather(1, top)
+        return shifted.gather(1, number), lambda: top == number
+    target = target.to(shifted.dtype)
+    return (shifted + target.log()).logsumexp(1, keepdim=True), lambda: target.gather(1, top)
 
 
-def _sum_of_others(log_probability: Tensor, top: Tensor) -> Tensor:
-    """Return the logarithm of the probability that is not the top class's, also where it is tiny.
+def _shares(logits: Tensor, target: Tensor) -> Tensor:
+    """Return t_j p_j / s, the part that each class has in the probability of soft targets."""
+    wanted = logits.to(target.dtype).masked_fill(target == 0, -torch.inf)
+    shares = (wanted - wanted.amax(1, keepdim=True)).exp_().mul_(target)
+    return shares.div_(shares.sum(1, keepdim=True))
 
-    Without any other class it is the lowest finite number, so that differences stay numbers.
+
+class _Others(NamedTuple):
+    """The classes other than the top one, by position.
+
+    `log_odds` are those of the top class against them. The share of each, q above, is the
+    exponential of its logit less `reference`, times `scale`.
     """
-    if log_probability.device.type != "cpu":  # looking for tiny ones would make a device wait
-        return _log_of_tiny(log_probability, top)
-    others = log_probability.exp().scatter_(1, top, 0.0).sum(1, keepdim=True)
-    tiny = (others < SMALLEST_SUM).squeeze(1)
-    others.log_()
+
+    log_odds: Tensor
+    reference: Tensor
+    scale: Tensor
+
+
+def _others(logits: Tensor, top: Tensor, highest: Tensor, odds: Tensor) -> _Others:
+    """Describe the other classes, also where the odds of any of them are tiny."""
+    if logits.device.type != "cpu":  # looking for tiny ones would make a device wait
+        return _others_alone(logits, top, highest)
+    found = _Others(-odds.log(), highest.clone(), odds.reciprocal())
+    tiny = (odds < SMALLEST_SUM).squeeze(1)
     if tiny.any():
-        rows, their_top = (each.movedim(1, -1)[tiny] for each in (log_probability, top))
-        others.movedim(1, -1)[tiny] = _log_of_tiny(rows, their_top)
-    return others
+        rows = (each.movedim(1, -1)[tiny] for each in (logits, top, highest))
+        for all_rows, part in zip(found, _others_alone(*rows), strict=True):
+            all_rows.movedim(1, -1)[tiny] = part
+    return found
 
 
-def _log_of_tiny(log_probability: Tensor, top: Tensor) -> Tensor:
-    """Return the same without taking the exponential of anything small."""
-    others = log_probability.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True)
-    return others.clamp(min=torch.finfo(others.dtype).min)
+def _others_alone(logits: Tensor, top: Tensor, highest: Tensor) -> _Others:
+    """Describe them relative to the second highest logit, of which none is too small a share.
+
+    Without any other class, that is the lowest finite number, so that differences stay numbers.
+    """
+    limits = torch.finfo(highest.dtype)
+    rest = logits.to(highest.dtype).scatter(1, top, -torch.inf)
+    second = rest.amax(1, keepdim=True).clamp(min=limits.min)
+    total = (rest - second).exp_().sum(1, keepdim=True).clamp(min=1.0)
+    return _Others(
+        (highest - second - total.log()).clamp(max=limits.max), second, total.reciprocal()
+    )
 
 
-def _top_class(log_probability: Tensor) -> Tensor:
-    """Return the class of highest probability, the first one among equals."""
-    rows_are_long = log_probability.ndim == 2 and log_probability.shape[1] >= LONG_ROW
-    if rows_are_long and log_probability.device.type == "cpu":
-        return torch.from_numpy(log_probability.numpy().argmax(1)).unsqueeze(1)
-    return log_probability.max(1, keepdim=True).indices
+def _top_class(logits: Tensor) -> Tensor:
+    """Return the class of highest logit, the first one among equals."""
+    rows_are_long = logits.ndim == 2 and logits.shape[1] >= LONG_ROW
+    if rows_are_long and logits.device.type == "cpu" and logits.dtype != torch.bfloat16:
+        return torch.from_numpy(logits.numpy().argmax(1)).unsqueeze(1)
+    return logits.max(1, keepdim=True).indices
 
 
 def _at_least_float32(dtype: torch.dtype) -> torch.dtype:

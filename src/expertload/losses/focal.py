@@ -15,6 +15,8 @@ from expertload.losses.reduction import REDUCTIONS, Reduction, negative_log_like
 
 __all__ = ["FocalLoss", "focal_loss"]
 
+SURELY_WRONG = 1000.0  # a negative log-likelihood whose probability no float can hold
+
 
 def focal_loss(
     logits: Tensor,
@@ -94,7 +96,8 @@ class FocalLoss(nn.Module):
 
 def focus(nll: Tensor, gamma: float | Tensor) -> Tensor:
     """Scale negative log-likelihoods by ``(1 - p) ** gamma``."""
-    doubt = -torch.expm1(-nll)  # 1 - p, without the cancellation near p = 1
+    # 1 - p, without the cancellation near p = 1; cut where p is 0, as 0 times infinity has no slope
+    doubt = -torch.expm1(-nll.clamp_max(SURELY_WRONG))
     # Below gamma 1 the power has an infinite slope at zero; the floor makes it a finite one.
     return doubt.clamp_min(torch.finfo(doubt.dtype).tiny) ** gamma * nll
 

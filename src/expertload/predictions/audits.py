@@ -14,8 +14,10 @@ from scipy.special import gammaln
 
 from expertload._opening import FileOptions, Table, open_source
 from expertload._typing import AnyArray, FloatArray
+from expertload._validation import EXACT
 from expertload.columns import (
     Compared,
+    check_names_told_apart,
     find_column,
     find_same,
     grades_from,
@@ -145,6 +147,9 @@ def read_audits(
         table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
         raise FileFormatError(f"{source.where} holds no audits.")
+    for name in (columns.decided, columns.label, columns.key):
+        if name is not None:
+            check_names_told_apart(table[name], name, source.where)
     if accepted is not None:
         _check_accepted(table[accepted], accepted, source.where)
     return AuditTable(
@@ -291,10 +296,22 @@ def _moments(table: Table, name: str | None) -> AnyArray | None:
     """Return moments: numbers if all are numbers, otherwise times or their text."""
     if name is None:
         return None
+    values = table[name]
+    if values.dtype.kind != "O":
+        return values
     try:
-        return table[name].astype(np.float64) if table[name].dtype.kind == "O" else table[name]
+        numbers = values.astype(np.float64)
     except (TypeError, ValueError):
-        return table[name]
+        return values
+    return numbers if np.abs(numbers).max() < EXACT else _exact(values, numbers)
+
+
+def _exact(values: AnyArray, numbers: FloatArray) -> AnyArray:
+    """Return numbers in text with whole ones as such, because floats would make some equal."""
+    whole = re.compile(r"[-+]?\d+", re.ASCII)
+    texts = [str(value).strip() for value in values]
+    exact = [int(t) if whole.fullmatch(t) else n for t, n in zip(texts, numbers, strict=True)]
+    return np.array(exact, dtype=object)
 
 
 def _keys(table: Table, name: str | None, where: str) -> list[str] | None:

@@ -25,6 +25,7 @@ from expertload._validation import check_option, require_extra
 from expertload.columns import (
     ColumnNames,
     Columns,
+    check_names_told_apart,
     find_named,
     in_order,
     known_groups,
@@ -206,6 +207,8 @@ def _decided(
         if n == 0:
             continue
         chunk = {name: to_numpy(written[name]) for name in groups}
+        for name, values in chunk.items():
+            check_names_told_apart(values, name, source.where)
         why = _reasons(policy, columns, chunk)
         if delegate:
             unsound, sound = sound_rows(columns, numbers)

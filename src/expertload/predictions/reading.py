@@ -13,7 +13,15 @@ from expertload._cases import Predictions, check_weight
 from expertload._opening import Coded, FileOptions, Progress, Table, open_source
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.columns import ColumnNames, Columns, find_columns, find_role, is_graded, names_from
+from expertload.columns import (
+    ColumnNames,
+    Columns,
+    check_names_told_apart,
+    find_columns,
+    find_role,
+    is_graded,
+    names_from,
+)
 from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
 from expertload.evaluation.evaluate import evaluate_matched
 from expertload.exceptions import FileFormatError
@@ -297,6 +305,9 @@ def read_predictions(
     found, codes = source.read_coded(tuple(dict.fromkeys(many)), columns.numbers, few)
     if columns.correct and is_graded(found[columns.correct]):  # the opener reads numbers in text
         found |= source.read([columns.correct], [columns.correct])
+    for name in (*rows.columns, *few):
+        values = found[name] if name in rows.columns else codes[name].values
+        check_names_told_apart(values, name, source.where)
     n_cases = len(next(iter(found.values())))
     if n_cases == 0:
         raise FileFormatError(f"{source.where} holds no cases.")

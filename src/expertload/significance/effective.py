@@ -140,7 +140,8 @@ def _divided(
     found = np.where(np.asarray(alone) > NO_SPREAD * np.asarray(scale), found, fewest)
     # The spread is estimated from so many clusters: Student's t varies more than the normal.
     known = np.maximum(np.asarray(fewest) - 3, 0) / np.maximum(np.asarray(fewest) - 1, 1)
-    return np.maximum(known * found, 1.0)
+    sizes: FloatArray = np.maximum(known * found, 1.0)
+    return sizes
 
 
 def _relative(n: int, weight: FloatArray | None) -> FloatArray:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from expertload._area import delegated_mass
-from expertload._cases import Cases, check_cases, check_correctness_cases, number_clusters
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
@@ -22,7 +22,7 @@ from expertload._validation import (
     incompatible_options_error,
     random_generator,
 )
-from expertload.columns import sort_probabilities
+from expertload.columns import number_clusters, sort_probabilities
 from expertload.curve import aucoc_score
 from expertload.significance.bootstrap import with_classes
 from expertload.tally import COMPARISON_SLACK
@@ -122,7 +122,7 @@ def permutation_test(
     if metric is aucoc_score:
         a = check_cases(y_true, y_proba_a, None, None, labels, caller)
         b = check_cases(y_true, y_proba_b, None, None, labels, caller)
-        units = _units(len(a.correct), clusters, caller)
+        units = independent_units(len(a.correct), clusters, caller)
         return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
@@ -148,7 +148,7 @@ def permutation_test(
     def differences(swaps: BoolArray) -> FloatArray:
         return np.array([difference(swap) for swap in swaps])
 
-    return _test(differences, _units(len(y), clusters, caller), n_rounds, rng)
+    return _test(differences, independent_units(len(y), clusters, caller), n_rounds, rng)
 
 
 def permutation_test_from_correctness(
@@ -197,12 +197,12 @@ def permutation_test_from_correctness(
     check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
     rng = random_generator(random_state, caller)
     check_option(exchange, EXCHANGES, "exchange", caller)
-    units = _units(len(a.correct), clusters, caller)
+    units = independent_units(len(a.correct), clusters, caller)
     return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
 
 
-def _units(n: int, clusters: ArrayLike | None, caller: str) -> IntArray:
-    """Return the number of what is exchanged with each case: its cluster, or the case alone."""
+def independent_units(n: int, clusters: ArrayLike | None, caller: str) -> IntArray:
+    """Return the number of each case's cluster; if there are none, of the case itself."""
     cluster = number_clusters(clusters, n, caller)
     return np.arange(n) if cluster is None else cluster
 

@@ -50,11 +50,11 @@ def kernel_width(samples: Samples, bandwidth: str | float, resolution: float) ->
     `resolution` is the spacing of floating point numbers near one in the precision the confidences
     were computed in: a smaller standard deviation than a few of those is rounding error.
     """
-    if not isinstance(bandwidth, str):
-        return Width(float(bandwidth), False)
     spread = _standard_deviation(samples)
     # Negated, so that NaN counts as tied and passes on through the mean.
     tied = ~(spread > 4 * resolution)
+    if not isinstance(bandwidth, str):
+        return Width(float(bandwidth), bool(tied) if on_host(spread) else tied)
     value = spread * (RULES[bandwidth] * samples.total) ** -0.2
     if on_host(spread):
         return Width(float(value), bool(tied))

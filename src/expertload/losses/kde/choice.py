@@ -22,7 +22,7 @@ __all__ = ["METHODS", "choose_sums"]
 METHODS = ("auto", "exact", "fast")
 
 # The sizes, measured on two cores, at which one way becomes faster than the other.
-LARGEST_NODE_MATRIX = 2**18
+LARGEST_NODE_MATRIX = 2**17
 MOST_NODES = 512
 PAIRS_PER_GRID_NODE = 4
 
