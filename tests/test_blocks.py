@@ -11,7 +11,7 @@ from expertload._blocks import blocks, differences
 from expertload._cases import Cases, Predictions, pick, top_label
 from expertload.columns.values import _side_by_side
 from expertload.evaluation import Members
-from expertload.evaluation.groups import _group, evaluate_members, take
+from expertload.evaluation.groups import _group, evaluate_members
 from expertload.tally import Tally, cumulative_from_bottom, keys_of
 
 
@@ -91,7 +91,7 @@ def test_groups_from_keys_are_those_from_cases(dtype, threshold):
     found = evaluate_members(cases, Members(names, member), threshold, 0.95)
     assert {group.name for group in found} == {"a", "b", "d"}
     for group in found:
-        own = take(cases, np.flatnonzero(member == names.index(group.name)))
+        own = cases.take(np.flatnonzero(member == names.index(group.name)))
         assert group == _group(group.name, own, threshold, 0.95)
 
 
