@@ -96,3 +96,16 @@ def test_several_models_in_one_file(run, file, tmp_path):
     run(tmp_path / "long.csv", "--out", "two.svg", "--model-column", "model")
     run(file, file, "--name", "A", "--name", "B", "--out", "same.svg")
     assert (tmp_path / "two.svg").read_bytes() == (tmp_path / "same.svg").read_bytes()
+
+
+def test_cases_of_a_patient_widen_the_band(run, tmp_path):
+    table = {name: np.repeat(values[:100], 4) for name, values in predictions(400).items()}
+    table["patient"] = np.array([f"q{i // 4}" for i in range(400)])
+    write(tmp_path / "scans.csv", table)
+    warned = run("scans.csv", "--id", "none", "--out", "plain.svg")
+    assert "Warning: The column 'patient' of scans.csv has 100 distinct values" in warned.stderr
+    said = run("scans.csv", "--id", "none", "--cluster", "patient", "--out", "wide.svg")
+    assert "Warning" not in said.stderr
+    assert "cluster: patient" in said.stdout
+    plain, wide = ((tmp_path / name).read_text() for name in ("plain.svg", "wide.svg"))
+    assert plain != wide

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from expertload._names import METHODS
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.models import check_models, read_models
+from expertload.cli.models import check_models, print_warnings, read_models
 from expertload.cli.outputs import AsJson, Report, check_output
 from expertload.cli.predictions_options import (
     Classes,
+    Cluster,
     Confidence,
     Correct,
     Group,
@@ -129,14 +129,7 @@ def evaluate(
     weight: Weight = None,
     identifier: Identifier = None,
     model_column: ModelColumn = None,
-    cluster: Annotated[
-        str | None,
-        column_option(
-            "The patient, document, ... that several cases belong to; 'none' turns off the "
-            "warning about such columns.",
-            default=False,
-        ),
-    ] = None,
+    cluster: Cluster = None,
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -220,8 +213,7 @@ def _evaluate(
     for called, table in tables.items():
         found = table.evaluate(score=choice and choice.score, **promise)
         models[called] = table, found if choice is None else choice.explain(found)
-    for warning in dict.fromkeys(table.warning for table in tables.values() if table.warning):
-        console(stderr=True).print(Text(f"Warning: {warning}", style="yellow"), soft_wrap=True)
+    print_warnings(tables.values())
     return models
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from expertload.cli.progress import rows_done
-from expertload.cli.screen import true_text
+from expertload.cli.screen import complain, true_text
 
 if TYPE_CHECKING:
     from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
 
-__all__ = ["check_models", "name_files", "read_models"]
+__all__ = ["check_models", "name_files", "print_warnings", "read_models"]
 
 
 def check_models(
@@ -84,6 +84,18 @@ def read_models(
         return dict(zip(_named(called, list(parts)), parts.values(), strict=True))
     named = zip(files, _named(called, name_files(files)), strict=True)
     return {name: read(file, pattern) for file, name in named}
+
+
+def print_warnings(tables: Iterable[PredictionsTable]) -> None:
+    """Print what may be wrong with cases although they can be read, each warning once.
+
+    Examples
+    --------
+    >>> from expertload.cli.models import print_warnings
+    >>> print_warnings([])
+    """
+    for warning in dict.fromkeys(table.warning for table in tables if table.warning):
+        complain(f"Warning: {warning}", style="yellow")
 
 
 def name_files(files: Sequence[Path]) -> list[str]:

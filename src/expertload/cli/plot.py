@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.models import check_models, read_models
+from expertload.cli.models import check_models, print_warnings, read_models
 from expertload.cli.pictures import check_picture, save_picture
 from expertload.cli.predictions_options import (
     Classes,
+    Cluster,
     Confidence,
     Correct,
     Identifier,
@@ -70,6 +71,7 @@ def plot(
     weight: Weight = None,
     identifier: Identifier = None,
     model_column: ModelColumn = None,
+    cluster: Cluster = None,
     query: Query = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -100,7 +102,7 @@ def plot(
         group="none",
         weight=weight,
     )
-    identity = Identity(identifier=identifier, model=model_column)
+    identity = Identity(identifier=identifier, model=model_column, cluster=cluster)
     tables = read_models(files, name, names, patterns, identity, options)
     found = {
         each: table.evaluate(
@@ -109,6 +111,7 @@ def plot(
         )
         for each, table in tables.items()
     }
+    print_warnings(tables.values())
     drawn = _draw(found, title, mark=target_accuracy is not None)
     save_picture(drawn.figure_, out)
     said = console()

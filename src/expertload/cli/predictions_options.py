@@ -8,6 +8,7 @@ import typer
 
 __all__ = [
     "Classes",
+    "Cluster",
     "Confidence",
     "Correct",
     "Group",
@@ -118,6 +119,14 @@ Identifier = Annotated[
         "The identifier of a case, to compare models on the same cases; 'none' ignores the "
         "column 'id'.",
         "--id",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    column_option(
+        "The patient, document, ... that several cases belong to; 'none' turns off the warning "
+        "about such columns.",
+        default=False,
     ),
 ]
 ModelColumn = Annotated[

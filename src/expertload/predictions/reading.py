@@ -124,8 +124,8 @@ class PredictionsTable:
         return (
             f"The column '{column}' of {self.where} has {n_clusters} distinct values for "
             f"{len(named)} cases. If cases with the same value belong together, they are not "
-            "independent, and the certified accuracy is too optimistic. Hint: pass --cluster "
-            f"{column}, or --cluster none if the column means something else."
+            "independent: intervals are too narrow, and a certified accuracy is too optimistic. "
+            f"Hint: pass --cluster {column}, or --cluster none if the column means something else."
         )
 
     @property
