@@ -7,7 +7,7 @@ applies this to arrays and frames, `finding` finds the columns of a file for the
 guessed: if a match is not clear, the data are refused with a message.
 """
 
-from expertload.columns.agreement import Compared, same_class
+from expertload.columns.agreement import Compared, class_numbers
 from expertload.columns.arrays import (
     check_groups,
     check_labels,
@@ -79,6 +79,7 @@ __all__ = [
     "check_names",
     "check_names_told_apart",
     "class_key",
+    "class_numbers",
     "count_classes",
     "find_column",
     "find_columns",
@@ -107,7 +108,6 @@ __all__ = [
     "probabilities_from",
     "said_of",
     "said_of_file",
-    "same_class",
     "sort_probabilities",
     "spelled_alike",
     "sums_missed",
