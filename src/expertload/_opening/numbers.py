@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
+from expertload._names import MISSING
 from expertload._validation import EXACT, EXACT_HINT, EXACT_ONLY
 
 __all__ = ["exact_number", "number_in_text", "why_refused"]
 
-# Common texts for a missing value.
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "none", "null", "nil", "-", "?", ".", "missing")
+NO_NUMBER = (*MISSING, "none", "missing")
 DIGITS = 16  # a whole number of fewer is below 2**53
 LONG = f"[-+]?[0-9]{{{DIGITS},}}"
 ONE_PER_KEY = (
@@ -62,6 +62,6 @@ def _hint(written: str, kind: str) -> str:
         return " Hint: if the decimal mark is a comma, pass --decimal ','."
     if written.rstrip().endswith("%"):
         return " Hint: write percentages as fractions: 0.95 for 95%."
-    if written.strip().lower() in MISSING:
+    if written.strip().lower() in NO_NUMBER:
         return " Hint: remove the cases without a value."
     return ""

@@ -12,14 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._names import MISSING
 from expertload._typing import IntArray
 from expertload.columns.spelling import class_key, listed, truth_numbers, whole_number
 from expertload.exceptions import FileFormatError
 
 __all__ = ["Compared", "class_numbers"]
-
-# Common texts for a missing value; `none` and `missing` are left out, which may be classes.
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "nil", "-", "?", ".")
 
 
 class Compared(NamedTuple):
