@@ -78,12 +78,12 @@ def _check(truths: dict[str, str], guesses: dict[str, str], where: str, said: Co
                 there = folded[key.casefold()]
                 pair = (name, there) if own is guesses else (there, name)
                 raise FileFormatError(
-                    f"'{pair[0]}' is {said.answers} and '{pair[1]}' is {said.labels} in {where}, "
-                    "which differ in the case of letters alone. Hint: spell both alike."
+                    f"'{pair[0]}' is {said.answers} and '{pair[1]}' is {said.labels} in {where}: "
+                    "they differ in the case of letters alone. Hint: spell both alike."
                 )
             if key.lower() in MISSING:
                 raise FileFormatError(
-                    f"'{name}' is {role} in {where}, which looks like a missing value. Hint: "
+                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
                     f"{said.remedy}."
                 )
             if whole and _is_fraction(name):
