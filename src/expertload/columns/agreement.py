@@ -19,13 +19,15 @@ from expertload.exceptions import FileFormatError
 
 __all__ = ["Compared", "class_numbers"]
 
+REMOVE = "remove the cases without a value"
+
 
 class Compared(NamedTuple):
     """The wording of messages about two columns that are compared."""
 
     answers: str = "predicted"  # "'Cat' is predicted and 'cat' is the label"
     labels: str = "the label"
-    remedy: str = "remove the cases without a value"
+    unlabelled: str = REMOVE  # what to do if the label is missing
 
 
 def class_numbers(
@@ -82,9 +84,9 @@ def _check(truths: dict[str, str], guesses: dict[str, str], where: str, said: Co
                     "they differ in the case of letters alone. Hint: spell both alike."
                 )
             if key.lower() in MISSING:
+                remedy = REMOVE if own is guesses else said.unlabelled
                 raise FileFormatError(
-                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
-                    f"{said.remedy}."
+                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: {remedy}."
                 )
             if whole and _is_fraction(name):
                 raise FileFormatError(
