@@ -179,7 +179,7 @@ class DuckDBSource:
         spelled = zip(to_numpy(text), is_none.tolist(), strict=True)
         for row, (written, is_nothing) in enumerate(spelled, first_row):
             if is_nothing and written is not None:
-                wanted, hint = why_refused(written, self._file.kind)
+                wanted, hint = why_refused(name, written, self._file.kind)
                 raise FileFormatError(
                     f"The column '{name}' of {self.where} {wanted}. Got {shortened(written)} in "
                     f"row {row}.{hint}"
