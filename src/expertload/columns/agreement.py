@@ -86,7 +86,8 @@ def _check(truths: dict[str, str], guesses: dict[str, str], where: str, said: Co
             if key.lower() in MISSING:
                 remedy = REMOVE if own is guesses else said.unlabelled
                 raise FileFormatError(
-                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: {remedy}."
+                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
+                    f"{remedy}; if it is a class, rename it."
                 )
             if whole and _is_fraction(name):
                 raise FileFormatError(
