@@ -65,6 +65,11 @@ class Cases(NamedTuple):
         """Whether cases are right or wrong and unweighted, so that a tally has all information."""
         return self.weight is None and not self.is_graded
 
+    @property
+    def unit(self) -> IntArray:
+        """The number of each case's cluster; of the case itself, if there are no clusters."""
+        return np.arange(len(self.correct)) if self.cluster is None else self.cluster
+
     def take(self, rows: AnyArray) -> Cases:
         """Return some of the cases; clusters keep their numbers."""
         return Cases(

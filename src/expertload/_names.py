@@ -9,6 +9,7 @@ __all__ = [
     "CLASS_LISTS",
     "MATRICES",
     "METHODS",
+    "MISSING",
     "MODELS",
     "Invalid",
     "Method",
@@ -44,6 +45,8 @@ MATRICES = ("y_proba", "proba", "probabilities", "probability")
 
 # The names under which an npz keeps the classes of a matrix, in the order of its columns.
 CLASS_LISTS = ("classes", "classes_", "class_names", "label_names", "target_names")
+# Common texts for a missing value. `none` and `missing` are left out, which may be classes.
+MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "nil", "-", "?", ".")
 # The columns, and folders such as `model=a`, that name the model of a row.
 MODELS = ("model", "model_name")
 

@@ -118,7 +118,7 @@ def test_lists_of_two_models_are_not_chosen_from(run, tmp_path, other):
 def test_single_columns_of_two_models_are_not_chosen_from(evaluate, refusal):
     frame = pd.DataFrame({"label": NUMBERS, "probability": DOG, "proba": 1 - DOG})
     said = refusal(frame)
-    assert "or in 'proba'. Hint: say which are they (--probabilities 'proba')" in said
+    assert "or in 'proba'. Hint: say which they are (--probabilities 'proba')" in said
     result = evaluate(frame, "--probabilities", "probability", "--json")
     assert accuracy(result) == pytest.approx(ACCURACY)
 

@@ -13,7 +13,7 @@ from expertload import metrics
 from expertload import operating_point as op
 from expertload.frames import tally_frame, tally_groups
 from expertload.monitoring import LoadMonitor
-from expertload.predictions import ColumnNames, decide_file, read_predictions
+from expertload.predictions import ColumnNames, decide_file, deciding, read_predictions
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -363,6 +363,17 @@ def test_a_policy_of_fractions_refuses_percentages(tmp_path):
             decide_file(policy, path, out=io.StringIO(), invalid=invalid)
     write(path, "confidence\n0.99\n1.2\n0.3\n")
     assert decide_file(policy, path, out=io.StringIO()).n_cases == 3
+
+
+def test_a_few_extreme_cases_at_the_end_are_no_other_scale(tmp_path, monkeypatch):
+    """A sorted file of a score without limit, whose last batch has only a few cases."""
+    monkeypatch.setattr(deciding, "CHUNK", 1000)
+    rng = np.random.default_rng(0)
+    path = tmp_path / "x.npz"
+    np.savez(path, correct=np.ones(100), confidence=rng.lognormal(size=100))
+    policy = read_predictions(path).evaluate(target_accuracy=0.5).operating_point
+    np.savez(path, confidence=np.sort(rng.lognormal(sigma=1.5, size=1003)))
+    assert decide_file(policy, path, out=io.StringIO()).n_cases == 1003
 
 
 def test_no_column_is_kept_under_the_name_of_a_decision_s(tmp_path, cat_or_dog):

@@ -107,8 +107,8 @@ def test_predictions_that_name_no_label_are_refused(tmp_path):
     [
         (["cat", "dog"], ["Cat", "dog"], "'Cat' is predicted and 'cat' is the label"),
         (["cat", "Cat"], ["cat", "cat"], "'cat' is predicted and 'Cat' is the label"),
-        (["cat", "NA"], ["cat", "cat"], "'NA' is the label in x.csv, .* missing value"),
-        (["cat", "cat"], ["nan", "cat"], "'nan' is predicted in x.csv, .* missing value"),
+        (["cat", "NA"], ["cat", "cat"], "'NA' is the label in x.csv: .* missing value.* rename it"),
+        (["cat", "cat"], ["nan", "cat"], "'nan' is predicted in x.csv: .* missing value"),
         (["0", "1", "1"], ["0", "1.0", "0.93"], "'0.93' is predicted .* a score, not like a class"),
     ],
 )

@@ -16,7 +16,7 @@ from expertload import operating_point as op
 from expertload._cases import Cases
 from expertload.exceptions import CorrectnessError, DataTypeError, ParameterError, ShapeError
 from expertload.operating_point.certification import budget
-from expertload.operating_point.certification.clusters import ClusteredCases, certify_clusters
+from expertload.operating_point.certification.clusters import certify_clusters
 from expertload.operating_point.certification.crossing import probability_of_staying_above
 from expertload.operating_point.certification.curve import (
     bounded_ranks,
@@ -305,9 +305,8 @@ def test_clusters_keep_their_promise(what, correlation):
     rng, broken, independent = np.random.default_rng(0), 0, 0
     for _ in range(ROUNDS):
         correct, confidence, cluster = clustered_cases(rng, 200, 5, 0.9 - 1e-6, correlation)
-        cases = Cases(correct, confidence, None)
-        promise = Promise(0.9, 0.1)
-        point = certify_clusters(ClusteredCases(cases, cluster), what, 0, promise)
+        cases = Cases(correct, confidence, None, cluster)
+        point = certify_clusters(cases, what, 0, Promise(0.9, 0.1))
         broken += point.is_certified
         independent += op.certify_from_correctness(
             correct, confidence, target_accuracy=0.9, confidence_level=0.9
@@ -338,9 +337,9 @@ def test_large_clusters_that_are_worse_count_for_all_they_have():
         size = np.where(rng.random(150) < 0.5, 1, 9)
         cluster = np.repeat(np.arange(150), size)
         correct = rng.random(len(cluster)) < np.where(size[cluster] == 1, 0.99, 0.79 / 0.9)
-        cases = Cases(correct, rng.random(len(cluster)), None)
-        clustered, promise = ClusteredCases(cases, cluster), Promise(0.8893, 0.1)
-        broken += certify_clusters(clustered, "all_cases", 0, promise).is_certified
+        cases = Cases(correct, rng.random(len(cluster)), None, cluster)
+        point = certify_clusters(cases, "all_cases", 0, Promise(0.8893, 0.1))
+        broken += point.is_certified
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
 
 

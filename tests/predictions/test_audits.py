@@ -58,7 +58,10 @@ def test_words_for_a_missing_answer_are_no_answers(write, word):
     with pytest.raises(FileFormatError, match="missing value. Hint: leave the answer empty"):
         read_audits(path)
     path = write(f"decided_label,label\ncat,cat\n{word},dog\ndog,dog\n")
-    with pytest.raises(FileFormatError, match=r"is decided in audits.csv, which looks like"):
+    with pytest.raises(
+        FileFormatError,
+        match=r"is decided in audits.csv: it looks like a missing value. Hint: remove the cases",
+    ):
         read_audits(path)
     path = write(f"decided_label,label\nno,no\n{word},{word}\n")
     assert read_audits(path).correct.tolist() == [1, 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -138,6 +139,16 @@ def test_cases_of_the_training_are_not_counted_among_others(save, column):
     assert read_predictions(save(**(columns | {column: mixed}))).n_cases == N
 
 
+def test_the_query_of_that_hint_can_be_copied(tmp_path):
+    path = tmp_path / "x.csv"
+    parts = np.where(np.arange(N) < 60, "train", "dev's")
+    pd.DataFrame({"label": Y.astype(int), "p_1": ILL, "split": parts}).to_csv(path)
+    with pytest.raises(FileFormatError) as refused:
+        read_predictions(path)
+    (query,) = re.findall('--query "([^"]*)"', str(refused.value))
+    assert read_predictions(path, options=FileOptions(query=query)).n_cases == 40
+
+
 def test_arrays_of_other_lengths_contradict_nothing(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, label=Y.astype(int), p_1=ILL, y_pred=[1], split=["train", "test"])
@@ -189,7 +200,9 @@ def test_places_in_a_list_of_classes_stay_places(tmp_path):
 
 def test_probabilities_are_not_read_as_logits(save):
     path = save(label=Y.astype(int), logit_0=1 - ILL, logit_1=ILL)
-    says = "are probabilities: all .*, and sum to one in every row.*--probabilities 'logit_[*]'"
+    says = (
+        "look like probabilities: all .*, and sum to one in every row.*--probabilities 'logit_[*]'"
+    )
     with pytest.raises(FileFormatError, match=says):
         read_predictions(path)
     found = read_predictions(path, names=ColumnNames(probabilities="logit_*"))
@@ -197,7 +210,9 @@ def test_probabilities_are_not_read_as_logits(save):
     softened = read_predictions(path, names=ColumnNames(logits="logit_*")).y_proba[:, 1]
     np.testing.assert_allclose(softened, 1 / (1 + np.exp(1 - 2 * ILL)))
     path = save(label=Y.astype(int), logit_1=ILL)
-    with pytest.raises(FileFormatError, match=r"are probabilities: all are in \[0, 1\]\. Hint"):
+    with pytest.raises(
+        FileFormatError, match=r"look like probabilities: all are in \[0, 1\]\. Hint"
+    ):
         read_predictions(path)
     path = save(label=Y.astype(int), logit_0=1 - ILL, logit_1=np.r_[ILL[:-1], 0.99])
     assert read_predictions(path).columns.is_logits

@@ -200,20 +200,33 @@ def test_the_class_of_a_single_column_is_said_unless_its_name_says_it(csv, text,
 
 
 @pytest.mark.parametrize(
-    ("inside", "query"),
+    ("inside", "said", "more"),
     [
-        ('{"cat": 0.9, "dog": 0.1}', "SELECT *, s->>'cat' AS p_cat, s->>'dog' AS p_dog FROM file"),
-        ("[0.9, 0.1]", "SELECT *, s->>0 AS p_cat, s->>1 AS p_dog FROM file"),
+        ('{"cat": 0.9, "dog": 0.1}', "SELECT *, s->>'cat' AS p_cat, ...", "s->>'dog' AS p_dog"),
+        ("[0.9, 0.1]", "SELECT *, s->>0 AS p_0, ...", "s->>1 AS p_1"),
     ],
 )
-def test_numbers_inside_json_are_picked_as_the_hint_says(tmp_path, inside, query):
+def test_numbers_inside_json_are_picked_as_the_hint_says(tmp_path, inside, said, more):
     """Services send them so; the message tells how to read them without writing another file."""
     path = tmp_path / "service.jsonl"
-    path.write_text(f'{{"label": "cat", "s": {inside}}}\n' * 3)
-    with pytest.raises(FileFormatError, match=r"Hint: .*--query .*->>'cat' AS p_cat.*->>0"):
+    label = '"cat"' if inside.startswith("{") else "0"
+    path.write_text(f'{{"label": {label}, "s": {inside}}}\n' * 3)
+    with pytest.raises(FileFormatError) as refused:
         read_predictions(path, names=ColumnNames(probabilities="s"))
-    found = read_predictions(path, options=FileOptions(query=query))
-    assert found.y_proba.tolist() == [[0.9, 0.1]] * 3
+    assert f'--query "{said} FROM file"' in str(refused.value)
+    query = FileOptions(query=f"{said.replace('...', more)} FROM file")
+    assert read_predictions(path, options=query).y_proba.tolist() == [[0.9, 0.1]] * 3
+
+
+def test_logits_inside_json_are_picked_as_logits(tmp_path):
+    path = tmp_path / "service.jsonl"
+    path.write_text('{"label": 0, "logits": [2.0, -1.0]}\n' * 3)
+    with pytest.raises(
+        FileFormatError, match=r"SELECT \*, logits->>0 AS logit_0, \.\.\. FROM file"
+    ):
+        read_predictions(path, names=ColumnNames(logits="logits"))
+    picked = "SELECT *, logits->>0 AS logit_0, logits->>1 AS logit_1 FROM file"
+    assert read_predictions(path, options=FileOptions(query=picked)).columns.is_logits
 
 
 def test_two_names_in_one_are_answered_with_one_at_a_time(csv):

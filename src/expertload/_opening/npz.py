@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
@@ -13,7 +12,7 @@ import numpy as np
 
 from expertload._names import CLASS_LISTS, MATRICES
 from expertload._opening.files import OpenedFile
-from expertload._opening.source import Batch, Coded, Table
+from expertload._opening.source import Batch, Coded, Table, check_distinct_names
 from expertload._typing import AnyArray, BoolArray
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
@@ -125,13 +124,8 @@ class NpzSource:
 
     def _unique(self, columns: list[tuple[str, AnyArray]]) -> Table:
         """Refuse two columns with the same name: an array p_0, and column 0 of a matrix p."""
-        counts = Counter(name.lower() for name, _ in columns)
-        repeated = next((name for name, _ in columns if counts[name.lower()] > 1), None)
-        if repeated is not None:
-            raise FileFormatError(
-                f"{self.where} has more than one column '{repeated}'. Hint: the columns of a "
-                "matrix are numbered, p_0, p_1 and so on; give every array a distinct name."
-            )
+        hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
+        check_distinct_names((name for name, _ in columns), self.where, f"{hint}distinct name")
         return dict(columns)
 
     def _same_rows(self, columns: Table) -> Table:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,11 @@ from expertload._opening.connection import (
 from expertload._opening.files import OpenedFile
 from expertload._opening.json_rows import survey_json
 from expertload._opening.options import FileOptions
+from expertload._opening.source import check_distinct_names
 from expertload._opening.survey import Survey, survey_csv
 from expertload.exceptions import FileFormatError
 
-__all__ = ["Reader", "check_distinct", "reader_of"]
+__all__ = ["Reader", "reader_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,18 +149,7 @@ def _check_names(connection: Any, path: Path, where: str) -> None:
     """Refuse two columns with the same name, because DuckDB would rename the second."""
     query = f"SELECT name, coalesce(num_children, 0) FROM parquet_schema({literal_paths([path])})"
     (_, *tree) = connection.execute(query).fetchall()  # the root comes first
-    check_distinct(_top_level(tree), where)
-
-
-def check_distinct(names: Iterable[str], where: str) -> None:
-    """Refuse two columns with the same name, in upper or lower case."""
-    counts = Counter(name.lower() for name in names)
-    repeated = next((name for name, n in counts.items() if n > 1), None)
-    if repeated is not None:
-        raise FileFormatError(
-            f"{where} has more than one column '{repeated}', in upper or lower case. Hint: give "
-            "every column a distinct name."
-        )
+    check_distinct_names(_top_level(tree), where)
 
 
 def _top_level(tree: Sequence[tuple[str, int]]) -> Iterator[str]:

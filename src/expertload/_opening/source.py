@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "Progress",
     "Source",
     "Table",
+    "check_distinct_names",
     "from_numpy",
     "open_source",
     "to_numpy",
@@ -148,6 +150,18 @@ def _duckdb(file: OpenedFile, options: FileOptions, progress: Progress | None) -
     from expertload._opening.tables import DuckDBSource
 
     return DuckDBSource(file, options, progress)
+
+
+def check_distinct_names(
+    names: Iterable[str], where: str, hint: str = "give every column a distinct name"
+) -> None:
+    """Refuse two columns with the same name, which DuckDB compares without regard to case."""
+    counts = Counter(name.lower() for name in names)
+    repeated = next((name for name, n in counts.items() if n > 1), None)
+    if repeated is not None:
+        raise FileFormatError(
+            f"{where} has more than one column '{repeated}', in upper or lower case. Hint: {hint}."
+        )
 
 
 class Gathered:

@@ -12,7 +12,6 @@ import contextlib
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 from expertload._opening.contents import check_text
 from expertload._opening.files import OpenedFile
 from expertload._opening.options import FileOptions
+from expertload._opening.source import check_distinct_names
 from expertload._typing import AnyArray
 from expertload.exceptions import FileFormatError
 
@@ -129,15 +129,9 @@ def _names(text: str, delimiter: str, where: str) -> tuple[str, ...]:
         ) from error
     # The first name is blank if pandas wrote its index. Blanks around names come from `a, b`.
     names = tuple(name.strip() or f"column{i}" for i, name in enumerate(header))
-    lowered = [name.lower() for name in names]
     # A repeated number is not a name: the first line is then a row of values, not a header.
-    numbers = all(re.match(r"[-+.\d]", name) for name in lowered)
-    repeated = [name for name, n in Counter(lowered).items() if n > 1] if not numbers else []
-    if repeated:
-        raise FileFormatError(
-            f"The header of {where} names more than one column '{repeated[0]}'. "
-            "Hint: give every column a distinct name."
-        )
+    if not all(re.match(r"[-+.\d]", name) for name in names):
+        check_distinct_names(names, f"The header of {where}")
     return names
 
 

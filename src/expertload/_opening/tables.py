@@ -22,13 +22,14 @@ from expertload._opening.files import OpenedFile, resolve_files
 from expertload._opening.nested import Part, is_known_to_parquet, parts_of
 from expertload._opening.numbers import exact_number, number_in_text, why_refused
 from expertload._opening.options import FileOptions
-from expertload._opening.reading import Reader, check_distinct, reader_of
+from expertload._opening.reading import Reader, reader_of
 from expertload._opening.source import (
     Batch,
     Coded,
     Gathered,
     Progress,
     Table,
+    check_distinct_names,
     to_numpy,
 )
 from expertload._typing import AnyArray, BoolArray
@@ -178,7 +179,7 @@ class DuckDBSource:
         spelled = zip(to_numpy(text), is_none.tolist(), strict=True)
         for row, (written, is_nothing) in enumerate(spelled, first_row):
             if is_nothing and written is not None:
-                wanted, hint = why_refused(written, self._file.kind)
+                wanted, hint = why_refused(name, written, self._file.kind)
                 raise FileFormatError(
                     f"The column '{name}' of {self.where} {wanted}. Got {shortened(written)} in "
                     f"row {row}.{hint}"
@@ -255,7 +256,7 @@ class DuckDBSource:
                 self._reader.all_of(self._connection).to_view("file")
                 lock(self._connection, self._file.paths)
         with self._saying_errors():  # DuckDB would rename a repeated column
-            check_distinct(self._connection.sql(query).columns, f"The query of {self.where}")
+            check_distinct_names(self._connection.sql(query).columns, f"The query of {self.where}")
         self.n_rows = None
         self._reader = Reader.of(f"({query}\n)")
 

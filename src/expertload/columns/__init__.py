@@ -2,21 +2,19 @@
 
 Everything that reads predictions uses these modules. `spelling` decides when two names are the same
 class, `matching` matches labels to columns, `agreement` compares labels with predictions, `arrays`
-applies this to arrays and frames, `finding` finds the columns of a file for the `roles` they play,
-`values` turns them into numbers, and `policy` finds the columns that a policy needs. Nothing is
-guessed: if a match is not clear, the data are refused with a message.
+applies this to arrays and frames, `groups` names groups and numbers clusters, `finding` finds the
+columns of a file for the `roles` they play, `values` turns them into numbers, and `policy` finds
+the columns that a policy needs. Nothing is guessed: if a match is not clear, the data are refused
+with a message.
 """
 
-from expertload.columns.agreement import Compared, same_class
+from expertload.columns.agreement import Compared, class_numbers
 from expertload.columns.arrays import (
-    check_groups,
     check_labels,
     check_named_labels,
     check_names,
     count_classes,
     frame_columns,
-    name_groups,
-    number_clusters,
     said_of,
     sort_probabilities,
 )
@@ -28,6 +26,12 @@ from expertload.columns.finding import (
     find_same,
     pick,
     said_of_file,
+)
+from expertload.columns.groups import (
+    check_groups,
+    independent_units,
+    name_groups,
+    number_clusters,
 )
 from expertload.columns.matching import (
     Matched,
@@ -79,6 +83,7 @@ __all__ = [
     "check_names",
     "check_names_told_apart",
     "class_key",
+    "class_numbers",
     "count_classes",
     "find_column",
     "find_columns",
@@ -88,6 +93,7 @@ __all__ = [
     "frame_columns",
     "grades_from",
     "in_order",
+    "independent_units",
     "is_graded",
     "is_missing",
     "known_groups",
@@ -107,7 +113,6 @@ __all__ = [
     "probabilities_from",
     "said_of",
     "said_of_file",
-    "same_class",
     "sort_probabilities",
     "spelled_alike",
     "sums_missed",

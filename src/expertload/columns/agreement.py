@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._typing import BoolArray
+from expertload._names import MISSING
+from expertload._typing import IntArray
 from expertload.columns.spelling import class_key, listed, truth_numbers, whole_number
 from expertload.exceptions import FileFormatError
 
-__all__ = ["MISSING", "Compared", "same_class"]
+__all__ = ["Compared", "class_numbers"]
 
-# Common texts for a missing value; `none` and `missing` are left out, which may be classes.
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "nil", "-", "?", ".")
+REMOVE = "remove the cases without a value"
 
 
 class Compared(NamedTuple):
@@ -27,21 +27,21 @@ class Compared(NamedTuple):
 
     answers: str = "predicted"  # "'Cat' is predicted and 'cat' is the label"
     labels: str = "the label"
-    remedy: str = "remove the cases without a value"
+    unlabelled: str = REMOVE  # what to do if the label is missing
 
 
-def same_class(
+def class_numbers(
     labels: Sequence[str],
     answers: Sequence[str],
     where: str,
     *,
     said: Compared | None = None,
     few: bool = False,
-) -> BoolArray:
-    """Return whether each answer is the same class as the label, in any spelling.
+) -> tuple[IntArray, IntArray]:
+    """Return a number for each label and answer, equal if they are the same class in any spelling.
 
-    If there may be `few` cases, all of them may be wrong: a single class on either side may be
-    unknown to the other.
+    They may be those of all cases, or only the distinct ones. If there may be `few` cases, all of
+    them may be wrong: a single class on either side may be unknown to the other.
     """
     truths, guesses = _keys(labels), _keys(answers)
     _check(truths, guesses, where, said or Compared())
@@ -56,8 +56,11 @@ def same_class(
             f"The predictions of {where} must be among the labels {listed(sorted(truths))}. Got "
             f"{listed(list(guesses))}. Hint: use the same names for both."
         )
-    pairs = zip(labels, answers, strict=True)
-    return np.array([truths[label] == guesses[answer] for label, answer in pairs], dtype=bool)
+    number = {key: i for i, key in enumerate({*truths.values(), *guesses.values()})}
+    return (
+        np.array([number[truths[name]] for name in labels], dtype=np.int64),
+        np.array([number[guesses[name]] for name in answers], dtype=np.int64),
+    )
 
 
 def _keys(names: Sequence[str]) -> dict[str, str]:
@@ -69,18 +72,22 @@ def _check(truths: dict[str, str], guesses: dict[str, str], where: str, said: Co
     for own, other, role in ((guesses, truths, said.answers), (truths, guesses, said.labels)):
         folded = {key.casefold(): name for name, key in other.items()}
         whole = all(whole_number(name) is not None for name in other)
-        for name in (name for name, key in own.items() if key not in other.values()):
-            if class_key(name).casefold() in folded:
-                here, there = name, folded[class_key(name).casefold()]
-                pair = (here, there) if own is guesses else (there, here)
+        known = set(other.values())
+        for name, key in own.items():
+            if key in known:
+                continue
+            if key.casefold() in folded:
+                there = folded[key.casefold()]
+                pair = (name, there) if own is guesses else (there, name)
                 raise FileFormatError(
-                    f"'{pair[0]}' is {said.answers} and '{pair[1]}' is {said.labels} in {where}, "
-                    "which differ in the case of letters alone. Hint: spell both alike."
+                    f"'{pair[0]}' is {said.answers} and '{pair[1]}' is {said.labels} in {where}: "
+                    "they differ in the case of letters alone. Hint: spell both alike."
                 )
-            if class_key(name).lower() in MISSING:
+            if key.lower() in MISSING:
+                remedy = REMOVE if own is guesses else said.unlabelled
                 raise FileFormatError(
-                    f"'{name}' is {role} in {where}, which looks like a missing value. Hint: "
-                    f"{said.remedy}."
+                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
+                    f"{remedy}; if it is a class, rename it."
                 )
             if whole and _is_fraction(name):
                 raise FileFormatError(

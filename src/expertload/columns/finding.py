@@ -138,7 +138,7 @@ def check_one_family(available: Sequence[str], where: str) -> None:
         (prefix, second), *_ = others
         raise FileFormatError(
             f"The probabilities of {where} may be in '{first[0]}' and its like, or in "
-            f"'{second[0]}'. Hint: say which are they ({option} "
+            f"'{second[0]}'. Hint: say which they are ({option} "
             f"'{prefix}{'*' if prefix != second[0] else ''}')."
         )
 

@@ -28,11 +28,11 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
+from expertload.columns import independent_units
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import promised
 from expertload.significance import Interval
 from expertload.significance.bootstrap import percentile_interval
-from expertload.significance.permutation import independent_units
 
 __all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 

@@ -13,6 +13,7 @@ from expertload._typing import FloatArray, IntArray
 from expertload.columns import (
     Columns,
     class_key,
+    class_numbers,
     grades_from,
     labels_from,
     match_by_order,
@@ -23,7 +24,6 @@ from expertload.columns import (
     plain_classes,
     probabilities_from,
     said_of_file,
-    same_class,
 )
 from expertload.predictions.contradictions import check_not_opposite, check_predictions
 
@@ -66,9 +66,8 @@ def arrays_from(
                 check_predictions(codes[said], said, classes, arrays["y_proba"], where)
             return arrays
         guesses = _Labels.from_codes(codes[columns.prediction], columns.prediction, where)
-        given = (labels.names[code] for code in labels.codes.tolist())
-        guessed = (guesses.names[code] for code in guesses.codes.tolist())
-        arrays["correct"] = same_class(list(given), list(guessed), where)
+        given, guessed = class_numbers(labels.names, guesses.names, where)
+        arrays["correct"] = given[labels.codes] == guessed[guesses.codes]
     return arrays
 
 

@@ -18,6 +18,7 @@ from expertload._validation import EXACT
 from expertload.columns import (
     Compared,
     check_names_told_apart,
+    class_numbers,
     find_column,
     find_same,
     grades_from,
@@ -25,7 +26,6 @@ from expertload.columns import (
     is_missing,
     names_from,
     numbers_from,
-    same_class,
     spelled_alike,
 )
 from expertload.exceptions import FileFormatError
@@ -275,7 +275,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
         )
     known = np.flatnonzero(present)
     given = [str(answers[i]) for i in known], [str(decided[i]) for i in known]
-    grades[present] = same_class(*given, where, said=SAID, few=True)
+    grades[present] = np.equal(*class_numbers(*given, where, said=SAID, few=True))
     return grades
 
 

@@ -68,7 +68,7 @@ def check_not_opposite(
 
 
 def check_logits(columns: Columns, found: Table, where: str) -> None:
-    """Refuse logits that are probabilities in every case; a second softmax would flatten them."""
+    """Refuse logits that look like probabilities: a second softmax would flatten them."""
     given = [numbers_from(found[name], name, where) for name in columns.probabilities]
     if min(each.min(initial=0) for each in given) < 0 or max(each.max() for each in given) > 1:
         return
@@ -78,7 +78,7 @@ def check_logits(columns: Columns, found: Table, where: str) -> None:
         return
     taken = f"'{columns.probabilities[0].removesuffix(columns.classes[0])}*'"
     raise FileFormatError(
-        f"The logits of {where} are probabilities: all are in [0, 1]"
+        f"The logits of {where} look like probabilities: all are in [0, 1]"
         f"{', and sum to one in every row' if len(given) > 1 else ''}. Hint: if they are "
         f"probabilities, pass --probabilities {taken}; if not, --logits {taken}."
     )

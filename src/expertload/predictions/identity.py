@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expertload._names import MODELS
+from expertload._opening.connection import text_of
 from expertload._typing import AnyArray, IntArray
 from expertload.columns.finding import find_named, find_same, is_declined
 from expertload.exceptions import FileFormatError, ShapeError
@@ -128,8 +129,8 @@ def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
         raise FileFormatError(
             f"The column '{column}' of {where} says that some cases are of '{trained[0]}' and "
             f"others of '{others[0]}': counted together, a model looks better than it is. Hint: "
-            f"select cases, such as --query \"SELECT * FROM file WHERE {column} = '{others[0]}'\"; "
-            "if the column means something else, rename it."
+            'leave out those of the training, such as with --query "SELECT * FROM file WHERE '
+            f'{column} = {text_of(others[0])}"; if the column means something else, rename it.'
         )
 
 

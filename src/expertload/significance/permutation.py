@@ -22,7 +22,7 @@ from expertload._validation import (
     incompatible_options_error,
     random_generator,
 )
-from expertload.columns import number_clusters, sort_probabilities
+from expertload.columns import independent_units, sort_probabilities
 from expertload.curve import aucoc_score
 from expertload.significance.bootstrap import with_classes
 from expertload.tally import COMPARISON_SLACK
@@ -199,12 +199,6 @@ def permutation_test_from_correctness(
     check_option(exchange, EXCHANGES, "exchange", caller)
     units = independent_units(len(a.correct), clusters, caller)
     return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
-
-
-def independent_units(n: int, clusters: ArrayLike | None, caller: str) -> IntArray:
-    """Return the number of each case's cluster; if there are none, of the case itself."""
-    cluster = number_clusters(clusters, n, caller)
-    return np.arange(n) if cluster is None else cluster
 
 
 def _aucoc_differences(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], FloatArray]:

@@ -74,10 +74,10 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
     for role in roles:
         if role not in PERSONAL:
             raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
-    row = _user(transaction, user)
+    person = _user(transaction, user)
     current = _current(transaction, user)
-    if "manager" in {each.role for each in current} - set(roles):
-        _check_replaceable(transaction, row)
+    if "manager" in {row.role for row in current} - set(roles):
+        _check_replaceable(transaction, person)
     event = transaction.event("user.roles_set")
     for row in current:
         if row.role not in roles:

@@ -46,7 +46,7 @@ RECORDED = (
 )
 # Content that is too large for events, which record its digest.
 DIGESTED = tuple(c for table in RECORDED for c in table.columns if "digest" in c.info)
-ROWS_AT_ONCE, CONTENTS_AT_ONCE = 1_000, 10
+ROWS_AT_ONCE, BODIES_AT_ONCE = 1_000, 10  # bodies may be large
 NAMES = [table.name for table in RECORDED]  # a list: a name that was changed may not be hashable
 Rows = dict[int, dict[str, Any]]
 Change = tuple[str, int, dict[str, Any]]
@@ -117,7 +117,8 @@ def _different(transaction: Transaction, table: Table, rows: Rows) -> Iterator[s
 
 def _changed_content(transaction: Transaction, content: Column[Any], rows: Rows) -> Iterator[str]:
     query = select(content.table.c.id, content)
-    for number, value in _stream(transaction, query, CONTENTS_AT_ONCE):
+    at_once = BODIES_AT_ONCE if content is bodies.c.content else ROWS_AT_ONCE
+    for number, value in _stream(transaction, query, at_once):
         expected = rows.get(number, {})
         if content_digest(value) != expected.get(content.info["digest"]):
             yield _said(content, number, expected)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from expertload._cases import Cases, reaches
-from expertload._typing import BoolArray, FloatArray, IntArray
+from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_count, check_option, message
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certification.betting import stakes
@@ -43,7 +43,7 @@ from expertload.operating_point.certification.methods import CalibrationCases, d
 from expertload.operating_point.certification.promise import Promise
 from expertload.operating_point.certification.verdict import certify_calibration
 
-__all__ = ["ClusteredCases", "Clustering"]
+__all__ = ["Clustering"]
 
 # The share of clusters whose confidences, without their labels, become the thresholds.
 LADDER_SHARE = 0.1
@@ -54,26 +54,10 @@ N_STEPS = 20
 FIRST_SHARE = 0.75
 
 
-class ClusteredCases(NamedTuple):
-    """Cases, and the cluster number of each."""
-
-    cases: Cases
-    cluster: IntArray
-
-    @property
-    def n_clusters(self) -> int:
-        """The number of clusters."""
-        return int(self.cluster.max()) + 1
-
-    def take(self, rows: BoolArray | IntArray) -> ClusteredCases:
-        """Return some of the cases; clusters keep their numbers."""
-        return ClusteredCases(self.cases.take(rows), self.cluster[rows])
-
-
 class Clustering(NamedTuple):
     """Cases in clusters, what is promised about them, and the random seed."""
 
-    clustered: ClusteredCases
+    cases: Cases
     what: ClusterPromise
     seed: int
 
@@ -90,21 +74,21 @@ def read_clustering(
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
         raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
-    return Clustering(ClusteredCases(cases, cases.cluster), what, number)
+    return Clustering(cases, what, number)
 
 
 def certify_clusters(
-    clustered: ClusteredCases, what: ClusterPromise, seed: int, promise: Promise
+    cases: Cases, what: ClusterPromise, seed: int, promise: Promise
 ) -> CertifiedPoint:
     """Certify cases that come in clusters."""
     rng = np.random.default_rng(seed)
     if what == "one_case_each":
-        drawn = clustered.take(_one_each(clustered.cluster, rng)).cases
+        drawn = cases.take(_one_each(cases.unit, rng))
         return replace(
             certify_calibration(CalibrationCases.from_cases(drawn), promise), clusters=what
         )
-    ladder = _test_all_cases(clustered, promise, rng)
-    return _point(clustered, promise, ladder)
+    ladder = _test_all_cases(cases, promise, rng)
+    return _point(cases, promise, ladder)
 
 
 def _one_each(cluster: IntArray, rng: np.random.Generator) -> IntArray:
@@ -117,14 +101,12 @@ def _one_each(cluster: IntArray, rng: np.random.Generator) -> IntArray:
 # ------------------------------------------------------------------ all cases
 
 
-def _test_all_cases(
-    clustered: ClusteredCases, promise: Promise, rng: np.random.Generator
-) -> Ladder:
-    largest = int(np.bincount(clustered.cluster).max())
-    thresholds, shares, tested = _thresholds(clustered, promise, rng)
-    wrong = 1.0 - tested.cases.correct.astype(np.float64)
+def _test_all_cases(cases: Cases, promise: Promise, rng: np.random.Generator) -> Ladder:
+    largest = int(np.bincount(cases.unit).max())
+    thresholds, shares, tested = _thresholds(cases, promise, rng)
+    wrong = 1.0 - tested.correct.astype(np.float64)
     capital = [_log_capital(tested, wrong, t, promise.target, largest) for t in thresholds]
-    counts = CalibrationCases.from_cases(tested.cases).counts
+    counts = CalibrationCases.from_cases(tested).counts
     steps = at_thresholds(counts, thresholds)._replace(log_capital=np.array(capital))
     expected = shares * len(wrong)
     granted = _grants(expected, promise, largest)
@@ -132,22 +114,22 @@ def _test_all_cases(
 
 
 def _thresholds(
-    clustered: ClusteredCases, promise: Promise, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, ClusteredCases]:
+    cases: Cases, promise: Promise, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, Cases]:
     """Return thresholds, strict to loose, the share each is expected to accept, and other cases."""
     if promise.thresholds is not None:
         given = np.unique(promise.thresholds)[::-1]
-        return given, np.linspace(1 / len(given), 1, len(given)), clustered
+        return given, np.linspace(1 / len(given), 1, len(given)), cases
     if promise.ladder_scores is not None:
-        scores, tested = promise.ladder_scores, clustered
+        scores, tested = promise.ladder_scores, cases
     else:
-        n_ladder = max(1, math.ceil(LADDER_SHARE * clustered.n_clusters))
-        ladder = rng.permutation(clustered.n_clusters) < n_ladder
-        aside = ladder[clustered.cluster]
+        n_clusters = int(cases.unit.max()) + 1
+        n_ladder = max(1, math.ceil(LADDER_SHARE * n_clusters))
+        aside = (rng.permutation(n_clusters) < n_ladder)[cases.unit]
         if aside.all():  # a single cluster is not enough for any test
             aside = ~aside
-        scores, tested = clustered.cases.confidence[aside], clustered.take(~aside)
-        scores = scores if len(scores) else tested.cases.confidence[:1]
+        scores, tested = cases.confidence[aside], cases.take(~aside)
+        scores = scores if len(scores) else tested.confidence[:1]
     wanted = 1 - np.arange(1, N_STEPS + 1) / N_STEPS
     thresholds = np.unique(np.quantile(scores, wanted, method="lower"))[::-1]
     shares = (scores >= thresholds[:, None]).mean(axis=1)
@@ -155,11 +137,11 @@ def _thresholds(
 
 
 def _log_capital(
-    tested: ClusteredCases, wrong: FloatArray, threshold: float, target: float, largest: int
+    tested: Cases, wrong: FloatArray, threshold: float, target: float, largest: int
 ) -> float:
     """Return the logarithm of the capital after all clusters, the mean over the stakes."""
-    accepted = reaches(tested.cases.confidence, threshold)
-    excess = np.bincount(tested.cluster[accepted], weights=(wrong - (1 - target))[accepted])
+    accepted = reaches(tested.confidence, threshold)
+    excess = np.bincount(tested.unit[accepted], weights=(wrong - (1 - target))[accepted])
     logs = np.log1p(-np.outer(stakes(target) / largest, excess)).sum(axis=1)
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)))
 
@@ -188,12 +170,12 @@ def least_clustered_cases(promise: Promise, largest: int) -> int:
 # ------------------------------------------------------------------ the verdict
 
 
-def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> CertifiedPoint:
+def _point(cases: Cases, promise: Promise, ladder: Ladder) -> CertifiedPoint:
     """Return the point, described on all cases, those set aside for the thresholds included."""
     row = ladder.loosest
     threshold = math.inf if row is None else float(ladder.steps.threshold[row])
-    wrong = 1.0 - clustered.cases.correct.astype(np.float64)
-    accepted = reaches(clustered.cases.confidence, threshold)
+    wrong = 1.0 - cases.correct.astype(np.float64)
+    accepted = reaches(cases.confidence, threshold)
     return CertifiedPoint(
         threshold=threshold,
         n_accepted=float(accepted.sum()),
@@ -205,14 +187,14 @@ def _point(clustered: ClusteredCases, promise: Promise, ladder: Ladder) -> Certi
         method="fixed_sequence",
         reason=_reason(ladder, promise) if row is None else None,
         clusters="all_cases",
-        passed=passed_thresholds(_on_all_cases(ladder, clustered)),
+        passed=passed_thresholds(_on_all_cases(ladder, cases)),
         ladder=ladder,
     )
 
 
-def _on_all_cases(ladder: Ladder, clustered: ClusteredCases) -> Ladder:
+def _on_all_cases(ladder: Ladder, cases: Cases) -> Ladder:
     """Return the same tests with the counts of all cases, for moving to another threshold."""
-    counts = CalibrationCases.from_cases(clustered.cases).counts
+    counts = CalibrationCases.from_cases(cases).counts
     return replace(ladder, steps=at_thresholds(counts, ladder.steps.threshold))
 
 
