@@ -5,7 +5,8 @@ from expertload.columns import ColumnNames, Columns
 from expertload.predictions.audits import AuditColumns, AuditTable, read_audits
 from expertload.predictions.deciding import DecisionCounts, decide_file
 from expertload.predictions.identity import Identity
-from expertload.predictions.reading import PredictionsTable, match_cases, read_predictions
+from expertload.predictions.reading import read_predictions
+from expertload.predictions.table import PredictionsTable, match_cases
 
 __all__ = [
     "AuditColumns",
