@@ -136,6 +136,8 @@ def photograph(
 
 def main() -> None:
     """Fill a desk and take pictures of it."""
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     clock = PastClock(9)
     with (
         tempfile.TemporaryDirectory() as folder,
