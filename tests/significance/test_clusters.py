@@ -121,10 +121,14 @@ def test_copies_of_cases_tell_nothing_new(cases):
     assert (copied.low, copied.high) == pytest.approx((once.low, once.high), abs=1e-9)
 
 
-def test_thresholds_with_next_to_no_weight_have_an_interval():
-    weight = np.array([1.0, 1.0, 2.0**-550, 2.0**-550])
+@pytest.mark.parametrize(("tiny", "clusters"), [(2.0**-550, "abcc"), (2.0**-538, "aabc")])
+def test_thresholds_with_next_to_no_weight_have_an_interval(tiny, clusters):
+    """Squares of such weights vanish; those of their sum may not."""
     band = sig.coc_band_from_correctness(
-        [1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4], sample_weight=weight, clusters=[0, 1, 2, 2]
+        [1, 0, 1, 1],
+        [0.1, 0.2, 0.3, 0.4],
+        sample_weight=[1.0, 1.0, tiny, tiny],
+        clusters=list(clusters),
     )
     assert np.isfinite(band.low).all()
     assert np.isfinite(band.high).all()

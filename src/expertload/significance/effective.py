@@ -74,7 +74,8 @@ def effective_sizes_along_curve(table: Tally, cases: Cases) -> FloatArray:
     together = _running_squares(
         weight, wrong, _before(weight, cluster), _before(wrong, cluster), end
     )
-    fewest = np.divide(total**2, together.weight, out=np.ones_like(total), where=total**2 > 0)
+    known = together.weight > 0
+    fewest = np.divide(total**2, together.weight, out=np.ones_like(total), where=known)
     return _divided(fewest, most, alone.spread(rate), together.spread(rate), alone.weight)
 
 
