@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from expertload.exceptions import DataDamagedError
-from expertload.lab.data.fetching.archives import unpack
+from expertload.lab.data.fetching import unpack
 
 CONTENT = b"hello" * 2000
 

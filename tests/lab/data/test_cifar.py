@@ -8,7 +8,7 @@ from tests.lab.data.official_files import write_cifar
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-from expertload.lab.data.families.cifar import read_pickle
+from expertload.lab.data.cifar import read_pickle
 
 
 @pytest.mark.slow

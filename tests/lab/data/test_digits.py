@@ -2,7 +2,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from expertload.lab.data import load_dataset
-from expertload.lab.data.families.digits import degrade
+from expertload.lab.data.classics import degrade
 
 
 def test_the_clean_digits_are_scikit_learns():

@@ -17,9 +17,10 @@ from tests.lab.data.loopback import misbehaving_server
 from tests.lab.data.official_files import REPOSITORY
 
 from expertload.exceptions import DataDamagedError, DownloadError
-from expertload.lab.data import fetch_dataset, registry
-from expertload.lab.data.catalogue import Entry, RemoteFile
+from expertload.lab.data import fetch_dataset, fetching, registry
 from expertload.lab.data.fetching import fetch_files
+from expertload.lab.data.files import RemoteFile
+from expertload.lab.data.registry import Entry
 
 BLOCK = 1 << 14  # what is sure to be kept when a connection breaks
 CONTENT = np.random.default_rng(0).bytes(16 * BLOCK)
@@ -184,7 +185,7 @@ def test_a_killed_download_goes_on_where_it_stopped(server, tmp_path):
     file = remote(server)
     code = (
         "import sys; from pathlib import Path\n"
-        "from expertload.lab.data.catalogue import RemoteFile\n"
+        "from expertload.lab.data.files import RemoteFile\n"
         "from expertload.lab.data.fetching import fetch_files\n"
         "fetch_files([RemoteFile(*sys.argv[2:5], at_most=10**6)], Path(sys.argv[1]))"
     )
@@ -236,7 +237,6 @@ def test_two_that_start_together_download_once(server, tmp_path):
 
 
 def test_the_bar_counts_what_was_there_before(server, tmp_path, monkeypatch):
-    from expertload.lab.data.fetching import download
 
     seen = []
 
@@ -253,7 +253,7 @@ def test_the_bar_counts_what_was_there_before(server, tmp_path, monkeypatch):
         def update(self, n):
             seen[-1]["initial"] += n
 
-    monkeypatch.setattr(download, "tqdm", Bar)
+    monkeypatch.setattr(fetching, "tqdm", Bar)
     prepare_part(tmp_path, CONTENT[:50_000])
     fetch(server, tmp_path, progress=True)
     assert (seen[0]["total"], seen[0]["initial"], seen[0]["disable"]) == (

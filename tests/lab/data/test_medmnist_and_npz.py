@@ -4,7 +4,7 @@ from tests.lab.data.official_files import SHARED, random_images
 
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data import load_dataset
-from expertload.lab.data.families.medmnist import KNOWN
+from expertload.lab.data.npz import MEDMNIST
 
 
 def arrays(channels=(), sizes=(("train", 30), ("val", 6), ("test", 9)), classes=3, side=28):
@@ -34,7 +34,7 @@ def test_medmnist_in_its_official_format(tmp_path):
 
 
 def test_the_sets_have_their_published_numbers_of_classes():
-    numbers = {name: len(known.classes.split(", ")) for name, known in KNOWN.items()}
+    numbers = {name: len(known.classes.split(", ")) for name, known in MEDMNIST.items()}
     assert numbers == {
         "bloodmnist": 8,
         "breastmnist": 2,

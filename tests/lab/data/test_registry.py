@@ -6,7 +6,7 @@ from tests.lab.data.official_files import REPOSITORY
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import dataset_names, describe_datasets, fetch_dataset, load_dataset
-from expertload.lab.data.catalogue import cache_folder
+from expertload.lab.data.files import cache_folder
 
 
 def test_every_family_of_the_paper_is_there():

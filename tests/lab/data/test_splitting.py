@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expertload.lab.data.splitting import long_tail_counts, pick_of_each_class, stratified_holdout
+from expertload.lab.data.dataset import long_tail_counts, pick_of_each_class, stratified_holdout
 
 label_lists = st.lists(st.integers(0, 6), min_size=1, max_size=80)
 

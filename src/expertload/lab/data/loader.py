@@ -5,8 +5,9 @@ run continues exactly by requesting its epoch again. Order and augmentation are 
 *global* batch, and each rank takes its share. So two processes together see the same data as one
 process, to the last bit.
 
-All operations work on whole batches: one gather of bytes for crop and mirror image together, one
-conversion to float. There are no worker processes.
+All operations work on whole batches. Moving pixels (shifts, mirror images, the eight symmetries) is
+one gather of bytes; scaled crops and colour changes are arithmetic on floats, if requested. There
+are no worker processes.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - the customary name
 
 from expertload._typing import AnyArray
 from expertload._validation import check_count
 from expertload.exceptions import ParameterError
-from expertload.lab.data.augmenting import change_floats, draw, move_pixels
 from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
-__all__ = ["Batch", "BatchLoader"]
+__all__ = ["Batch", "BatchLoader", "Chances", "change_floats", "draw", "move_pixels"]
 
+EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 _ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 
 
@@ -175,3 +177,185 @@ def _affine(normalisation: Normalisation, device: torch.device) -> tuple[Tensor,
     scale, offset = 1 / (255 * std), -mean / std
     shape = (-1, 1, 1)
     return scale.float().view(shape).to(device), offset.float().view(shape).to(device)
+
+
+# ------------------------------------------------------------------ augmentation
+
+
+class Chances(NamedTuple):
+    """The random changes for each image of a batch; one row per image.
+
+    Attributes
+    ----------
+    top, left : Tensor of int64
+        The position at which the image is cut from its padded frame.
+    mirrored, upended, transposed : Tensor of bool
+        Whether left and right, top and bottom, rows and columns are exchanged.
+    side : Tensor of float
+        The side of the crop that is scaled up to the whole image, as a share.
+    place : Tensor of float, shape (n, 2)
+        The position of the crop, vertical and horizontal: 0 at one end, 1 at the other.
+    brightness, contrast, saturation : Tensor of float
+        The factors of brightness, contrast and saturation.
+    """
+
+    top: Tensor
+    left: Tensor
+    mirrored: Tensor
+    upended: Tensor
+    transposed: Tensor
+    side: Tensor
+    place: Tensor
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+
+    def take(self, share: slice, device: torch.device) -> Chances:
+        """Return the rows of some images, on the device of the images."""
+        return Chances(*(chance[share].to(device) for chance in self))
+
+
+def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chances:
+    """Draw the random changes for n images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.loader import draw
+    >>> chances = draw(Augmentation(padding=2), 1000, torch.Generator().manual_seed(0))
+    >>> sorted(set(chances.top.tolist())), bool(chances.mirrored.any())
+    ([0, 1, 2, 3, 4], False)
+    """
+    how = augmentation
+    # The order of draws is part of the result: a new kind of change must be drawn last.
+    places = torch.randint(0, 2 * how.padding + 1, (2, n), generator=generator)
+    mirrored = torch.rand(n, generator=generator) < 0.5
+    upended, transposed = torch.rand((2, n), generator=generator) < 0.5
+    side = 1 - (1 - how.crop) * torch.rand(n, generator=generator)
+    place = torch.rand((n, 2), generator=generator)
+    brightness, contrast, saturation = 1 + how.colour * (
+        2 * torch.rand((3, n), generator=generator) - 1
+    )
+    return Chances(
+        top=places[0],
+        left=places[1],
+        mirrored=mirrored & (how.flip or how.symmetries),
+        upended=upended & (how.flip_vertical or how.symmetries),
+        transposed=transposed & how.symmetries,
+        side=side,
+        place=place,
+        brightness=brightness,
+        contrast=contrast,
+        saturation=saturation,
+    )
+
+
+def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor:
+    """Cut each image from its padded frame; mirror, flip and transpose it as drawn.
+
+    Parameters
+    ----------
+    images : Tensor of uint8, shape (n, height, width, channels)
+    chances : Chances
+    padding : int, default=0
+        The width of the padding.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.loader import draw, move_pixels
+    >>> chances = draw(Augmentation(), 1, torch.Generator().manual_seed(0))
+    >>> image = torch.tensor([[1, 2], [3, 4]], dtype=torch.uint8).view(1, 2, 2, 1)
+    >>> move_pixels(image, chances._replace(mirrored=torch.tensor([True]))).flatten().tolist()
+    [2, 1, 4, 3]
+    """
+    n, height, width, channels = images.shape
+    changed = chances.mirrored | chances.upended | chances.transposed
+    if padding == 0 and not changed.any():
+        return images
+    framed = F.pad(images, (0, 0, padding, padding, padding, padding))
+    columns = _positions(width, chances.mirrored) + chances.left[:, None]
+    rows = _positions(height, chances.upended) + chances.top[:, None]
+    # One gather of whole pixels from a flat list: several times faster than indexing three axes.
+    first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
+    pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
+    if chances.transposed.any():
+        _refuse_oblong(height, width)
+        pixels = torch.where(chances.transposed[:, None, None], pixels.transpose(1, 2), pixels)
+    chosen = framed.view(-1, channels).index_select(0, pixels.reshape(-1))
+    return chosen.view(n, height, width, channels)
+
+
+def _positions(length: int, reversed_: Tensor) -> Tensor:
+    """Return 0, 1, ... or the reverse order; one row per image."""
+    forward = torch.arange(length, device=reversed_.device)
+    return torch.where(reversed_[:, None], forward.flip(0), forward)
+
+
+def _refuse_oblong(height: int, width: int) -> None:
+    if height != width:
+        raise ParameterError(
+            f"Images must be square for the eight symmetries (data.augment.symmetries). Got "
+            f"{height} x {width}. Hint: flip and flip_vertical work for any image."
+        )
+
+
+def change_floats(images: Tensor, chances: Chances, augmentation: Augmentation) -> Tensor:
+    """Scale a crop of each image to full size, and change its colours, if requested.
+
+    Parameters
+    ----------
+    images : Tensor of float32, shape (n, channels, height, width)
+        From 0 to 255.
+    chances : Chances
+    augmentation : Augmentation
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.data import Augmentation
+    >>> from expertload.lab.data.loader import change_floats, draw
+    >>> how = Augmentation(colour=0.5)
+    >>> chances = draw(how, 1, torch.Generator().manual_seed(0))
+    >>> chances = chances._replace(brightness=torch.tensor([1.5]))
+    >>> change_floats(torch.full((1, 1, 1, 1), 100.0), chances, how).item()
+    150.0
+    """
+    if augmentation.crop < 1:
+        images = _scaled_pieces(images, chances)
+    if augmentation.colour > 0:
+        images = _coloured(images, chances)
+    return images
+
+
+def _scaled_pieces(images: Tensor, chances: Chances) -> Tensor:
+    # In coordinates from -1 to 1, the centre of a crop with side s is within 1 - s of the centre.
+    side = chances.side.to(images.dtype)
+    reach = (1 - side)[:, None] * (2 * chances.place.to(images.dtype) - 1)
+    zero = torch.zeros_like(side)
+    rows = torch.stack([side, zero, reach[:, 1], zero, side, reach[:, 0]], dim=1)
+    grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+def _coloured(images: Tensor, chances: Chances) -> Tensor:
+    def each(factor: Tensor) -> Tensor:
+        return factor.to(images.dtype).view(-1, 1, 1, 1)
+
+    images = images * each(chances.brightness)
+    mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
+    images = mean + (images - mean) * each(chances.contrast)
+    if images.shape[1] == len(EYE):
+        grey = _grey(images)
+        images = grey + (images - grey) * each(chances.saturation)
+    return images.clamp(0, 255)
+
+
+def _grey(images: Tensor) -> Tensor:
+    """Return the brightness of each pixel, (n, 1, height, width)."""
+    if images.shape[1] != len(EYE):
+        return images.mean(dim=1, keepdim=True)
+    weights = torch.tensor(EYE, dtype=images.dtype, device=images.device).view(1, -1, 1, 1)
+    return (images * weights).sum(dim=1, keepdim=True)

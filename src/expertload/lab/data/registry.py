@@ -4,19 +4,104 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from expertload._validation import check_count
+from expertload._validation import check_count, needs_extra
 from expertload.exceptions import ParameterError
-from expertload.lab.data.catalogue import DataRequest, Entry, cache_folder
+from expertload.lab.data import cifar, classics, image_files, npz
 from expertload.lab.data.dataset import Dataset
-from expertload.lab.data.families import ENTRIES
-from expertload.lab.data.fetching import fetch_files
+from expertload.lab.data.files import DataRequest, RemoteFile, cache_folder
 
 __all__ = ["DatasetInfo", "dataset_names", "describe_datasets", "fetch_dataset", "load_dataset"]
 
-_ENTRIES = {entry.name: entry for entry in ENTRIES}
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the registry.
+
+    Attributes
+    ----------
+    name : str
+    summary : str
+        One line for the list of data sets.
+    load : callable
+    files : tuple of RemoteFile
+        The files that `fetch_dataset` downloads; empty if none are needed.
+    argument : str or None
+        The argument after a colon (a path, a corruption); None if there is none.
+    """
+
+    name: str
+    summary: str
+    load: Callable[[DataRequest], Dataset]
+    files: tuple[RemoteFile, ...] = ()
+    argument: str | None = None
+
+
+_ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "digits",
+            "handwritten digits, degraded to need experts (embedded, the default)",
+            classics.load_digits,
+        ),
+        Entry("digits-clean", "the same digits as scikit-learn has them", classics.load_digits),
+        Entry(
+            "cifar100",
+            "CIFAR-100, 45,000/5,000/10,000 images",
+            cifar.load_cifar100,
+            cifar.CIFAR100_FILES,
+        ),
+        *(
+            Entry(
+                f"cifar100-lt-{imbalance}",
+                f"CIFAR-100 with a long tail, imbalance {imbalance}",
+                cifar.load_long_tail,
+                cifar.CIFAR100_FILES,
+            )
+            for imbalance in (100, 50, 10)
+        ),
+        Entry(
+            "cifar100-c",
+            "CIFAR-100's test images, corrupted in fifteen ways",
+            cifar.load_corrupted,
+            cifar.CIFAR100_C_FILES,
+            argument="CORRUPTION[:SEVERITY]",
+        ),
+        Entry(
+            "tiny-imagenet",
+            "Tiny-ImageNet, 90,000/10,000/10,000",
+            image_files.load_tiny_imagenet,
+            image_files.TINY_IMAGENET_FILES,
+        ),
+        *(
+            Entry(name, f"MedMNIST: {known.summary}", npz.load_medmnist, (npz.medmnist_file(name),))
+            for name, known in npz.MEDMNIST.items()
+        ),
+        Entry("svhn", "Street View House Numbers", classics.load_svhn, classics.SVHN_FILES),
+        Entry(
+            "fashion-mnist",
+            "Fashion-MNIST, ten kinds of clothing",
+            classics.load_fashion_mnist,
+            classics.FASHION_MNIST_FILES,
+        ),
+        Entry(
+            "folder",
+            "your own images, one folder per class",
+            image_files.load_folder,
+            argument="PATH",
+        ),
+        Entry(
+            "npz",
+            "your own .npz with train/val/test images and labels",
+            npz.load_npz,
+            argument="PATH",
+        ),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -98,8 +183,11 @@ def fetch_dataset(
     >>> from expertload.lab.data import fetch_dataset
     >>> _ = fetch_dataset("digits")  # embedded: nothing to do
     """
-    folder = _folder(data_dir)
-    fetch_files(_entry(name, "fetch_dataset").files, folder, progress=progress)
+    folder, files = _folder(data_dir), _entry(name, "fetch_dataset").files
+    # Imported here, because listing the data sets should not load an HTTP client.
+    with needs_extra("lab", "Downloading"):
+        from expertload.lab.data.fetching import fetch_files
+    fetch_files(files, folder, progress=progress)
     return folder
 
 
@@ -139,7 +227,7 @@ def load_dataset(
     Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
     """
     entry = _entry(name, "load_dataset")
-    argument = name.partition(":")[2] or None
+    argument = name.partition(":")[2]
     _check_argument(entry, argument)
     seed = check_count(seed, "seed", "load_dataset", minimum=0)
     if image_size is not None:
@@ -170,13 +258,13 @@ def _entry(name: str, caller: str) -> Entry:
     raise ParameterError(f"{caller} found no data set {name!r}. Hint: {hint}")
 
 
-def _check_argument(entry: Entry, argument: str | None) -> None:
-    if entry.argument and argument is None:
+def _check_argument(entry: Entry, argument: str) -> None:
+    if entry.argument and not argument:
         raise ParameterError(
             f"The data set {entry.name!r} needs an argument. Hint: write "
             f"{entry.name}:{entry.argument}."
         )
-    if argument is not None and entry.argument is None:
+    if argument and entry.argument is None:
         raise ParameterError(
             f"The data set {entry.name!r} has no argument. Got {argument!r} after a colon."
         )

@@ -21,8 +21,8 @@ import numpy as np
 from expertload._names import Resize
 from expertload._validation import check_option
 from expertload.exceptions import ParameterError
-from expertload.lab.data import Dataset, Split, corrupt, corruption_names, load_dataset
-from expertload.lab.data.corruptions.registry import parse_corruption
+from expertload.lab.data import Dataset, Split, corruption_names, load_dataset
+from expertload.lab.data.corruptions import corrupt_split, parse_corruption
 from expertload.lab.data.dataset import ImageArray
 
 __all__ = ["OutlierSets", "Outliers", "convert_images", "describe_conversion"]
@@ -79,9 +79,7 @@ class OutlierSets:
 
     def _corrupted(self, argument: str) -> Outliers:
         corruption, severities = parse_corruption(argument, OWN)
-        clean = self.inliers
-        images = [corrupt(clean.images, corruption, s, seed=self.seed) for s in severities]
-        every = Split(np.concatenate(images), np.tile(clean.labels, len(severities)))
+        every = corrupt_split(self.inliers, corruption, severities, seed=self.seed)
         return Outliers(self._thinned(every), "as they are")
 
     def _others(self, name: str) -> Outliers:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from expertload.exceptions import ParameterError
 from expertload.lab.data import Augmentation, Dataset, load_dataset
-from expertload.lab.data.splitting import carve
+from expertload.lab.data.dataset import carve
 from expertload.lab.runs.recipe import AugmentationConfig, DataConfig
 
 __all__ = ["load_run_data"]

@@ -1,17 +1,23 @@
-"""The interface between families of data sets and the registry."""
+"""Files of data sets: where they are published, and where they are on this machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from expertload._typing import AnyArray
 from expertload._validation import require_extra
 from expertload.exceptions import DataDamagedError, DataNotFoundError
-from expertload.lab.data.dataset import Dataset
+from expertload.lab.data.dataset import Split, carve
 
-__all__ = ["DataRequest", "Entry", "RemoteFile", "cache_folder", "damaged"]
+__all__ = ["DataRequest", "RemoteFile", "cache_folder", "checked_split", "damaged", "reading"]
+
+VALIDATION_SHARE = 0.1
 
 
 def cache_folder() -> Path:
@@ -67,16 +73,11 @@ class DataRequest:
     """The arguments of one call of `load_dataset`."""
 
     name: str
-    argument: str | None
+    argument: str
     folder: Path
     is_given: bool
     seed: int
     image_size: int | None = None
-
-    @property
-    def base_name(self) -> str:
-        """The name without its argument: ``cifar100-c`` of ``cifar100-c:fog``."""
-        return self.name.partition(":")[0]
 
     def find(self, *candidates: str) -> Path:
         """Return the first relative path that exists; if none does, name the command to run."""
@@ -84,43 +85,43 @@ class DataRequest:
             path = self.folder / candidate
             if path.exists():
                 return path
+        name = self.name.partition(":")[0]
+        place = f" --data-dir {self.folder}" if self.is_given else ""
         raise DataNotFoundError(
-            f"The data set '{self.base_name}' is not in {self.folder} (looked for "
-            f"{' and '.join(candidates)}). Hint: run '{self.fetch_command}'"
+            f"The data set '{name}' is not in {self.folder} (looked for "
+            f"{' and '.join(candidates)}). Hint: run 'expertload lab data fetch {name}{place}'"
             f"{'' if self.is_given else ', or name the folder that has it with --data-dir'}."
         )
 
-    @property
-    def fetch_command(self) -> str:
-        """The command that downloads the data."""
-        command = f"expertload lab data fetch {self.base_name}"
-        return f"{command} --data-dir {self.folder}" if self.is_given else command
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the registry.
-
-    Attributes
-    ----------
-    name : str
-    summary : str
-        One line for the list of data sets.
-    load : callable
-    files : tuple of RemoteFile
-        The files that `fetch_dataset` downloads; empty if none are needed.
-    argument : str or None
-        The argument after a colon (a path, a corruption); None if there is none.
-    """
-
-    name: str
-    summary: str
-    load: Callable[[DataRequest], Dataset]
-    files: tuple[RemoteFile, ...] = ()
-    argument: str | None = None
+    def hold_out(self, train: Split, share: float = VALIDATION_SHARE) -> tuple[Split, Split]:
+        """Return what is left of the training images, and the part held out for validation."""
+        return carve(train, share, self.seed)
 
 
 def damaged(path: Path, problem: str, hint: str | None = None) -> DataDamagedError:
     """Return the error for a damaged or unexpected file."""
     advice = hint or "delete it and fetch the data set again (expertload lab data fetch NAME)"
     return DataDamagedError(f"The file {path} {problem}. Hint: {advice}.")
+
+
+@contextmanager
+def reading(path: Path, kind: str, hint: str | None = None) -> Iterator[None]:
+    """Report any failure inside as a damaged file: readers raise nearly anything on those."""
+    try:
+        yield
+    except Exception as error:
+        raise damaged(path, f"cannot be read as {kind} ({error})", hint) from error
+
+
+def checked_split(path: Path, images: AnyArray, labels: AnyArray, num_classes: int) -> Split:
+    """Return images and labels of a published file, if they fit each other and its classes."""
+    if images.dtype != np.uint8 or images.ndim != 4 or labels.shape != images.shape[:1]:
+        raise damaged(
+            path,
+            f"has labels of shape {labels.shape} for {images.dtype} images of shape {images.shape}",
+        )
+    if labels.dtype.kind not in "iu" or not labels.size:
+        raise damaged(path, "has no labels that are whole numbers")
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise damaged(path, f"has label {labels.max()} in a set of {num_classes} classes")
+    return Split(np.ascontiguousarray(images), labels.astype(np.int64))

@@ -1,0 +1,245 @@
+"""Small data sets of digits and clothing: scikit-learn's digits, SVHN and Fashion-MNIST.
+
+The default data set is scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, which need no
+download. Undamaged they are too easy for a study of expert load, so each image is degraded to its
+own degree, drawn from a uniform distribution: contrast fades, noise rises, and a dark patch covers
+a part. Some images stay clear and some become illegible to anyone, which is the situation in which
+a classifier should know what to delegate: the small CNN, right in 99 % of the clean images, is
+right in about 88 % of these. ``digits-clean`` leaves them as they are. The split is 997/300/500 by
+class; split and degradation depend on the data seed alone.
+
+SVHN is house numbers in street views, 32 x 32, from its two MATLAB files; mostly used as outliers
+to CIFAR-100. In the files the digit 0 has label 10; here it has label 0.
+
+Fashion-MNIST is ten kinds of clothing, 28 x 28, from its four IDX files, 55,000/5,000/10,000. IDX
+is the format of the MNIST family: a magic number, the sizes, then the bytes.
+
+References
+----------
+Netzer et al., "Reading digits in natural images with unsupervised feature learning", 2011.
+Xiao, Rasul and Vollgraf, "Fashion-MNIST", arXiv:1708.07747, 2017.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+from scipy.io import loadmat
+
+from expertload._typing import AnyArray, IntArray
+from expertload._validation import require_extra
+from expertload.lab.data.dataset import (
+    Augmentation,
+    Dataset,
+    ImageArray,
+    Normalisation,
+    Split,
+    carve,
+)
+from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
+
+__all__ = [
+    "FASHION_MNIST_FILES",
+    "SVHN_FILES",
+    "degrade",
+    "load_digits",
+    "load_fashion_mnist",
+    "load_svhn",
+    "read_idx",
+]
+
+TEN_DIGITS = tuple(str(digit) for digit in range(10))
+
+# ------------------------------------------------------------------ scikit-learn's digits
+
+TEST_SIZE, VALIDATION_SIZE = 500, 300
+FADE = 0.4  # contrast lost by the worst image
+NOISE = 0.15  # standard deviation of the worst image's noise, as a share of white
+PATCH = 3  # side of the dark patch on the worst image, in pixels
+
+
+def degrade(images: ImageArray, *, seed: int = 0) -> ImageArray:
+    """Fade, blur with noise and cover each image, to a degree of its own.
+
+    Parameters
+    ----------
+    images : ndarray of uint8, shape (n, height, width, channels)
+    seed : int, default=0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.lab.data.classics import degrade
+    >>> white = np.full((1000, 8, 8, 1), 255, np.uint8)
+    >>> bool(degrade(white).mean() < 200)
+    True
+    """
+    rng = np.random.default_rng([seed, len(images)])
+    height, width = images.shape[1:3]
+    degrees: AnyArray = rng.random(len(images))
+    degree = degrees[:, None, None, None]
+    faded = images / 255 * (1 - FADE * degree)
+    noisy = faded + NOISE * degree * rng.standard_normal(images.shape)
+    side = np.rint(PATCH * degrees).astype(np.int64)
+    covered = _patches(side, height, width, rng)
+    final: AnyArray = np.clip(np.where(covered[..., None], 0, noisy), 0, 1)
+    result: ImageArray = np.rint(final * 255).astype(np.uint8)
+    return result
+
+
+def _patches(side: IntArray, height: int, width: int, rng: np.random.Generator) -> AnyArray:
+    """Squares of the given sides at random places, as masks (n, height, width)."""
+    top = rng.integers(0, height - side + 1)[:, None]
+    left = rng.integers(0, width - side + 1)[:, None]
+    rows, columns = np.arange(height), np.arange(width)
+    in_rows = (rows >= top) & (rows < top + side[:, None])
+    in_columns = (columns >= left) & (columns < left + side[:, None])
+    return in_rows[:, :, None] & in_columns[:, None, :]
+
+
+def load_digits(request: DataRequest) -> Dataset:
+    """Take the digits from scikit-learn, degrade and split them."""
+    datasets = require_extra("sklearn.datasets", "lab", "The digits data set")
+    values, labels = datasets.load_digits(return_X_y=True)
+    images = np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
+    if request.name == "digits":
+        images = degrade(images, seed=request.seed)
+    whole = Split(images, labels.astype(np.int64))
+    rest, test = carve(whole, TEST_SIZE / len(whole), request.seed)
+    train, validation = carve(rest, VALIDATION_SIZE / len(rest), request.seed + 1)
+    return Dataset(
+        request.name,
+        TEN_DIGITS,
+        train,
+        validation,
+        test,
+        normalisation=Normalisation.symmetric(1),
+        augmentation=Augmentation(padding=1),
+        source="scikit-learn",
+    )
+
+
+# ------------------------------------------------------------------ SVHN
+
+SVHN_FILES = tuple(
+    RemoteFile(
+        f"svhn/{part}_32x32.mat",
+        f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",
+        f"sha256:{digest}",
+        at_most=size,
+    )
+    for part, digest, size in (
+        ("train", "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8", 182_040_794),
+        ("test", "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b", 64_275_384),
+    )
+)
+
+
+def load_svhn(request: DataRequest) -> Dataset:
+    """Read both files and hold out validation images."""
+    paths = [request.find(file.path, Path(file.path).name) for file in SVHN_FILES]
+    train, test = map(_read_mat, paths)
+    return Dataset(
+        request.name,
+        TEN_DIGITS,
+        *request.hold_out(train),
+        test,
+        normalisation=Normalisation((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
+        augmentation=Augmentation(padding=4),
+        source=str(paths[0].parent),
+    )
+
+
+def _read_mat(path: Path) -> Split:
+    with reading(path, "SVHN's MATLAB file"):
+        content = loadmat(path, variable_names=["X", "y"])
+        # The file counts images last; (n, height, width, channels) is what everything else expects.
+        images = np.asarray(content["X"]).transpose(3, 0, 1, 2)
+        labels = np.asarray(content["y"]).ravel()
+    split = checked_split(path, images, labels - 1, len(TEN_DIGITS))
+    return Split(split.images, (split.labels + 1) % 10)
+
+
+# ------------------------------------------------------------------ Fashion-MNIST
+
+FASHION_MNIST_FILES = tuple(
+    RemoteFile(
+        f"fashion-mnist/{name}",
+        f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}",
+        f"sha256:{digest}",
+        at_most=size,
+    )
+    for name, digest, size in (
+        (
+            "train-images-idx3-ubyte.gz",
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            26_421_880,
+        ),
+        (
+            "train-labels-idx1-ubyte.gz",
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            29_515,
+        ),
+        (
+            "t10k-images-idx3-ubyte.gz",
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            4_422_102,
+        ),
+        (
+            "t10k-labels-idx1-ubyte.gz",
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            5_148,
+        ),
+    )
+)
+CLOTHING = "T-shirt or top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"
+
+
+def load_fashion_mnist(request: DataRequest) -> Dataset:
+    """Read the four files and hold out validation images."""
+    class_names = tuple(CLOTHING.split(", "))
+    splits = {}
+    for part in ("train", "t10k"):
+        path = _find_idx(request, f"{part}-images-idx3-ubyte")
+        images = read_idx(path)[..., None]
+        labels = read_idx(_find_idx(request, f"{part}-labels-idx1-ubyte"))
+        splits[part] = checked_split(path, images, labels, len(class_names))
+    return Dataset(
+        request.name,
+        class_names,
+        *request.hold_out(splits["train"], 1 / 12),
+        splits["t10k"],
+        normalisation=Normalisation((0.2860,), (0.3530,)),
+        augmentation=Augmentation(padding=2, flip=True),
+        source=str(path.parent),
+    )
+
+
+def _find_idx(request: DataRequest, stem: str) -> Path:
+    inside = (f"fashion-mnist/{stem}.gz", f"fashion-mnist/{stem}")
+    return request.find(*inside, f"{stem}.gz", stem)
+
+
+UNSIGNED_BYTE = 0x08
+MOST_DIMENSIONS = 4
+
+
+def read_idx(path: Path) -> ImageArray:
+    """Return the array in an IDX file of unsigned bytes, gzipped or not."""
+    with reading(path, "IDX"):
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    if len(content) < 4 or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+        raise damaged(path, "does not start like an IDX file of unsigned bytes")
+    if not 1 <= content[3] <= MOST_DIMENSIONS:
+        raise damaged(path, f"says that it has {content[3]} dimensions, not 1 to {MOST_DIMENSIONS}")
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise damaged(path, "is cut short before its first byte of data")
+    shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
+    if len(content) - start != math.prod(shape):
+        raise damaged(path, f"is cut short or too long for its shape {shape}")
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape).copy()

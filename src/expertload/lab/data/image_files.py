@@ -1,0 +1,230 @@
+"""Data in image files: a user's own folder of classes, and Tiny-ImageNet.
+
+A folder is either ``PATH/train/CLASS/...``, ``PATH/test/CLASS/...`` and, if there is one,
+``PATH/val/CLASS/...``; or simply ``PATH/CLASS/...``, which is split 70/10/20 by class.
+
+Tiny-ImageNet has 200 classes, 64 x 64. Its official test labels were never published, so, as in the
+literature, the official validation images (10,000) are the test set and a tenth of the training
+images (10,000 of 100,000, by class) is held out for validation.
+
+Pillow releases Python's global lock while it decodes, so threads are enough.
+
+References
+----------
+Le and Yang, "Tiny ImageNet visual recognition challenge", 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from expertload._typing import AnyArray
+from expertload._validation import require_extra
+from expertload.exceptions import DataNotFoundError
+from expertload.lab.data.dataset import (
+    Augmentation,
+    Dataset,
+    ImageArray,
+    Normalisation,
+    Split,
+    carve,
+)
+from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
+
+__all__ = ["SUFFIXES", "TINY_IMAGENET_FILES", "decode_images", "load_folder", "load_tiny_imagenet"]
+
+THREADS = 4
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
+SIZE_HINT = (
+    "resize all images, with data.image_size=64 in a recipe or with --set, or image_size=64 in "
+    "load_dataset"
+)
+LAYOUT = "expected PATH/CLASS/image.png, or PATH/train/CLASS/image.png with PATH/test"
+FOLDER = "tiny-imagenet-200"
+TINY_IMAGENET_FILES = (
+    RemoteFile(
+        f"{FOLDER}.zip",
+        f"https://cs231n.stanford.edu/{FOLDER}.zip",
+        "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+        at_most=248_100_043,
+        unpacks_to=FOLDER,
+        holds=("wnids.txt", "words.txt", "train", "val/val_annotations.txt"),
+    ),
+)
+
+
+def decode_images(paths: Sequence[Path], *, size: int | None = None) -> ImageArray:
+    """Return the images as uint8 of shape (n, height, width, 3).
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        At least one.
+    size : int, optional
+        Resize every image to size x size: the shorter side is scaled, and the middle is kept.
+        Without it, all images must have the same size.
+    """
+    first = _decode(paths[0], size)
+    images = np.empty((len(paths), *first.shape), dtype=np.uint8)
+
+    def fill(position: int) -> None:
+        image = first if position == 0 else _decode(paths[position], size)
+        if image.shape != first.shape:
+            raise damaged(
+                paths[position],
+                f"is {image.shape[1]} x {image.shape[0]}, unlike {paths[0].name} "
+                f"({first.shape[1]} x {first.shape[0]})",
+                SIZE_HINT,
+            )
+        images[position] = image
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(fill, range(len(paths))):
+            pass
+    return images
+
+
+def _decode(path: Path, size: int | None) -> AnyArray:
+    image_module = require_extra("PIL.Image", "lab", "Reading image files")
+    # Only these formats: for some others, Pillow may start an external program.
+    with (
+        reading(path, "an image", "replace it, or fetch the data set again"),
+        image_module.open(path, formats=FORMATS) as file,
+    ):
+        image = file.convert("RGB")
+    if size is not None:
+        ops = require_extra("PIL.ImageOps", "lab", "Reading image files")
+        image = ops.fit(image, (size, size), method=image_module.Resampling.BILINEAR)
+    return np.asarray(image)
+
+
+def _labelled(files: Sequence[tuple[Path, int]], size: int | None = None) -> Split:
+    labels = np.array([label for _, label in files], dtype=np.int64)
+    return Split(decode_images([path for path, _ in files], size=size), labels)
+
+
+# ------------------------------------------------------------------ a folder of classes
+
+
+def load_folder(request: DataRequest) -> Dataset:
+    """Read the folder that follows ``folder:``."""
+    root = Path(request.argument).expanduser()
+    if not root.is_dir():
+        raise DataNotFoundError(f"There is no folder {root}. Hint: write folder:PATH; {LAYOUT}.")
+    given = (root / "train").is_dir() and (root / "test").is_dir()
+    classes = _subfolders(root / "train" if given else root)
+    if len(classes) < 2:
+        raise damaged(root, f"has {len(classes)} class folder(s), but needs two", LAYOUT)
+    splits = (_read_given_splits if given else _split_whole)(root, classes, request)
+    if len({split.images.shape[1:] for split in splits}) > 1:
+        raise damaged(root, "has splits of different sizes", SIZE_HINT)
+    return Dataset(
+        request.name,
+        tuple(classes),
+        *splits,
+        normalisation=Normalisation.measured(splits[0].images),
+        augmentation=Augmentation(),  # a mirror image may be another class
+        source=str(root),
+    )
+
+
+def _subfolders(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def _read(folder: Path, class_names: list[str], size: int | None) -> Split:
+    unknown = set(_subfolders(folder)) - set(class_names)
+    if unknown:
+        raise damaged(
+            folder,
+            f"has classes that train does not have: {', '.join(sorted(unknown))}",
+            "every class needs images to train on",
+        )
+    labelled = [
+        (path, label)
+        for label, name in enumerate(class_names)
+        if (folder / name).is_dir()
+        for path in sorted((folder / name).rglob("*"))
+        if path.suffix.lower() in SUFFIXES
+    ]
+    if not labelled:
+        raise damaged(folder, "has no images in class folders", LAYOUT)
+    return _labelled(labelled, size)
+
+
+def _read_given_splits(
+    root: Path, classes: list[str], request: DataRequest
+) -> tuple[Split, Split, Split]:
+    train = _read(root / "train", classes, request.image_size)
+    test = _read(root / "test", classes, request.image_size)
+    for name in ("val", "validation"):
+        if (root / name).is_dir():
+            return train, _read(root / name, classes, request.image_size), test
+    return *request.hold_out(train), test
+
+
+def _split_whole(
+    root: Path, classes: list[str], request: DataRequest
+) -> tuple[Split, Split, Split]:
+    rest, test = carve(_read(root, classes, request.image_size), 0.2, request.seed)
+    # A tenth of all images is an eighth of the remaining ones.
+    return *carve(rest, 1 / 8, request.seed + 1), test
+
+
+# ------------------------------------------------------------------ Tiny-ImageNet
+
+
+def _training_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
+    found = [
+        (path, label)
+        for label, code in enumerate(codes)
+        for path in sorted((root / "train" / code / "images").glob("*.JPEG"))
+    ]
+    if not found:
+        raise damaged(root / "train", "has no images")
+    return found
+
+
+def _test_files(root: Path, codes: list[str]) -> list[tuple[Path, int]]:
+    number = {code: label for label, code in enumerate(codes)}
+    annotations = root / "val" / "val_annotations.txt"
+    rows = [line.split("\t") for line in _lines(annotations)]
+    try:
+        pairs = [(root / "val" / "images" / row[0], number[row[1]]) for row in rows]
+    except (IndexError, KeyError) as error:
+        raise damaged(annotations, f"has a line without a known class ({error})") from error
+    if not pairs:
+        raise damaged(annotations, "names no images")
+    return pairs
+
+
+def _lines(path: Path) -> list[str]:
+    with reading(path, "text"):
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _class_names(root: Path, codes: list[str]) -> tuple[str, ...]:
+    words = dict(line.split("\t", 1) for line in _lines(root / "words.txt") if "\t" in line)
+    return tuple(words.get(code, code).split(",")[0].strip() for code in codes)
+
+
+def load_tiny_imagenet(request: DataRequest) -> Dataset:
+    """Decode the whole tree into memory (1.4 GB for the full set)."""
+    root = request.find(f"{FOLDER}/wnids.txt", "wnids.txt").parent
+    codes = sorted(_lines(root / "wnids.txt"))
+    train, validation = request.hold_out(_labelled(_training_files(root, codes)))
+    return Dataset(
+        request.name,
+        _class_names(root, codes),
+        train,
+        validation,
+        _labelled(_test_files(root, codes)),
+        normalisation=Normalisation((0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)),
+        augmentation=Augmentation(padding=8, flip=True),
+        source=str(root),
+    )
