@@ -21,7 +21,7 @@ import httpx
 
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
-from expertload.desk.people import passwords
+from expertload.desk.people import sessions
 from expertload.desk.store import open_database
 from expertload.desk.store.tables import metadata
 from tests.desk.serving import serving
@@ -155,9 +155,9 @@ def short_pauses():
 @pytest.fixture
 def quick_passwords(monkeypatch):
     """Stretching a password takes a tenth of a second, which only its own tests wait for."""
-    cost, nobody = 2**4, passwords._NOBODY
-    monkeypatch.setattr(passwords, "_NOBODY", nobody.replace(str(passwords.COST), str(cost), 1))
-    monkeypatch.setattr(passwords, "COST", cost)
+    cost, nobody = 2**4, sessions._NOBODY
+    monkeypatch.setattr(sessions, "_NOBODY", nobody.replace(str(sessions.COST), str(cost), 1))
+    monkeypatch.setattr(sessions, "COST", cost)
 
 
 @pytest.fixture

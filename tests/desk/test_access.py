@@ -11,8 +11,7 @@ from fastapi.routing import APIRoute
 
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
-from expertload.desk.people import revoke_token
-from expertload.desk.people.roles import ROLES
+from expertload.desk.people import ROLES, revoke_token
 from tests.desk.serving import Caller, serving
 from tests.desk.test_watch import read_all
 from tests.desk.world import Clock, World, sent

@@ -271,7 +271,7 @@ def test_managers_give_people_access(served):
     guest.page.goto(link)
     guest.click("Enter the desk")
     assert "Nothing waits" in guest.title
-    tab.click("Shut Zoë out")
+    tab.click("Disable Zoë")
     guest.go()
     assert "Sign in" in guest.title
     tab.page.get_by_label("Name").nth(1).fill("scanner")

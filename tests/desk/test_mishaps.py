@@ -117,10 +117,10 @@ def test_two_answers_from_two_windows_are_the_first(served):
 # ------------------------------------------------------------------ links
 
 
-def test_whoever_is_shut_out_gets_no_link_that_does_not_work(served):
+def test_whoever_is_disabled_gets_no_link_that_does_not_work(served):
     ann = person(served.desk, "ann", "reader")
     served.desk.write(disable_user, ann)
-    with pytest.raises(DeskRefusedError, match="ann is shut out"):
+    with pytest.raises(DeskRefusedError, match="ann is disabled"):
         served.desk.write(make_link, ann)
     with visit(served, "max", "manager") as client:
         assert f"/manage/people/{ann}/link" not in client.get("/manage/people").text
@@ -129,7 +129,7 @@ def test_whoever_is_shut_out_gets_no_link_that_does_not_work(served):
         assert f"/manage/people/{ann}/link" in client.get("/manage/people").text
 
 
-def test_a_desk_starts_although_its_first_user_is_shut_out(world):
+def test_a_desk_starts_although_its_first_user_is_disabled(world):
     world.desk.write(first_link)
     person(world.desk, "mia", "manager")
     world.desk.write(disable_user, world.desk.read(find_user, "admin").id)

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk.people import (
+    LINK_SECONDS,
+    SESSION_SECONDS,
     Throttle,
     TrustedProxy,
     add_user,
@@ -32,7 +34,6 @@ from expertload.desk.people import (
     set_roles,
     use_link,
 )
-from expertload.desk.people.sessions import LINK_SECONDS, SESSION_SECONDS
 from expertload.desk.store.tables import sessions, users
 from expertload.desk.trail import differences
 from expertload.exceptions import DeskRefusedError, ParameterError
@@ -151,32 +152,35 @@ def test_a_disabled_person_is_out_at_once(world):
     assert desk.read(find_token, token) is None
     with pytest.raises(DeskRefusedError):
         desk.read(peek_link, link)
+    begun_meanwhile = desk.write(begin_session, ann)
+    assert desk.read(find_session, begun_meanwhile) is None
     desk.write(enable_user, ann)
-    assert desk.read(find_session, secret) is not None
+    assert desk.read(find_session, secret) is None
+    assert desk.read(find_session, begun_meanwhile) is not None
 
 
-def test_the_last_manager_is_not_shut_out_from_the_command_line(world, place):
+def test_the_last_manager_is_not_disabled_from_the_command_line(world, place):
     mia = world.desk.write(add_user, "mia", ["manager"])
     world.desk.write(add_user, "ann", ["reader"])
     option = "--data" if isinstance(place, Path) else "--database"
     out = ["desk", "user", "disable"], [option, str(place)]
 
-    def shut_out(name):
+    def disable(name):
         return CliRunner().invoke(app, [*out[0], name, *out[1]])
 
-    refused = shut_out("mia")
+    refused = disable("mia")
     assert refused.exit_code == 1
     said = " ".join(refused.output.split())
     assert "Without mia, nobody could manage the desk. Hint: make somebody else" in said
     assert world.desk.read(find_user, "mia").disabled is None
-    assert shut_out("ann").exit_code == 0
+    assert disable("ann").exit_code == 0
     with pytest.raises(DeskRefusedError, match="nobody could manage"):
         world.desk.write(set_roles, mia, ["reader", "auditor"])
     world.desk.write(set_roles, mia, ["reader", "manager"])
     world.desk.write(add_user, "max", ["manager"])
-    assert shut_out("mia").exit_code == 0
-    assert shut_out("mia").exit_code == 0, "who is out already is not the last one"
-    assert shut_out("max").exit_code == 1
+    assert disable("mia").exit_code == 0
+    assert disable("mia").exit_code == 0, "who is out already is not the last one"
+    assert disable("max").exit_code == 1
     world.desk.write(set_roles, mia, ["reader"])
 
 
@@ -188,7 +192,7 @@ def test_a_command_says_that_a_token_is_revoked(world, place):
     assert world.desk.read(find_token, token) is None
 
 
-def test_sessions_of_somebody_shut_out_by_a_command_do_not_come_back(world, place):
+def test_sessions_of_somebody_disabled_by_a_command_do_not_come_back(world, place):
     ann = world.desk.write(add_user, "ann", ["reader"])
     secret, link = world.desk.write(begin_session, ann), world.desk.write(make_link, ann)
     option = "--data" if isinstance(place, Path) else "--database"

@@ -307,7 +307,7 @@ def test_what_nobody_may_take_is_counted(twice):
     assert stuck() == 0
 
 
-def test_a_case_does_not_wait_for_somebody_who_is_shut_out(world):
+def test_a_case_does_not_wait_for_somebody_who_is_disabled(world):
     world.with_rules(classes=("cat", "dog"), lease_seconds=86_400)
     world.send_one("a", 0.6)
     held = world.claim("ann")

@@ -193,7 +193,7 @@ def test_two_managers_who_shut_each_other_out_do_not_leave_a_desk_without_one(
     assert served.desk.read(find_user, "mia").disabled is None
 
 
-def test_two_commands_that_shut_two_managers_out_leave_one(world, monkeypatch):
+def test_two_commands_that_disable_two_managers_leave_one(world, monkeypatch):
     """Each looks when both are still there."""
     mia, max_ = (person(world.desk, name, "manager") for name in ("mia", "max"))
     both_looked = threading.Barrier(2)

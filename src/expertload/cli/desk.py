@@ -143,8 +143,6 @@ def serve(
     ] = "email",
 ) -> None:
     """Serve a desk until Ctrl-C; writes in progress are finished first."""
-    from expertload._validation import require_extra
-
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.app import create_app, listen
         from expertload.desk.app import serve as serve_on
@@ -153,7 +151,6 @@ def serve(
         proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
         provider = None
         if oidc_issuer is not None:
-            require_extra("joserfc", "desk-oidc", "expertload desk serve --oidc-issuer")
             provider = OpenIdConnect(oidc_issuer, oidc_client, oidc_secret, oidc_claim)
         with listen(host, port) as listening:
             name = f"[{host}]" if ":" in host else host

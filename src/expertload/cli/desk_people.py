@@ -65,7 +65,7 @@ def disable_user(name: Name, data: Data = None, database: Address = None) -> Non
         row = desk.read(people.find_user, name)
         if row is None:
             raise ParameterError(f"There is no user '{name}'.")
-        desk.write(people.shut_out, row.id)
+        desk.write(people.disable_user, row.id)
         console().print(f"{name} cannot sign in any more.")
 
 

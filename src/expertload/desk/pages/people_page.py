@@ -17,12 +17,12 @@ from expertload.desk.people import (
     Role,
     add_token,
     add_user,
+    disable_user,
     enable_user,
     make_link,
     people_of,
     revoke_token,
     set_roles,
-    shut_out,
 )
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import tokens
@@ -102,13 +102,13 @@ async def disable(user: int, request: Request, who: Manager) -> Response:
     await _name(request, user)
     if user == who.user:
         raise DeskRefusedError("conflict", "You cannot disable your own account.")
-    await desk_of(request).acting(who.user).awrite(shut_out, user)
+    await desk_of(request).acting(who.user).awrite(disable_user, user)
     return go("/manage/people")
 
 
 @router.post("/{user}/enable")
 async def let_in(user: int, request: Request, who: Manager) -> Response:
-    """Let somebody in again."""
+    """Enable a disabled person's access again."""
     await _name(request, user)
     await desk_of(request).acting(who.user).awrite(enable_user, user)
     return go("/manage/people")

@@ -13,6 +13,7 @@ from expertload.desk.api.access import desk_of
 from expertload.desk.pages.render import go, render
 from expertload.desk.pages.route import PageRoute
 from expertload.desk.people import (
+    SESSION_SECONDS,
     OpenIdConnect,
     Principal,
     Role,
@@ -31,7 +32,6 @@ from expertload.desk.people import (
     set_password,
     use_link,
 )
-from expertload.desk.people.sessions import SESSION_SECONDS
 from expertload.exceptions import DeskRefusedError
 
 __all__ = ["is_secure", "prepare", "router", "signed_in", "welcome"]

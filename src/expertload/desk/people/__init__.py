@@ -2,38 +2,49 @@
 
 from expertload.desk.people.accounts import (
     PERSONAL,
+    ROLES,
     Person,
+    Principal,
+    Role,
+    add_token,
     add_user,
     disable_user,
     enable_user,
+    end_sessions,
+    find_named,
+    find_token,
+    find_tokens,
     find_user,
     people_of,
+    require,
+    revoke_token,
     roles_of,
     set_password,
     set_roles,
 )
-from expertload.desk.people.oidc import Attempt, OpenIdConnect
-from expertload.desk.people.passwords import check_password, hash_password
-from expertload.desk.people.proxy import TrustedProxy, find_named
-from expertload.desk.people.roles import Principal, Role, require
 from expertload.desk.people.sessions import (
     FIRST,
+    LINK_SECONDS,
+    SESSION_SECONDS,
+    Throttle,
     begin_session,
+    check_password,
     end_session,
-    end_sessions,
     find_session,
     first_link,
+    hash_password,
     make_link,
     peek_link,
-    shut_out,
     use_link,
 )
-from expertload.desk.people.throttle import Throttle
-from expertload.desk.people.tokens import add_token, find_token, find_tokens, revoke_token
+from expertload.desk.people.sign_on import Attempt, OpenIdConnect, TrustedProxy
 
 __all__ = [
     "FIRST",
+    "LINK_SECONDS",
     "PERSONAL",
+    "ROLES",
+    "SESSION_SECONDS",
     "Attempt",
     "OpenIdConnect",
     "Person",
@@ -64,6 +75,5 @@ __all__ = [
     "roles_of",
     "set_password",
     "set_roles",
-    "shut_out",
     "use_link",
 ]

@@ -1,32 +1,65 @@
-"""People: their names, passwords and roles in this project."""
+"""Who may do what: people and programs, their roles, and the tokens of programs.
+
+A token has 256 random bits. Nobody can guess it, so a fast digest is as safe as a slow one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+import secrets
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from expertload.desk.people.roles import ROLES
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import memberships, users
+from expertload.desk.store.tables import memberships, sessions, tokens, users
 from expertload.exceptions import DeskRefusedError
 
-__all__ = [
-    "Person",
-    "add_user",
-    "check_enabled",
-    "disable_user",
-    "enable_user",
-    "find_user",
-    "people_of",
-    "roles_of",
-    "set_password",
-    "set_roles",
-]
-
+Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
+ROLES: tuple[Role, ...] = get_args(Role)
 # The roles of people; "api" is for tokens of programs only.
 PERSONAL = tuple(role for role in ROLES if role != "api")
+TOKEN_PREFIX = "eld_"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A person or a program that acts at the desk.
+
+    Attributes
+    ----------
+    user : int
+        The id in the table `users`.
+    name : str
+        The user's name.
+    roles : frozenset of str
+        The user's roles in this project.
+    """
+
+    user: int
+    name: str
+    roles: frozenset[str]
+
+
+def require(principal: Principal | None, *roles: Role) -> Principal:
+    """Return who acts if they have one of these roles; refuse otherwise."""
+    if principal is None:
+        raise DeskRefusedError(
+            "unauthorized",
+            "This needs a valid token.",
+            "send 'Authorization: Bearer TOKEN'; 'expertload desk token add' makes a token.",
+        )
+    if principal.roles.isdisjoint(roles):
+        raise DeskRefusedError(
+            "forbidden",
+            f"This needs the role {' or '.join(roles)}, which {principal.name} does not have.",
+        )
+    return principal
+
+
+# ------------------------------------------------------------------ people
 
 
 @dataclass(frozen=True)
@@ -64,9 +97,49 @@ def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     return transaction.connection.execute(select(users).where(users.c.name == name)).first()
 
 
+def find_named(transaction: Transaction, name: str) -> Principal | None:
+    """Return a user by name; None if they are unknown or disabled."""
+    row = find_user(transaction, name)
+    if row is None or row.disabled is not None:
+        return None
+    return Principal(row.id, row.name, roles_of(transaction, row.id))
+
+
+def people_of(transaction: Transaction) -> list[Person]:
+    """Return everybody who has or had a role in this project, ordered by name."""
+    current: dict[int, set[str]] = {}
+    of_project = memberships.c.project_id == transaction.project.id
+    for row in transaction.connection.execute(select(memberships).where(of_project)):
+        roles = current.setdefault(row.user_id, set())
+        if row.ended is None:
+            roles.add(row.role)
+    rows = transaction.connection.execute(select(users).order_by(users.c.name)).all()
+    return [
+        Person(
+            id=row.id,
+            name=row.name,
+            roles=frozenset(current[row.id]),
+            is_disabled=row.disabled is not None,
+            has_password=row.password is not None,
+        )
+        for row in rows
+        if row.id in current
+    ]
+
+
 def roles_of(transaction: Transaction, user: int) -> frozenset[str]:
     """Return the roles of a user in this project."""
-    return frozenset(row.role for row in _current(transaction, user))
+    return frozenset(row.role for row in _memberships(transaction, user))
+
+
+def _memberships(transaction: Transaction, user: int) -> Sequence[AnyRow]:
+    return transaction.connection.execute(
+        select(memberships).where(
+            memberships.c.user_id == user,
+            memberships.c.project_id == transaction.project.id,
+            memberships.c.ended.is_(None),
+        )
+    ).all()
 
 
 def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> None:
@@ -75,14 +148,14 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
         if role not in PERSONAL:
             raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(PERSONAL))
     person = _user(transaction, user)
-    current = _current(transaction, user)
-    if "manager" in {row.role for row in current} - set(roles):
+    current = {row.role: row.id for row in _memberships(transaction, user)}
+    if "manager" in current.keys() - set(roles):
         _check_replaceable(transaction, person)
     event = transaction.event("user.roles_set")
-    for row in current:
-        if row.role not in roles:
-            transaction.update(memberships, row.id, event, ended=transaction.now)
-    for role in sorted(set(roles) - {row.role for row in current}):
+    for role, number in current.items():
+        if role not in roles:
+            transaction.update(memberships, number, event, ended=transaction.now)
+    for role in sorted(set(roles) - current.keys()):
         transaction.insert(
             memberships,
             event,
@@ -100,14 +173,57 @@ def set_password(transaction: Transaction, user: int, stretched: str) -> None:
 
 
 def disable_user(transaction: Transaction, user: int) -> None:
-    """Disable a user: their sessions, links and tokens are refused from now on."""
+    """Disable a user: their tokens are refused from now on; their sessions and links end for good.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from expertload.desk import Desk
+    >>> from expertload.desk.people import add_user, disable_user, find_named
+    >>> with tempfile.TemporaryDirectory() as folder, Desk.open(folder) as desk:
+    ...     desk.write(disable_user, desk.write(add_user, "ann", ["reader"]))
+    ...     print(desk.read(find_named, "ann"))
+    None
+    """
     _check_replaceable(transaction, _user(transaction, user))
     event = transaction.event("user.disabled")
     transaction.update(users, user, event, disabled=transaction.now)
+    end_sessions(transaction, user)
+
+
+def enable_user(transaction: Transaction, user: int) -> None:
+    """Let a disabled user sign in again."""
+    _user(transaction, user)
+    event = transaction.event("user.enabled")
+    transaction.update(users, user, event, disabled=None)
+
+
+def end_sessions(transaction: Transaction, user: int) -> None:
+    """End all sessions and links of a user, on all machines."""
+    transaction.event("session.all_ended")
+    transaction.connection.execute(
+        update(sessions)
+        .where(sessions.c.user_id == user, sessions.c.ended.is_(None))
+        .values(ended=transaction.now)
+    )
+
+
+def check_enabled(transaction: Transaction, user: int) -> None:
+    """Refuse if the user is disabled."""
+    row = _user(transaction, user)
+    if row.disabled is not None:
+        raise DeskRefusedError("conflict", f"{row.name} is disabled.", "enable the account first.")
+
+
+def _user(transaction: Transaction, user: int) -> AnyRow:
+    row = transaction.connection.execute(select(users).where(users.c.id == user)).first()
+    if row is None:
+        raise DeskRefusedError("not_found", f"There is no user {user}.")
+    return row
 
 
 def _check_replaceable(transaction: Transaction, user: AnyRow) -> None:
-    """Refuse to lose the last manager; two of them may shut each other out at the same time."""
+    """Refuse to lose the last manager; two managers may disable each other at the same time."""
     transaction.require_alone()
     people = people_of(transaction)
     if [p.id for p in people if "manager" in p.roles and not p.is_disabled] == [user.id]:
@@ -118,59 +234,71 @@ def _check_replaceable(transaction: Transaction, user: AnyRow) -> None:
         )
 
 
-def enable_user(transaction: Transaction, user: int) -> None:
-    """Let a disabled user in again."""
-    _user(transaction, user)
-    event = transaction.event("user.enabled")
-    transaction.update(users, user, event, disabled=None)
+# ------------------------------------------------------------------ tokens
 
 
-def check_enabled(transaction: Transaction, user: int) -> None:
-    """Refuse if the user is shut out."""
-    row = _user(transaction, user)
-    if row.disabled is not None:
-        raise DeskRefusedError("conflict", f"{row.name} is shut out.", "let them in again first.")
-
-
-def people_of(transaction: Transaction) -> list[Person]:
-    """Return everybody who has or had a role in this project, ordered by name."""
-    rows = transaction.connection.execute(select(users).order_by(users.c.name)).all()
-    current: dict[int, set[str]] = {}
-    for row in transaction.connection.execute(
-        select(memberships.c.user_id, memberships.c.role, memberships.c.ended).where(
-            memberships.c.project_id == transaction.project.id
-        )
-    ):
-        kept = current.setdefault(row.user_id, set())
-        if row.ended is None:
-            kept.add(row.role)
-    return [
-        Person(
-            row.id,
-            row.name,
-            frozenset(current[row.id]),
-            row.disabled is not None,
-            row.password is not None,
-        )
-        for row in rows
-        if row.id in current
-    ]
-
-
-def _user(transaction: Transaction, user: int) -> AnyRow:
-    row = transaction.connection.execute(select(users).where(users.c.id == user)).first()
-    if row is None:
-        raise DeskRefusedError("not_found", f"There is no user {user}.")
-    return row
-
-
-def _current(transaction: Transaction, user: int) -> list[AnyRow]:
-    return list(
-        transaction.connection.execute(
-            select(memberships.c.id, memberships.c.role).where(
-                memberships.c.user_id == user,
-                memberships.c.project_id == transaction.project.id,
-                memberships.c.ended.is_(None),
-            )
-        ).all()
+def add_token(
+    transaction: Transaction, name: str, role: Role, *, expires: int | None = None
+) -> str:
+    """Make a token for a user, who is added if new; return it. It cannot be shown again."""
+    if role not in ROLES:
+        raise DeskRefusedError("bad_role", f"'{role}' is not a role.", ", ".join(ROLES))
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        raise DeskRefusedError("bad_name", "A name must have 1 to 100 printable characters.")
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    event = transaction.event("token.added")
+    row = find_user(transaction, name)
+    user = row.id if row else transaction.insert(users, event, name=name, created=transaction.now)
+    transaction.insert(
+        tokens,
+        event,
+        user_id=user,
+        project_id=transaction.project.id,
+        name=name,
+        role=role,
+        digest=digest_of(token),
+        created=transaction.now,
+        expires=expires,
     )
+    return token
+
+
+def find_token(transaction: Transaction, token: str) -> Principal | None:
+    """Return who a token belongs to; None if it is not valid now."""
+    return find_tokens(transaction, [token])[0]
+
+
+def find_tokens(transaction: Transaction, given: Sequence[str]) -> list[Principal | None]:
+    """Return who each of these tokens belongs to, in one query."""
+    digests = [digest_of(token) for token in given]
+    rows = transaction.rows(
+        _FIND_TOKENS + transaction.among("digests"),
+        digests=list(set(digests)),
+        project=transaction.project.id,
+        now=transaction.now,
+    )
+    found = {digest: Principal(user, name, frozenset([role])) for digest, user, name, role in rows}
+    return [found.get(digest) for digest in digests]
+
+
+_FIND_TOKENS = (
+    "SELECT tokens.digest, users.id, users.name, tokens.role "
+    "FROM tokens JOIN users ON users.id = tokens.user_id "
+    "WHERE tokens.project_id = :project AND tokens.revoked IS NULL "
+    "AND (tokens.expires IS NULL OR tokens.expires > :now) AND users.disabled IS NULL "
+    "AND tokens.digest "
+)
+
+
+def revoke_token(transaction: Transaction, number: int) -> None:
+    """End a token; the next request with it is refused."""
+    row = transaction.connection.execute(select(tokens).where(tokens.c.id == number)).first()
+    if row is None or row.project_id != transaction.project.id:
+        raise DeskRefusedError("not_found", f"There is no token {number}.")
+    event = transaction.event("token.revoked")
+    transaction.update(tokens, number, event, revoked=transaction.now)
+
+
+def digest_of(secret: str) -> str:
+    """Return the digest that is stored instead of a secret."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

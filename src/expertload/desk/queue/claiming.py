@@ -130,7 +130,7 @@ def return_expired(transaction: Transaction) -> int:
 
     This includes leases that end later than a lease given now would: the clock has been set back
     since, or the rules have been changed to a shorter time. It also includes the leases of people
-    who have been shut out since.
+    who have been disabled since.
     """
     now, lease = transaction.now, transaction.project.rules.lease_seconds * SECOND
     lost = transaction.rows(
