@@ -28,10 +28,10 @@ def one(chances, number):
     return {name: value[number].numpy() for name, value in chances._asdict().items()}
 
 
-def moved_slowly(image, padding, chance):
+def moved_slowly(image, padding, chance, mode="constant"):
     """One image, (height, width, channels): frame, cut, mirror, upend, transpose."""
     height, width, _ = image.shape
-    framed = np.pad(image, ((padding, padding), (padding, padding), (0, 0)))
+    framed = np.pad(image, ((padding, padding), (padding, padding), (0, 0)), mode=mode)
     top, left = int(chance["top"]), int(chance["left"])
     piece = framed[top : top + height, left : left + width]
     if chance["mirrored"]:
@@ -43,20 +43,22 @@ def moved_slowly(image, padding, chance):
 
 @examples(40)
 @given(
-    padding=st.integers(0, 3),
+    padding=st.integers(0, 9),  # wider than the image, too
     flip=st.booleans(),
     flip_vertical=st.booleans(),
     symmetries=st.booleans(),
+    reflect=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_pixels_move_as_in_a_loop(padding, flip, flip_vertical, symmetries, seed):
+def test_pixels_move_as_in_a_loop(padding, flip, flip_vertical, symmetries, reflect, seed):
     how = Augmentation(padding, flip, flip_vertical, symmetries)
     images = random_images(np.random.default_rng(seed), 12, 7, 7 if symmetries else 5, 3)
     chances = chances_of(how, seed=seed)
-    moved = move_pixels(torch.from_numpy(images), chances, padding=padding).numpy()
+    moved = move_pixels(torch.from_numpy(images), chances, padding=padding, reflect=reflect)
     for number, image in enumerate(images):
-        expected = moved_slowly(image, padding, one(chances, number))
-        np.testing.assert_array_equal(moved[number], expected)
+        mode = "reflect" if reflect else "constant"
+        expected = moved_slowly(image, padding, one(chances, number), mode)
+        np.testing.assert_array_equal(moved[number].numpy(), expected)
 
 
 def test_the_eight_symmetries_are_all_as_likely():

@@ -11,6 +11,7 @@ from expertload.lab.models import (
     features_of,
     model_names,
     resnet8,
+    resnet9,
     resnet14,
     resnet18,
     resnet20,
@@ -30,6 +31,7 @@ def parameters(model):
     ("build", "count"),
     [
         (lambda: resnet8(10), 75_290),
+        (lambda: resnet9(100), 944_380),
         (lambda: resnet14(10), 172_506),
         (lambda: resnet20(10), 269_722),
         (lambda: resnet18(10), 11_173_962),

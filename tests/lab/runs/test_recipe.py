@@ -94,6 +94,10 @@ def test_settings_that_are_none(setting):
         (GOOD + "colour = 'red'", "losses.colour"),
         ("colour = 'red'\n" + GOOD, "there is no key 'colour'"),
         (GOOD.replace("epochs = 3", "epochs = 3\nmilestones = [5, 2]"), "must ascend"),
+        (
+            GOOD.replace("epochs = 3", "epochs = 3\nmilestones = [2]\nschedule = 'one-cycle'"),
+            "milestones are for the schedule 'steps'",
+        ),
         (GOOD.replace("epochs = 3", "epochs = 3\nwarm_up = 4"), "must not exceed epochs"),
         (GOOD.replace("epochs = 3", "epochs = 3\nprecision = '8-true'"), "training.precision"),
     ],

@@ -32,7 +32,12 @@ CONFIG = tiny(
 )
 # Losses that remember each case, and so have much to lose.
 FOLLOWING = tiny(
-    "sat+crl", weight=0.5, options={"primary_options": {"momentum": 0.7, "start": 1}}, epochs=5
+    "sat+crl",
+    weight=0.5,
+    options={"primary_options": {"momentum": 0.7, "start": 1}},
+    epochs=5,
+    schedule="one-cycle",
+    augment={"padding": 1, "reflect": True},
 )
 
 

@@ -163,6 +163,22 @@ def test_the_learning_rate_falls_at_milestones(run_path):
     assert rates == [0.01, 0.005, 0.005, 0.0025]
 
 
+def test_one_cycle_rises_to_the_rate_and_falls_to_zero(run_path):
+    one_batch = {"batch_size": 997, "epochs": 20}
+    train(tiny(schedule="one-cycle", learning_rate=0.01, **one_batch), run_path)
+    rates = [record["learning_rate"] for record in history(run_path)]
+    assert [rates[n] for n in (0, 3, 6, 13)] == pytest.approx([0.0004, 0.0052, 0.01, 0.005])
+    assert rates == [*sorted(rates[:6]), *sorted(rates[6:], reverse=True)]
+    assert rates[-1] == pytest.approx(0.01 * (1 + np.cos(np.pi * 13 / 14)) / 2)
+
+
+def test_one_cycle_moves_at_every_step(run_path):
+    train(tiny(schedule="one-cycle", learning_rate=0.01, batch_size=500, epochs=1), run_path)
+    assert history(run_path)[0]["learning_rate"] == pytest.approx(
+        0.01 * (1 + np.cos(np.pi * 0.2 / 0.7)) / 2
+    )
+
+
 # A network that has hardly been trained makes the calibrator say so.
 hardly_trained = pytest.mark.filterwarnings("ignore:TemperatureScaling")
 

@@ -144,6 +144,8 @@ class Augmentation:
     colour : float
         Brightness, contrast and saturation are multiplied by a factor from 1 - colour to
         1 + colour; 0 for no change.
+    reflect : bool
+        Whether the border of `padding` mirrors the image instead of being black.
     """
 
     padding: int = 0
@@ -152,6 +154,7 @@ class Augmentation:
     symmetries: bool = False
     crop: float = 1.0
     colour: float = 0.0
+    reflect: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,8 +141,9 @@ class BatchLoader:
             return Batch(self._normalise(_floats(images)), self._labels[mine], mine)
         generator = _generator(self.seed, _AUGMENTATION, epoch, number)
         chances = draw(self.augmentation, len(rows), generator).take(share, self.device)
-        moved = _floats(move_pixels(images, chances, padding=self.augmentation.padding))
-        changed = change_floats(moved, chances, self.augmentation)
+        how = self.augmentation
+        moved = _floats(move_pixels(images, chances, padding=how.padding, reflect=how.reflect))
+        changed = change_floats(moved, chances, how)
         return Batch(self._normalise(changed), self._labels[mine], mine)
 
     def _normalise(self, images: Tensor) -> Tensor:
@@ -251,7 +252,9 @@ def draw(augmentation: Augmentation, n: int, generator: torch.Generator) -> Chan
     )
 
 
-def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor:
+def move_pixels(
+    images: Tensor, chances: Chances, *, padding: int = 0, reflect: bool = False
+) -> Tensor:
     """Cut each image from its padded frame; mirror, flip and transpose it as drawn.
 
     Parameters
@@ -260,6 +263,8 @@ def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor
     chances : Chances
     padding : int, default=0
         The width of the padding.
+    reflect : bool, default=False
+        Whether the padding is a mirror image of the border, and not black.
 
     Examples
     --------
@@ -275,9 +280,13 @@ def move_pixels(images: Tensor, chances: Chances, *, padding: int = 0) -> Tensor
     changed = chances.mirrored | chances.upended | chances.transposed
     if padding == 0 and not changed.any():
         return images
-    framed = F.pad(images, (0, 0, padding, padding, padding, padding))
     columns = _positions(width, chances.mirrored) + chances.left[:, None]
     rows = _positions(height, chances.upended) + chances.top[:, None]
+    if reflect:
+        framed = images
+        rows, columns = _reflected(rows - padding, height), _reflected(columns - padding, width)
+    else:
+        framed = F.pad(images, (0, 0, padding, padding, padding, padding))
     # One gather of whole pixels from a flat list: several times faster than indexing three axes.
     first_row = torch.arange(n, device=images.device)[:, None] * framed.shape[1]
     pixels = (first_row + rows)[:, :, None] * framed.shape[2] + columns[:, None, :]
@@ -292,6 +301,13 @@ def _positions(length: int, reversed_: Tensor) -> Tensor:
     """Return 0, 1, ... or the reverse order; one row per image."""
     forward = torch.arange(length, device=reversed_.device)
     return torch.where(reversed_[:, None], forward.flip(0), forward)
+
+
+def _reflected(positions: Tensor, length: int) -> Tensor:
+    """Return positions outside an image as those of the mirror image that continues it."""
+    period = max(2 * (length - 1), 1)
+    along = positions.remainder(period)
+    return torch.minimum(along, period - along)
 
 
 def _refuse_oblong(height: int, width: int) -> None:

@@ -7,6 +7,7 @@ with needs_extra("lab", "expertload.lab.models"):
     from expertload.lab.models.registry import build_model, features_of, model_names
     from expertload.lab.models.resnet import (
         resnet8,
+        resnet9,
         resnet14,
         resnet18,
         resnet20,
@@ -23,6 +24,7 @@ __all__ = [
     "features_of",
     "model_names",
     "resnet8",
+    "resnet9",
     "resnet14",
     "resnet18",
     "resnet20",

@@ -12,6 +12,7 @@ from expertload.exceptions import ParameterError
 from expertload.lab.models.classifier import Classifier
 from expertload.lab.models.resnet import (
     resnet8,
+    resnet9,
     resnet14,
     resnet18,
     resnet20,
@@ -28,6 +29,7 @@ _MODELS: dict[str, Callable[..., Classifier]] = {
     "tiny-cnn": tiny_cnn,
     "small-cnn": small_cnn,
     "resnet8": resnet8,
+    "resnet9": resnet9,
     "resnet14": resnet14,
     "resnet20": resnet20,
     "resnet18": resnet18,
@@ -44,7 +46,7 @@ def model_names() -> tuple[str, ...]:
     --------
     >>> from expertload.lab.models import model_names
     >>> len(model_names())
-    9
+    10
     """
     return tuple(_MODELS)
 

@@ -15,7 +15,16 @@ from expertload._validation import check_option
 from expertload.lab.models.blocks import BasicBlock, Bottleneck, GlobalPool, conv3x3, initialise
 from expertload.lab.models.classifier import Classifier
 
-__all__ = ["STEMS", "resnet8", "resnet14", "resnet18", "resnet20", "resnet34", "resnet50"]
+__all__ = [
+    "STEMS",
+    "resnet8",
+    "resnet9",
+    "resnet14",
+    "resnet18",
+    "resnet20",
+    "resnet34",
+    "resnet50",
+]
 
 STEMS = ("small", "medium", "large")
 
@@ -127,6 +136,47 @@ def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
     75290
     """
     return _thin_resnet(1, num_classes, in_channels)
+
+
+def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> Classifier:
+    """Build a shallow residual network that learns CIFAR-100 in a few epochs.
+
+    Two convolutions and a pair with a shortcut, twice, with max pooling in between and at the end;
+    Page's design for fast training ("How to train your ResNet", 2018).
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    width : int, default=24
+        Channels of the first convolution; the last has eight times as many.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet9
+    >>> sum(p.numel() for p in resnet9(100).parameters())
+    944380
+    """
+    body = nn.Sequential(
+        *_normalised(in_channels, width),
+        *_normalised(width, 2 * width),
+        nn.MaxPool2d(2),
+        BasicBlock(2 * width, 2 * width, 1),
+        *_normalised(2 * width, 4 * width),
+        nn.MaxPool2d(2),
+        *_normalised(4 * width, 8 * width),
+        nn.MaxPool2d(2),
+        BasicBlock(8 * width, 8 * width, 1),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+    )
+    network = Classifier(body, 8 * width, num_classes)
+    initialise(network)
+    return network
+
+
+def _normalised(inputs: int, outputs: int) -> list[nn.Module]:
+    return [conv3x3(inputs, outputs), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
 
 
 def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:

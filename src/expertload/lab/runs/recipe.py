@@ -48,6 +48,7 @@ class AugmentationConfig(_Section):
     symmetries: bool = False
     crop: Fraction = 1.0
     colour: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    reflect: bool = False
 
 
 class DataConfig(_Section):
@@ -92,12 +93,13 @@ class LossConfig(_Section):
 class TrainingConfig(_Section):
     """The training settings.
 
-    Over the first `warm_up` epochs the weight of a loss's second part rises from 0. `drop_last`
-    skips the last batch of an epoch if it is smaller than the others. `ema_epochs` keeps an
-    exponential mean of the weights over about this many epochs; `swa_start` keeps the plain mean of
-    the weights at the ends of epochs, from that epoch on. Raw and averaged weights are both
-    evaluated, and the better ones on validation data are kept. `sam_rho` is the step of
-    sharpness-aware minimisation.
+    The learning rate falls by `gamma` at the `milestones`; with the schedule `one-cycle` it instead
+    rises to `learning_rate` and falls to zero. Over the first `warm_up` epochs the weight of a
+    loss's second part rises from 0. `drop_last` skips the last batch of an epoch if it is smaller
+    than the others. `ema_epochs` keeps an exponential mean of the weights over about this many
+    epochs; `swa_start` keeps the plain mean of the weights at the ends of epochs, from that epoch
+    on. Raw and averaged weights are both evaluated, and the better ones on validation data are
+    kept. `sam_rho` is the step of sharpness-aware minimisation.
     """
 
     epochs: Count
@@ -107,6 +109,7 @@ class TrainingConfig(_Section):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    schedule: Literal["steps", "one-cycle"] = "steps"
     milestones: tuple[Count, ...] = ()
     gamma: Fraction = 0.1
     clip_norm: Positive | None = 2.0
@@ -147,6 +150,8 @@ class TrainingConfig(_Section):
     def _milestones_ascend(self) -> TrainingConfig:
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones must ascend, got {list(self.milestones)}")
+        if self.milestones and self.schedule == "one-cycle":
+            raise ValueError("milestones are for the schedule 'steps': leave them out")
         return self
 
 

@@ -185,7 +185,6 @@ def _train(
     reporter.start(config, first_epoch=state.epoch, n_batches=len(loaders["train"]))
     while state.epoch < config.training.epochs:
         started = time.perf_counter()
-        _set_learning_rate(optimiser, config.training, state.epoch)
         set_weight(loss, config, state.epoch)
         train_loss, clipped = _train_epoch(step, loaders["train"], state.epoch, reporter)
         logits, labels = predict(model, loaders["validation"])
@@ -223,6 +222,7 @@ def _train_epoch(
     for number, batch in enumerate(loader.epoch(epoch)):
         group_start = number - number % accumulate
         group = min(accumulate, len(loader) - group_start)
+        _set_learning_rate(step.optimiser, step.training, epoch + number / len(loader))
         step.take(batch, group, is_last=number == group_start + group - 1)
         reporter.step(epoch, number)
     return float(step.total) / len(loader), float(step.clipped) / _steps(loader, step.training)
@@ -291,11 +291,26 @@ def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float
 
 
 def _set_learning_rate(
-    optimiser: torch.optim.Optimizer, training: TrainingConfig, epoch: int
+    optimiser: torch.optim.Optimizer, training: TrainingConfig, epochs_done: float
 ) -> None:
-    passed = sum(milestone <= epoch for milestone in training.milestones)
+    if training.schedule == "one-cycle":
+        share = _one_cycle(epochs_done / training.epochs)
+    else:
+        share = training.gamma ** sum(place <= epochs_done for place in training.milestones)
     for group in optimiser.param_groups:
-        group["lr"] = training.learning_rate * training.gamma**passed
+        group["lr"] = training.learning_rate * share
+
+
+def _one_cycle(done: float) -> float:
+    """Return the share of the peak rate: up from 1/25 over 30 % of training, then down to 0.
+
+    Both ways are half a cosine, as in `torch.optim.lr_scheduler.OneCycleLR`. It is a function of
+    the progress alone, so a resumed run needs no state of the schedule.
+    """
+    low, peak_at = 1 / 25, 0.3
+    if done < peak_at:
+        return 1 - (1 - low) * (1 + math.cos(math.pi * done / peak_at)) / 2
+    return (1 + math.cos(math.pi * (done - peak_at) / (1 - peak_at))) / 2
 
 
 def set_weight(loss: nn.Module, config: RunConfig, epoch: int) -> None:
