@@ -172,6 +172,7 @@ def world(place, quick_passwords):
 @pytest.fixture
 def served(world):
     """The same desk behind a real server, whose address it knows."""
-    with serving(create_app(world.desk)) as address:
+    world.app = create_app(world.desk)
+    with serving(world.app) as address:
         world.address = address
         yield world

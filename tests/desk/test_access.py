@@ -35,7 +35,7 @@ def every_route(routes):
         if inner is not None:
             yield from every_route(inner.routes)
             continue
-        roles = None
+        roles = getattr(route.endpoint, "roles", None)
         if isinstance(route, APIRoute):
             for dependency in route.dependant.dependencies:
                 roles = getattr(dependency.call, "roles", roles)

@@ -163,5 +163,5 @@ def test_cases_come_in_two_forms_alone(call, kind):
 
 def test_the_interface_does_not_know_the_pages():
     files = list(Path(api.__file__).parent.glob("*.py"))
-    assert len(files) > 5
+    assert len(files) >= 5
     assert [file.name for file in files if "desk.pages" in file.read_text()] == []

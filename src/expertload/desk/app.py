@@ -10,10 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
-from starlette.types import Receive, Scope, Send
 
 from expertload.desk.api import install_api
-from expertload.desk.api.single import SingleCases
 from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
 from expertload.desk.people import OpenIdConnect, TrustedProxy
@@ -48,7 +46,7 @@ def create_app(
         await asyncio.gather(*loops, return_exceptions=True)
         await _run_once(seal_events, desk)
 
-    app = _App(
+    app = FastAPI(
         title="expertload desk",
         docs_url=None,
         redoc_url=None,
@@ -59,16 +57,6 @@ def create_app(
     install_api(app)
     install_pages(app, proxy=proxy, provider=provider)
     return app
-
-
-class _App(FastAPI):
-    """An application that handles single cases before it looks for a route."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        single: SingleCases = self.state.single
-        if not await single.take(scope, receive, send):
-            await super().__call__(scope, receive, send)
 
 
 async def _repeat(task: Callable[[Desk], int], desk: Desk) -> None:

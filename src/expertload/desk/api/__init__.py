@@ -1,5 +1,19 @@
 """The JSON interface, under `/api`."""
 
-from expertload.desk.api.install import install_api
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from expertload.desk.api import claims, management
+from expertload.desk.api.access import install_errors
+from expertload.desk.api.cases import install_cases
 
 __all__ = ["install_api"]
+
+
+def install_api(app: FastAPI) -> None:
+    """Add the interface to an app whose `state.desk` is the desk."""
+    install_errors(app)
+    install_cases(app)
+    for part in (claims, management):
+        app.include_router(part.router)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from expertload.desk.api.access import desk_of, needs
 from expertload.desk.people import Principal
@@ -20,18 +20,14 @@ router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class AnswerBody(_Body):
+class AnswerBody(BaseModel, extra="forbid", strict=True):
     """An answer, and the sender's own name for it."""
 
     label: Annotated[str, Field(min_length=1, max_length=200)]
     submission: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\x21-\x7e]+$")]
 
 
-class SkipBody(_Body):
+class SkipBody(BaseModel, extra="forbid", strict=True):
     """Why a case is passed on."""
 
     reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
@@ -40,19 +36,15 @@ class SkipBody(_Body):
 @router.post("/claims", summary="Take the case that is due first")
 async def take(request: Request, reader: Reader) -> Response:
     """Return the case that the reader holds, or else a new one; 204 if nothing waits."""
-    held = (
-        await desk_of(request)
-        .acting(reader.user)
-        .awrite(claim, reader.user, arbiter="arbiter" in reader.roles)
-    )
+    is_arbiter = "arbiter" in reader.roles
+    held = await desk_of(request).awrite(claim, reader.user, arbiter=is_arbiter)
     return Response(status_code=204) if held is None else JSONResponse(_shown(held))
 
 
 @router.post("/claims/{lease}/answer", summary="Answer a case")
 async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -> dict[str, Any]:
     """Store an answer; return whether it counts, came late, or was sent before."""
-    desk = desk_of(request).acting(reader.user)
-    given = await desk.awrite(answer, reader.user, lease, body.label, body.submission)
+    given = await desk_of(request).awrite(answer, reader.user, lease, body.label, body.submission)
     return {
         "outcome": given.outcome,
         "standing": given.standing,
@@ -63,30 +55,28 @@ async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -
 @router.post("/claims/{lease}/skip", summary="Pass a case on, with a reason")
 async def pass_on(lease: str, body: SkipBody, request: Request, reader: Reader) -> dict[str, str]:
     """Put a case back for other readers."""
-    desk = desk_of(request).acting(reader.user)
-    held = await desk.awrite(skip, reader.user, lease, body.reason)
+    held = await desk_of(request).awrite(skip, reader.user, lease, body.reason)
     return {"outcome": "skipped" if held else "lost"}
 
 
 @router.post("/claims/{lease}/return", summary="Put a case back")
 async def put_back(lease: str, request: Request, reader: Reader) -> dict[str, str]:
     """Put a case back without an answer."""
-    held = await desk_of(request).acting(reader.user).awrite(hand_back, reader.user, lease)
+    held = await desk_of(request).awrite(hand_back, reader.user, lease)
     return {"outcome": "returned" if held else "lost"}
 
 
 @router.post("/claims/{lease}/extend", summary="Hold a case for longer")
 async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
     """Extend a lease that is still held."""
-    until = await desk_of(request).acting(reader.user).awrite(extend, reader.user, lease)
+    until = await desk_of(request).awrite(extend, reader.user, lease)
     return {"outcome": "lost" if until is None else "extended", "until": _seconds(until)}
 
 
 @router.post("/answers/{submission}/undo", summary="Take an answer back")
 async def take_back(submission: str, request: Request, reader: Reader) -> dict[str, Any]:
     """Take an answer back while nothing depends on it; the reader holds the case again."""
-    desk = desk_of(request).acting(reader.user)
-    return _shown(await desk.awrite(undo, reader.user, submission))
+    return _shown(await desk_of(request).awrite(undo, reader.user, submission))
 
 
 def _shown(held: Claim) -> dict[str, Any]:

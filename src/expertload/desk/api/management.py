@@ -1,31 +1,126 @@
-"""What managers do besides policies: look back, recertify, void a case, add webhooks."""
+"""What managers and auditors do: policies, look-back, webhooks, the desk in numbers, exports."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from pydantic import BaseModel, Field
+from sqlalchemy import select
 
-from expertload.desk.api.access import desk_of, needs
-from expertload.desk.people import Principal
+from expertload.desk.api.access import desk_of, needs, read_limited
+from expertload.desk.intake import read_policy
+from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.trail import add_webhook, end_webhook, send_again
-from expertload.desk.watch import look_back, recertify, void_case
+from expertload.desk.trail.export import Format, Which, export_bytes
+from expertload.desk.watch import (
+    activate,
+    add_policy,
+    all_policies,
+    find_policy,
+    look_back,
+    recertify,
+    state_of,
+    void_case,
+    withdraw,
+)
+from expertload.exceptions import DeskRefusedError
 
-__all__ = ["router"]
+__all__ = ["export_response", "policy_text", "router"]
 
-router = APIRouter(prefix="/api")
-Manager = Annotated[Principal, Depends(needs("manager"))]
+router = APIRouter()
+manager = APIRouter(prefix="/api", dependencies=[Depends(needs("manager"))])
+onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "auditor"))])
 Number = Annotated[int, Field(ge=1, lt=2**62)]
 Seconds = Annotated[float, Field(ge=0, le=253_402_300_799, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+MOST_POLICY_BYTES = 4_000_000
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+# ------------------------------------------------------------------ policies
 
 
-class LookBackBody(_Body):
+class WithdrawBody(BaseModel, extra="forbid", strict=True):
+    """Why a policy ends."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
+
+
+_SENT = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+@onlooker.get("/policies", summary="All policies, the newest first")
+async def show_policies(request: Request) -> list[dict[str, Any]]:
+    """Return every policy and its state."""
+    return [_shown(row) for row in await desk_of(request).aread(all_policies)]
+
+
+@manager.post(
+    "/policies",
+    status_code=201,
+    summary="Add a certified policy as a draft",
+    openapi_extra={"requestBody": _SENT},
+)
+async def add(request: Request) -> dict[str, Any]:
+    """Store a policy that 'expertload evaluate --save-policy' wrote."""
+    document = policy_text(await read_limited(request, MOST_POLICY_BYTES))
+    return await _policy(request, await desk_of(request).awrite(add_policy, document))
+
+
+@manager.post("/policies/{number}/activate", summary="Let a draft decide from now on")
+async def begin(number: int, request: Request) -> dict[str, Any]:
+    """Activate a draft; the policy before it ends."""
+    await desk_of(request).awrite(activate, number)
+    return await _policy(request, number)
+
+
+@manager.post("/policies/{number}/withdraw", summary="End a policy for good")
+async def end(number: int, body: WithdrawBody, request: Request) -> dict[str, Any]:
+    """Withdraw a policy: from now on everything goes to experts."""
+    await desk_of(request).awrite(withdraw, number, reason=body.reason)
+    return await _policy(request, number)
+
+
+def policy_text(data: bytes) -> str:
+    """Return an uploaded policy as text."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise DeskRefusedError(
+            "bad_policy",
+            "This is not a policy: it is not text.",
+            "send the file that 'expertload evaluate --save-policy' wrote.",
+        ) from None
+
+
+async def _policy(request: Request, number: int) -> dict[str, Any]:
+    return _shown(await desk_of(request).aread(find_policy, number))
+
+
+def _shown(row: AnyRow) -> dict[str, Any]:
+    policy = read_policy(row.document)
+    point = policy.point
+    return {
+        "id": row.id,
+        "state": row.state,
+        "sha256": row.sha256,
+        "source": row.source,
+        "target_accuracy": point.target_accuracy,
+        "expert_load": point.expert_load,
+        "model": policy.model,
+        "guarantee": point.guarantee,
+        "created": row.created / 1e6,
+        "activated": None if row.activated is None else row.activated / 1e6,
+        "withdrawn": None if row.withdrawn is None else row.withdrawn / 1e6,
+        "reason": row.reason,
+    }
+
+
+# ------------------------------------------------------------------ after an alarm
+
+
+class LookBackBody(BaseModel, extra="forbid"):
     """The policy whose decisions are read again, since when, and which share of them."""
 
     policy: Number
@@ -33,7 +128,7 @@ class LookBackBody(_Body):
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
 
 
-class RecertifyBody(_Body):
+class RecertifyBody(BaseModel, extra="forbid"):
     """What to promise, and the period from which blind labels are used."""
 
     target_accuracy: Annotated[float, Field(gt=0, lt=1)]
@@ -43,79 +138,168 @@ class RecertifyBody(_Body):
     model: Text | None = None
 
 
-class VoidBody(_Body):
+class VoidBody(BaseModel, extra="forbid"):
     """The case, and why it ends without a decision."""
 
     key: Text
     reason: Text
 
 
-class WebhookBody(_Body):
+@manager.post("/look-back", summary="Read again what a withdrawn policy decided")
+async def again(body: LookBackBody, request: Request) -> dict[str, int]:
+    """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
+    since = int(body.since * 1e6)
+    queued = await desk_of(request).awrite(look_back, body.policy, since=since, share=body.share)
+    return {"queued": queued}
+
+
+@manager.post("/recertify", status_code=201, summary="A new draft from blind labels")
+async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]:
+    """Certify on the fair sample of a period; the policy is a draft until it is activated."""
+    number = await desk_of(request).awrite(
+        recertify,
+        target_accuracy=body.target_accuracy,
+        confidence_level=body.confidence_level,
+        since=int(body.since * 1e6),
+        until=None if body.until is None else int(body.until * 1e6),
+        model=body.model,
+    )
+    return {"policy": number}
+
+
+@manager.post("/void", summary="Take an open case out of the queue")
+async def void(body: VoidBody, request: Request) -> dict[str, str]:
+    """End an open case without a decision."""
+    await desk_of(request).awrite(void_case, body.key, reason=body.reason)
+    return {"outcome": "void"}
+
+
+# ------------------------------------------------------------------ webhooks
+
+
+class WebhookBody(BaseModel, extra="forbid"):
     """The address that receives messages."""
 
     url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[\x21-\x7e]+$")]
 
 
-class ReplayBody(_Body):
+class ReplayBody(BaseModel, extra="forbid"):
     """The time since which messages are sent again."""
 
     since: Seconds = 0
 
 
-@router.post("/look-back", summary="Read again what a withdrawn policy decided")
-async def again(body: LookBackBody, request: Request, manager: Manager) -> dict[str, int]:
-    """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
-    desk = desk_of(request).acting(manager.user)
-    since = int(body.since * 1e6)
-    return {"queued": await desk.awrite(look_back, body.policy, since=since, share=body.share)}
-
-
-@router.post("/recertify", status_code=201, summary="A new draft from blind labels")
-async def certify_again(body: RecertifyBody, request: Request, manager: Manager) -> dict[str, int]:
-    """Certify on the fair sample of a period; the policy is a draft until it is activated."""
-    until = None if body.until is None else int(body.until * 1e6)
-    number = (
-        await desk_of(request)
-        .acting(manager.user)
-        .awrite(
-            recertify,
-            target_accuracy=body.target_accuracy,
-            confidence_level=body.confidence_level,
-            since=int(body.since * 1e6),
-            until=until,
-            model=body.model,
-        )
-    )
-    return {"policy": number}
-
-
-@router.post("/void", summary="Take an open case out of the queue")
-async def void(body: VoidBody, request: Request, manager: Manager) -> dict[str, str]:
-    """End an open case without a decision."""
-    desk = desk_of(request).acting(manager.user)
-    await desk.awrite(void_case, body.key, reason=body.reason)
-    return {"outcome": "void"}
-
-
-@router.post("/webhooks", status_code=201, summary="Send messages to an address")
-async def add_hook(body: WebhookBody, request: Request, manager: Manager) -> dict[str, Any]:
+@manager.post("/webhooks", status_code=201, summary="Send messages to an address")
+async def add_hook(body: WebhookBody, request: Request) -> dict[str, Any]:
     """Send messages to an address; the secret that signs them is shown once."""
-    desk = desk_of(request).acting(manager.user)
-    number, secret = await desk.awrite(add_webhook, body.url)
+    number, secret = await desk_of(request).awrite(add_webhook, body.url)
     return {"id": number, "secret": secret}
 
 
-@router.post("/webhooks/{number}/end", summary="Stop sending messages to an address")
-async def end_hook(number: Number, request: Request, manager: Manager) -> dict[str, str]:
+@manager.post("/webhooks/{number}/end", summary="Stop sending messages to an address")
+async def end_hook(number: Number, request: Request) -> dict[str, str]:
     """End a webhook; messages that wait for it are dropped."""
-    await desk_of(request).acting(manager.user).awrite(end_webhook, number)
+    await desk_of(request).awrite(end_webhook, number)
     return {"outcome": "ended"}
 
 
-@router.post("/webhooks/{number}/replay", summary="Send past messages again")
-async def replay_hook(
-    number: Number, body: ReplayBody, request: Request, manager: Manager
-) -> dict[str, int]:
+@manager.post("/webhooks/{number}/replay", summary="Send past messages again")
+async def replay_hook(number: Number, body: ReplayBody, request: Request) -> dict[str, int]:
     """Send the messages since a given time again."""
-    desk = desk_of(request).acting(manager.user)
-    return {"queued": await desk.awrite(send_again, number, since=int(body.since * 1e6))}
+    since = int(body.since * 1e6)
+    return {"queued": await desk_of(request).awrite(send_again, number, since=since)}
+
+
+# ------------------------------------------------------------------ the desk in numbers
+
+
+@router.get("/healthz", summary="Whether the desk can work")
+async def health(request: Request) -> dict[str, str]:
+    """Answer after the database has answered."""
+    await desk_of(request).aread(_ping)
+    return {"status": "ok"}
+
+
+def _ping(transaction: Transaction) -> None:
+    transaction.connection.execute(select(1))
+
+
+@onlooker.get("/state", summary="Counts, load, backlog and the promise")
+async def show(request: Request) -> dict[str, Any]:
+    """Return the state of the desk."""
+    return await desk_of(request).aread(state_of)
+
+
+@router.get(
+    "/metrics",
+    summary="The same for Prometheus",
+    dependencies=[Depends(needs("reader", "arbiter", "manager", "auditor", "api"))],
+)
+async def metrics(request: Request) -> Response:
+    """Return the counters in Prometheus' text format."""
+    state = await desk_of(request).aread(state_of)
+    return PlainTextResponse(_as_text(state), media_type="text/plain; version=0.0.4")
+
+
+def _as_text(state: dict[str, Any]) -> str:
+    lines = []
+    for name, kind, description in _METRICS:
+        value: Any = state
+        for part in name.split("."):
+            value = value[part] if value is not None else None
+        if value is None:
+            continue
+        full = "expertload_desk_" + name.replace(".", "_")
+        lines += [f"# HELP {full} {description}", f"# TYPE {full} {kind}", f"{full} {value}"]
+    return "\n".join(lines) + "\n"
+
+
+_METRICS = (
+    ("counts.received", "counter", "Cases received."),
+    ("counts.decided", "counter", "Cases decided automatically."),
+    ("counts.answers", "counter", "Answers that count."),
+    ("counts.late", "counter", "Answers that came after their lease was lost."),
+    ("backlog.waiting", "gauge", "Readings that wait for a reader."),
+    ("backlog.leased", "gauge", "Readings that readers hold."),
+    ("backlog.disputed", "gauge", "Cases in dispute."),
+    ("backlog.oldest_seconds", "gauge", "Age of the oldest waiting reading."),
+    ("backlog.stuck", "gauge", "Readings due first that nobody may take."),
+    ("load", "gauge", "Share of received cases that went to experts."),
+    ("sampling_rate", "gauge", "Share of cases that are read blind."),
+    ("monitor.evidence", "gauge", "Evidence against the promise."),
+    ("monitor.audited", "gauge", "Audited decisions of the policy."),
+    ("monitor.errors", "gauge", "Audited decisions that were wrong."),
+    ("monitor.bound", "gauge", "Lower bound of the accuracy of automatic decisions."),
+)
+
+
+# ------------------------------------------------------------------ exports
+
+MEDIA_TYPES = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@onlooker.get("/export", summary="The cases, one row each, streamed")
+async def stream(
+    request: Request,
+    format: Format = "jsonl",  # noqa: A002 - what the interface calls it
+    cases: Which = "all",
+) -> Response:
+    """Return all cases, those with an expert's label, or those that audit the policies."""
+    return export_response(request, format, cases, f"desk.{format}")
+
+
+def export_response(request: Request, format: Format, which: Which, name: str) -> Response:  # noqa: A002
+    """Stream cases as a file with this name."""
+    return StreamingResponse(
+        export_bytes(desk_of(request), format, which=which),
+        media_type=MEDIA_TYPES[format],
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+router.include_router(manager)
+router.include_router(onlooker)

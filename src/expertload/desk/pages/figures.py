@@ -20,8 +20,8 @@ from expertload.desk.pages.pictures import (
     hourly_bars,
 )
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import answers, cases, counters, events, policies, readings
-from expertload.desk.watch import find_policy, state_of
+from expertload.desk.store.tables import answers, cases, counters, events, readings
+from expertload.desk.watch import all_policies, find_policy, state_of
 from expertload.desk.watch.quality import WARNING_EVIDENCE
 
 __all__ = ["Overview", "history", "overview"]
@@ -176,9 +176,5 @@ def _news(transaction: Transaction) -> list[AnyRow]:
 
 def history(transaction: Transaction) -> list[dict[str, Any]]:
     """Return every policy, the newest first."""
-    rows = transaction.connection.execute(
-        select(policies)
-        .where(policies.c.project_id == transaction.project.id)
-        .order_by(policies.c.id.desc())
-    )
+    rows = all_policies(transaction)
     return [{"row": row, "point": read_policy(row.document).point} for row in rows]

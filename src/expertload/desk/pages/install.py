@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
 
-from expertload.desk.api.errors import http_error
+from expertload.desk.api.access import answer_error
 from expertload.desk.pages import audit, manage, people_page, review, sign_in, single
 from expertload.desk.pages.files import router as files
 from expertload.desk.pages.render import go, refusal
@@ -30,7 +30,7 @@ async def _no_form(request: Request, error: Exception) -> Response:
     """Answer a form's address that is opened as a page: browsers get the page with the form."""
     if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
         return go(page_of(request.url.path))
-    return await http_error(request, error)
+    return await answer_error(request, error)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
@@ -38,4 +38,4 @@ async def _not_found(request: Request, error: Exception) -> Response:
     if "text/html" in request.headers.get("accept", ""):
         said = "There is no page at this address."
         return refusal(request, 404, said, "start from your own page.")
-    return await http_error(request, error)
+    return await answer_error(request, error)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from fastapi.responses import StreamingResponse
 
 from expertload.desk.api.access import desk_of
-from expertload.desk.api.state import MEDIA_TYPES
+from expertload.desk.api.management import MEDIA_TYPES, policy_text
 from expertload.desk.pages.figures import history, overview
 from expertload.desk.pages.render import go, render
 from expertload.desk.pages.route import HEADERS, PageRoute
@@ -23,7 +23,6 @@ from expertload.desk.watch import (
     recertify,
     withdraw,
 )
-from expertload.exceptions import DeskRefusedError
 
 __all__ = ["router"]
 
@@ -77,22 +76,15 @@ async def show_policies(request: Request, who: Manager, said: str = "", n: int =
 @router.post("/policies")
 async def upload(request: Request, who: Manager, policy: Annotated[UploadFile, File()]) -> Response:
     """Store a policy as a draft."""
-    try:
-        document = (await policy.read()).decode()
-    except UnicodeDecodeError:
-        raise DeskRefusedError(
-            "bad_policy",
-            "This is not a policy: it is not text.",
-            "choose the file that 'expertload evaluate --save-policy' wrote.",
-        ) from None
-    await desk_of(request).acting(who.user).awrite(add_policy, document)
+    document = policy_text(await policy.read())
+    await desk_of(request).awrite(add_policy, document)
     return go("/manage/policies?said=added")
 
 
 @router.post("/policies/{number}/activate")
 async def begin(number: int, request: Request, who: Manager) -> Response:
     """Let a draft decide from now on."""
-    await desk_of(request).acting(who.user).awrite(activate, _possible(number))
+    await desk_of(request).acting(who.user).awrite(activate, number)
     return go("/manage/policies?said=active")
 
 
@@ -104,7 +96,7 @@ async def end(
     reason: Annotated[str, Form(min_length=1, max_length=2_000)],
 ) -> Response:
     """End a policy for good."""
-    await desk_of(request).acting(who.user).awrite(withdraw, _possible(number), reason=reason)
+    await desk_of(request).acting(who.user).awrite(withdraw, number, reason=reason)
     return go("/manage/policies?said=withdrawn")
 
 
@@ -114,7 +106,7 @@ async def again(
 ) -> Response:
     """Have experts read again what a withdrawn policy decided."""
     desk, total = desk_of(request).acting(who.user), 0
-    while queued := await desk.awrite(look_back, _possible(number), share=percent / 100):
+    while queued := await desk.awrite(look_back, number, share=percent / 100):
         total += queued
     return go(f"/manage/policies?said=queued&n={total}")
 
@@ -127,10 +119,3 @@ async def certify_again(
     desk = desk_of(request).acting(who.user)
     await desk.awrite(recertify, target_accuracy=target_accuracy, confidence_level=confidence_level)
     return go("/manage/policies?said=certified")
-
-
-def _possible(number: int) -> int:
-    """Return a number that a database can search for; refuse others."""
-    if not 0 <= number < 2**63:
-        raise DeskRefusedError("not_found", f"There is no policy {number}.")
-    return number

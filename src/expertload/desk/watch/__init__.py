@@ -12,6 +12,7 @@ from expertload.desk.watch.policies import (
     activate,
     active_policy,
     add_policy,
+    all_policies,
     find_policy,
     withdraw,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "activate",
     "active_policy",
     "add_policy",
+    "all_policies",
     "blind_labels",
     "blind_sample_size",
     "capacity_of",

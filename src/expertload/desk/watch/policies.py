@@ -20,6 +20,7 @@ __all__ = [
     "activate",
     "active_policy",
     "add_policy",
+    "all_policies",
     "find_policy",
     "withdraw",
 ]
@@ -90,13 +91,21 @@ def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
     announce(transaction, "policy.withdrawn", {"policy": number, "reason": reason})
 
 
+def all_policies(transaction: Transaction) -> list[AnyRow]:
+    """Return every policy's row, the newest first."""
+    query = select(policies).where(policies.c.project_id == transaction.project.id)
+    return list(transaction.connection.execute(query.order_by(policies.c.id.desc())).all())
+
+
 def find_policy(transaction: Transaction, number: int) -> AnyRow:
     """Return a policy's row."""
-    row = transaction.connection.execute(
-        select(policies).where(
-            policies.c.project_id == transaction.project.id, policies.c.id == number
-        )
-    ).first()
+    row = None
+    if 0 <= number < 2**63:  # PostgreSQL refuses to search for other numbers
+        row = transaction.connection.execute(
+            select(policies).where(
+                policies.c.project_id == transaction.project.id, policies.c.id == number
+            )
+        ).first()
     if row is None:
         raise DeskRefusedError("not_found", f"There is no policy {number}.")
     return row

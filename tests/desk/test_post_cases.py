@@ -1,24 +1,24 @@
-"""Single cases by the short way: answered as by the routes, and checked no less."""
+"""POST /api/cases: one case or many take the same way, and every request is checked."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from sqlalchemy import select, text
 
-from expertload.desk.api import single
-from expertload.desk.app import create_app
+from expertload.desk.api import cases as endpoint
 from expertload.desk.people import revoke_token
 from expertload.desk.store.tables import cases, events
 from expertload.exceptions import DeskUnavailableError
 from tests.desk.world import sent
 
 JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
 BODIES = [
     json.dumps(sent("sure")).encode(),
     json.dumps(sent("unsure", 0.6)).encode(),
@@ -42,7 +42,7 @@ def signed(world, role="api", **more):
 
 
 def pieces(data):
-    """Without a length, a request goes to the routes."""
+    """A body without a stated length."""
     yield data
 
 
@@ -52,7 +52,8 @@ def told(answer):
 
 
 @pytest.mark.parametrize("data", BODIES, ids=range(len(BODIES)))
-def test_both_ways_give_one_answer(served, data):
+def test_the_length_of_a_request_does_not_change_the_answer(served, data):
+    """Large requests are parsed in another thread, and some requests state no length."""
     served.activate()
     with httpx.Client(base_url=served.address) as client:
         for headers in (
@@ -64,44 +65,71 @@ def test_both_ways_give_one_answer(served, data):
         ):
             first = client.post("/api/cases", content=data, headers=headers)
             again = client.post("/api/cases", content=pieces(data), headers=headers)
+            padded = data + b" " * endpoint.SMALL
+            large = client.post("/api/cases", content=padded, headers=headers)
             assert told(first) == told(again)
-            assert first.status_code < 500
+            assert first.status_code == large.status_code < 500
+            if first.status_code == 200:
+                assert told(first) == told(large)
 
 
-def test_what_is_not_one_small_case_goes_to_the_routes(served, monkeypatch):
-    async def never(self, token, receive):
-        raise AssertionError("taken")
-
-    monkeypatch.setattr(single.SingleCases, "_received", never)
-    data = json.dumps(sent("a")).encode()
-    padded = data + b" " * single.SMALL
+@pytest.mark.parametrize("data", [body for body in BODIES if body], ids=range(len(BODIES) - 1))
+def test_a_line_is_answered_as_the_same_case_alone(served, data):
+    served.activate()
+    lines = b"\n".join([data, json.dumps(sent("another")).encode(), data])
     with httpx.Client(base_url=served.address, headers=signed(served)) as client:
-        for content, headers in (
-            (pieces(data), JSON),
-            (padded, JSON),
-            (data, {"Content-Type": "application/x-ndjson"}),
-        ):
-            assert client.post("/api/cases", content=content, headers=headers).status_code == 200
-        assert client.post("/api/cases", content=data, headers={"Content-Type": ""}).is_error
+        alone = client.post("/api/cases", content=data)
+        batch = client.post("/api/cases", content=lines, headers=NDJSON)
+        one_line = client.post("/api/cases", content=data, headers=NDJSON)
+    assert batch.status_code == one_line.status_code == 200
+    first, other, last = map(json.loads, batch.content.splitlines())
+    assert other["status"] == "decided"
+    assert json.loads(one_line.content) == first
+    if alone.status_code == 200:
+        assert alone.json() == first == last
+    else:
+        assert alone.json()["error"] == first["error"] == last["error"]
+        assert (first["line"], last["line"]) == (1, 3)
+
+
+def test_other_media_types_and_methods_are_refused(served):
+    data = json.dumps(sent("a")).encode()
+    with httpx.Client(base_url=served.address, headers=signed(served)) as client:
+        for kind in ("", "text/plain", "application/jsonl"):
+            answer = client.post("/api/cases", content=data, headers={"Content-Type": kind})
+            assert answer.status_code == 415
+        with_charset = {"Content-Type": "Application/JSON; charset=utf-8"}
+        assert client.post("/api/cases", content=data, headers=with_charset).status_code == 200
         assert client.get("/api/cases/a").status_code == 200
         assert client.put("/api/cases", content=data, headers=JSON).status_code == 405
 
 
+def test_the_schema_tells_of_the_endpoint(served):
+    schema = httpx.get(f"{served.address}/api/openapi.json").json()
+    post = schema["paths"]["/api/cases"]["post"]
+    assert set(post["requestBody"]["content"]) == {"application/json", "application/x-ndjson"}
+    assert post["summary"].startswith("Send a case")
+
+
 def test_of_strangers_nothing_is_read(served, monkeypatch):
-    monkeypatch.setattr(single, "read_line", lambda data: pytest.fail("read"))
+    monkeypatch.setattr(endpoint, "read_line", lambda data: pytest.fail("read"))
+    monkeypatch.setattr(endpoint, "read_limited", lambda request: pytest.fail("read"))
     for token in ("nonsense", "eld_" + "x" * 43, served.token("ann", "reader")):
-        headers = {**JSON, "Authorization": f"Bearer {token}"}
-        answer = httpx.post(f"{served.address}/api/cases", content=BODIES[0], headers=headers)
-        assert answer.status_code in (401, 403)
+        for kind in (JSON, NDJSON):
+            headers = {**kind, "Authorization": f"Bearer {token}"}
+            answer = httpx.post(f"{served.address}/api/cases", content=BODIES[0], headers=headers)
+            assert answer.status_code in (401, 403)
 
 
-def test_a_token_ends_with_the_next_request_whatever_it_says(served):
+@pytest.mark.parametrize("kind", [JSON, NDJSON], ids=["json", "ndjson"])
+def test_a_token_ends_with_the_next_request_whatever_it_says(served, kind):
     token = served.token("model", "api")
-    headers = {**JSON, "Authorization": f"Bearer {token}"}
+    headers = {**kind, "Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=served.address, headers=headers) as client:
         assert client.post("/api/cases", content=BODIES[0]).status_code == 200
         served.desk.write(revoke_token, 1)
         assert client.post("/api/cases", content=b"nonsense").status_code == 401
+        assert client.post("/api/cases", content=b"").status_code == 401
         assert client.post("/api/cases", content=BODIES[1]).status_code == 401
         served.desk.database.write(lambda c: c.execute(text("UPDATE tokens SET revoked = NULL")))
         assert client.post("/api/cases", content=BODIES[1]).status_code == 200
@@ -137,36 +165,44 @@ def test_errors_inside_are_told_in_the_one_form(served, monkeypatch, error, stat
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(single, "receive", fail)
+    monkeypatch.setattr(endpoint, "receive", fail)
     answer = httpx.post(f"{served.address}/api/cases", content=BODIES[0], headers=signed(served))
     assert answer.status_code == status
     assert set(answer.json()["error"]) == {"code", "message", "hint"}
 
 
-def test_a_sender_who_hangs_up_is_answered_nothing(world):
-    app = create_app(world.desk)
-    said = []
+def test_single_cases_share_a_transaction(served, monkeypatch):
+    """While one group is being stored, the cases that come in wait and are stored together."""
+    groups, started, go_on = [], threading.Event(), threading.Event()
+    real = endpoint.receive
 
-    async def hang_up():
-        return {"type": "http.disconnect"}
+    def receive(transaction, sent):
+        groups.append(len(sent))
+        started.set()
+        go_on.wait(30)
+        return real(transaction, sent)
 
-    async def say(message):
-        said.append(message)
+    monkeypatch.setattr(endpoint, "receive", receive)
+    headers = signed(served)
 
-    headers = [(name.lower().encode(), value.encode()) for name, value in signed(world).items()]
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/api/cases",
-        "headers": [*headers, (b"content-length", b"100")],
-    }
-    with ThreadPoolExecutor(1) as apart:  # a browser's test may have left its loop in this thread
-        taken = apart.submit(asyncio.run, app.state.single.take(scope, hang_up, say)).result()
-    assert taken
-    assert said == []
+    def post(number):
+        case = json.dumps(sent(f"case-{number}")).encode()
+        return httpx.post(f"{served.address}/api/cases", content=case, headers=headers).status_code
+
+    with ThreadPoolExecutor(9) as senders:
+        first = senders.submit(post, 0)
+        assert started.wait(30)
+        others = [senders.submit(post, number) for number in range(1, 9)]
+        waiting = served.app.state.intake._waiting
+        while len(waiting) < 8:
+            time.sleep(0.01)
+            waiting = served.app.state.intake._waiting
+        go_on.set()
+        assert {each.result() for each in (first, *others)} == {200}
+    assert groups == [1, 8]
 
 
-def test_of_two_headers_the_first_counts_on_both_ways(served):
+def test_of_two_headers_the_first_counts(served):
     names = [("Authorization", f"Bearer {served.token('m', 'api')}"), ("Authorization", "Bearer x")]
     data = BODIES[0]
     for headers in (names, names[::-1]):
