@@ -14,8 +14,7 @@ from expertload.desk import Desk, Rules
 from expertload.desk.people import begin_session, find_session
 from expertload.desk.queue import extend, skip, undo
 from expertload.desk.store.tables import answers, cases, events, readings
-from expertload.desk.trail import deliver
-from expertload.desk.trail.delivery import add_webhook
+from expertload.desk.trail import add_webhook, deliver
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import visitor

@@ -89,7 +89,7 @@ def test_no_form_ends_in_an_accident(served):
 
 @pytest.mark.slow
 def test_no_call_ends_in_an_accident(served, monkeypatch):
-    monkeypatch.setattr("expertload.desk.trail.delivery._post", lambda message: "not sent")
+    monkeypatch.setattr("expertload.desk.trail.webhooks._post", lambda message: "not sent")
     served.activate()
     served.send(sent("a", 0.6), sent("b"))
     held = served.claim()

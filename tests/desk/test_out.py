@@ -90,7 +90,7 @@ def test_an_export_of_nothing_has_its_columns(world, tmp_path, kind):
 
 
 def test_an_export_of_many_rows_is_written_in_parts(world, tmp_path, monkeypatch):
-    monkeypatch.setattr("expertload.desk.trail.export.CHUNK", 7)
+    monkeypatch.setattr("expertload.desk.trail.export.FEWEST_ROWS", 7)
     monkeypatch.setattr("expertload.desk.trail.export.CELLS_TOGETHER", 7 * 20 * 3)
     world.activate()
     world.send(*(sent(f"case-{i}", 0.5 + i / 100) for i in range(45)))
@@ -105,7 +105,7 @@ def test_an_export_of_many_rows_is_written_in_parts(world, tmp_path, monkeypatch
 
 
 def test_an_export_that_nobody_takes_to_its_end_leaves_nothing_behind(world, monkeypatch):
-    monkeypatch.setattr("expertload.desk.trail.export.CHUNK", 2)
+    monkeypatch.setattr("expertload.desk.trail.export.FEWEST_ROWS", 2)
     monkeypatch.setattr("expertload.desk.trail.export.CELLS_TOGETHER", 2)
     world.send(*(sent(f"case-{i}") for i in range(30)))
     for taken in (0, 1, 3):
@@ -114,17 +114,15 @@ def test_an_export_that_nobody_takes_to_its_end_leaves_nothing_behind(world, mon
             next(parts)
         parts.close()
     assert world.desk.database.engine.pool.checkedout() == 0
-    assert not [t for t in threading.enumerate() if t.name.startswith("desk-export")]
     assert b"".join(export_bytes(world.desk, "jsonl")).count(b"\n") == 30
 
 
 def test_an_export_of_a_database_that_fails_ends_with_its_error(world, tmp_path, monkeypatch):
     def broken(*_):
-        yield []
         raise OperationalError("SELECT", None, Exception("gone"))
 
-    monkeypatch.setattr(world.desk.database, "stream", broken)
-    monkeypatch.setattr("expertload.desk.trail.export._arrays", lambda *_: [])
+    world.send(sent("a"))
+    monkeypatch.setattr("expertload.desk.trail.export._arrays", broken)
     with pytest.raises(DeskUnavailableError, match=r"does not answer \(gone\)"):
         export(world.desk, tmp_path / "desk.jsonl")
     assert list(tmp_path.glob("*.jsonl")) == []

@@ -35,7 +35,7 @@ from tests.desk.world import dumps, policy_text, sent
 
 # Functions of the same names hide these modules.
 undo_module = importlib.import_module("expertload.desk.queue.undo")
-replay_module = importlib.import_module("expertload.desk.trail.replay")
+chain_module = importlib.import_module("expertload.desk.trail.chain")
 look_back_module = importlib.import_module("expertload.desk.watch.look_back")
 
 on_postgresql = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -128,7 +128,7 @@ def test_an_answer_is_taken_back_twice_at_once(world, monkeypatch):
 def test_what_comes_while_somebody_verifies_is_no_tampering(world, monkeypatch):
     """Events and tables are compared as they were at one moment."""
     world.send(sent("before", 0.6))
-    at(monkeypatch, replay_module, "_different", lambda: world.send_one("meanwhile", 0.6))
+    at(monkeypatch, chain_module, "_different", lambda: world.send_one("meanwhile", 0.6))
     verdict = world.desk.read(verify)
     assert verdict.problems == ()
     assert verdict.n_unsealed == len(world.rows(select(events))) - 1

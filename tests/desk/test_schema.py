@@ -34,7 +34,7 @@ def address():
         Desk.open(folder, rules=Rules(second_share=0.5)) as desk,
     ):
         # News of made-up webhooks must not leave the machine.
-        patch.setattr("expertload.desk.trail.delivery._post", lambda message: "not sent")
+        patch.setattr("expertload.desk.trail.webhooks._post", lambda message: "not sent")
         world = World(desk, Clock())
         world.activate()
         world.send(*(sent(f"case-{i}", 0.99 if i % 2 else 0.6) for i in range(20)))

@@ -13,8 +13,7 @@ import pytest
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.protocol import MOST_BYTES
-from expertload.desk.trail import deliver
-from expertload.desk.trail.delivery import add_webhook
+from expertload.desk.trail import add_webhook, deliver
 from tests.desk.world import dumps, sent
 
 

@@ -182,7 +182,7 @@ def test_more_differences_than_are_listed_are_said_to_be_more(used):
 
 
 def test_events_hold_no_secret(used):
-    told = used.desk.read(replay)
+    told, _ = used.desk.read(replay)
     for name, rows in told.items():
         hidden = {c.name for c in metadata.tables[name].columns if c.info.get("secret")}
         assert not any(hidden & row.keys() for row in rows.values())

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from expertload.desk.intake import Wanted, draw, open_readings
 from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, readings
-from expertload.desk.trail.outbox import announce
+from expertload.desk.trail import announce
 from expertload.desk.watch.quality import settle_audit
 
 __all__ = ["Settled", "decide", "live_decision", "locked_case", "next_reading", "settle"]

@@ -9,7 +9,7 @@ from expertload.desk.queue.leases import new_lease
 from expertload.desk.queue.settling import decide, live_decision, locked_case
 from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
-from expertload.desk.trail.outbox import take_back
+from expertload.desk.trail import take_back
 from expertload.desk.watch.quality import settle_audit
 from expertload.exceptions import DeskRefusedError
 

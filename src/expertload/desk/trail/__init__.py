@@ -1,10 +1,21 @@
 """The record of what happened: events in a sealed chain, and messages to webhooks."""
 
-from expertload.desk.trail.delivery import add_webhook, deliver, end_webhook, send_again
-from expertload.desk.trail.outbox import announce
-from expertload.desk.trail.replay import differences, read_changes, replay
-from expertload.desk.trail.sealing import seal_events
-from expertload.desk.trail.verify import Verdict, verify
+from expertload.desk.trail.chain import (
+    Verdict,
+    differences,
+    read_changes,
+    replay,
+    seal_events,
+    verify,
+)
+from expertload.desk.trail.webhooks import (
+    add_webhook,
+    announce,
+    deliver,
+    end_webhook,
+    send_again,
+    take_back,
+)
 
 __all__ = [
     "Verdict",
@@ -17,5 +28,6 @@ __all__ = [
     "replay",
     "seal_events",
     "send_again",
+    "take_back",
     "verify",
 ]

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import orjson
+from sqlalchemy import text
 
 from expertload._validation import require_extra
 from expertload.desk.desk import Desk
@@ -26,44 +24,42 @@ from expertload.predictions.writing import open_writer, stream_writer
 
 __all__ = ["Format", "Which", "export", "export_bytes"]
 
-T = TypeVar("T")
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]
-CHUNK = 2_000  # rows that are Python objects at a time
-CELLS_TOGETHER = 120_000  # cells written at a time: a row group of Parquet
-TYPES = {
-    "key": "string",
-    "state": "string",
-    "cause": "string",
-    "model": "string",
-    "group": "string",
-    "cluster": "string",
-    "policy": "int64",
-    "accepted": "bool",
-    "sampled": "bool",
-    "rate": "float64",
-    "predicted": "string",
-    "confidence": "float64",
-    "y_true": "string",
-    "correct": "bool",
-    "decided_by": "string",
-    "decision": "string",
-    "received": "float64",
-    "due": "float64",
+CELLS_TOGETHER = 120_000  # about so many cells are read and written at a time
+FEWEST_ROWS = 2_000
+# Each column's type, and where it comes from. "correct" follows from other columns.
+COLUMNS = {
+    "key": ("string", "c.key"),
+    "state": ("string", "c.state"),
+    "cause": ("string", "c.cause"),
+    "model": ("string", "c.model"),
+    "group": ("string", "c.group_name"),
+    "cluster": ("string", "c.cluster"),
+    "policy": ("int64", "c.policy_id"),
+    "accepted": ("bool", "c.accepted"),
+    "sampled": ("bool", "c.draw < c.rate"),
+    "rate": ("float64", "c.rate"),
+    "predicted": ("string", "c.predicted"),
+    "confidence": ("float64", "c.confidence"),
+    "y_true": (
+        "string",
+        "CASE WHEN c.audit = 'right' THEN c.predicted WHEN c.state = 'closed' THEN d.label END",
+    ),
+    "correct": ("bool", "NULL"),
+    "decided_by": ("string", "d.kind"),
+    "decision": ("string", "d.label"),
+    "received": ("float64", "c.received"),
+    "due": ("float64", "c.due"),
 }
 # The plus sign keeps the database from using the index of the project. So rows come in the order of
 # their ids, and need not be sorted in memory.
-_QUERY = """
-    SELECT c.key, c.state, c.cause, c.model, c.group_name, c.cluster, c.policy_id, c.accepted,
-      c.draw < c.rate, c.rate, c.predicted, c.confidence,
-      CASE WHEN c.audit = 'right' THEN c.predicted
-           WHEN c.state = 'closed' THEN d.label END,
-      d.kind, d.label, c.received, c.due, c.probabilities
+_QUERY = f"""
+    SELECT {", ".join(source for _, source in COLUMNS.values())}, c.probabilities
     FROM cases AS c
     LEFT JOIN decisions AS d ON d.case_id = c.id
       AND NOT EXISTS (SELECT 1 FROM decisions AS later WHERE later.supersedes = d.id)
-    WHERE +c.project_id = (SELECT id FROM projects WHERE name = :project) {condition}
-    ORDER BY c.id
+    WHERE +c.project_id = (SELECT id FROM projects WHERE name = :project)
 """
 _CONDITIONS: dict[str, str] = {
     "all": "",
@@ -99,34 +95,20 @@ def export(desk: Desk, path: str | os.PathLike[str], *, which: Which = "all") ->
 
 def export_bytes(desk: Desk, kind: Format, *, which: Which = "all") -> Iterator[bytes]:
     """Yield the bytes of an export as they are produced."""
-    buffer = _Buffer()
-    with stream_writer(buffer, f".{kind}") as write:  # type: ignore[arg-type]
+    buffer = io.BytesIO()
+    with stream_writer(buffer, f".{kind}") as write:
         for columns in _columns(desk, which):
             write(_without_formulas(columns) if kind == "csv" else columns)
-            yield buffer.take()
-    yield buffer.take()
+            yield _taken(buffer)
+    yield _taken(buffer)
 
 
-class _Buffer(io.RawIOBase):
-    """A stream that keeps its bytes until they are taken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[bytes] = []
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, part: Any) -> int:
-        """Add some bytes."""
-        self._parts.append(bytes(part))
-        return len(self._parts[-1])
-
-    def take(self) -> bytes:
-        """Return and remove the bytes."""
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
+def _taken(buffer: io.BytesIO) -> bytes:
+    """Return and remove the bytes of a buffer."""
+    content = buffer.getvalue()
+    buffer.seek(0)
+    buffer.truncate()
+    return content
 
 
 # ------------------------------------------------------------------ from rows to columns
@@ -134,61 +116,39 @@ class _Buffer(io.RawIOBase):
 
 def _columns(desk: Desk, which: Which) -> Iterator[dict[str, Any]]:
     """Yield columns of many rows at a time; if there are no rows, yield empty columns once."""
-    return _prefetched(_column_groups(desk, which))
-
-
-def _prefetched(parts: Generator[T]) -> Iterator[T]:
-    """Yield parts; another thread reads the next part while the caller writes this one."""
-    end: Any = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="desk-export") as other, closing(parts):
-        following = other.submit(next, parts, end)
-        while (part := following.result()) is not end:
-            following = other.submit(next, parts, end)
-            try:
-                yield part
-            except GeneratorExit:  # the caller does not want the rest
-                wait([following])
-                raise
-
-
-def _column_groups(desk: Desk, which: Which) -> Generator[dict[str, Any]]:
-    pa = require_extra("pyarrow", "desk", "An export")
     classes = desk.read(classes_of)
-    names = [*TYPES, *(f"p_{name}" for name in classes)]
-    at_a_time = max(1, CELLS_TOGETHER // (CHUNK * len(names)))
+    n_columns = len(COLUMNS) + len(classes)
+    at_once = max(FEWEST_ROWS, CELLS_TOGETHER // n_columns)
+    query = text(f"{_QUERY} {_CONDITIONS[which]} ORDER BY c.id")
     with desk.database.reading() as connection:
-        query = _QUERY.format(condition=_CONDITIONS[which])
-        found = desk.database.stream(connection, query, {"project": desk.project}, CHUNK)
-        parts = (_arrays(pa, some, classes) for some in found)
-        begun = False
-        while (group := list(islice(parts, at_a_time))) or not begun:
-            begun = True
-            together = zip(*(group or [_arrays(pa, [], classes)]), strict=True)
-            yield dict(zip(names, map(pa.concat_arrays, together), strict=True))
+        options = {"yield_per": at_once}
+        rows: Sequence[Any] = []
+        with connection.execute(
+            query, {"project": desk.project}, execution_options=options
+        ) as found:
+            for rows in found.partitions(at_once):
+                yield _arrays(rows, classes)
+        if not rows:
+            yield _arrays(rows, classes)
 
 
-def _arrays(pa: Any, rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> list[Any]:
-    """Return the columns of some rows, in the order of `TYPES` and then of the classes."""
+def _arrays(rows: Sequence[Sequence[Any]], classes: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of some rows, in the order of `COLUMNS` and then of the classes."""
+    pa = require_extra("pyarrow", "desk", "An export")
     compute = require_extra("pyarrow.compute", "desk", "An export")
-    cells = zip(*rows, strict=True) if rows else [()] * len(_SELECTED)
-    selected = dict(zip(_SELECTED, cells, strict=True))
-    texts = [each or "{}" for each in selected.pop("probabilities")]
-    probabilities = orjson.loads(f"[{','.join(texts)}]")
+    *cells, written = zip(*rows, strict=True) if rows else [()] * (len(COLUMNS) + 1)
     arrays = {}
-    for name, values in selected.items():
-        kind = TYPES[name]
+    for (name, (kind, _)), values in zip(COLUMNS.items(), cells, strict=True):
         if kind == "bool":  # SQLite returns 0 and 1
-            arrays[name] = pa.array(list(map(bool, values)), kind)
-        else:
-            arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN becomes null
+            values = tuple(map(bool, values))
+        arrays[name] = pa.array(values, kind, from_pandas=True)  # NaN becomes null
     arrays["correct"] = compute.equal(arrays["y_true"], arrays["predicted"])
     for name in ("received", "due"):
         arrays[name] = compute.divide(arrays[name], 1e6)
-    by_class = [pa.array([each.get(name) for each in probabilities], "float64") for name in classes]
-    return [*(arrays[name] for name in TYPES), *by_class]
-
-
-_SELECTED = [*(name for name in TYPES if name != "correct"), "probabilities"]
+    probabilities = orjson.loads(f"[{','.join(some or '{}' for some in written)}]")
+    for name in classes:
+        arrays[f"p_{name}"] = pa.array([some.get(name) for some in probabilities], "float64")
+    return arrays
 
 
 def _without_formulas(columns: dict[str, Any]) -> dict[str, Any]:

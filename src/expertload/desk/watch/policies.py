@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from expertload.desk.intake import read_policy
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import decisions, in_state, monitors, policies, projects
-from expertload.desk.trail.outbox import announce
+from expertload.desk.trail import announce
 from expertload.exceptions import DeskRefusedError
 
 __all__ = [

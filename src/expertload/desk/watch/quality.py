@@ -18,7 +18,7 @@ from sqlalchemy import select
 from expertload.desk.intake import read_policy
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.store.tables import cases, monitors, projects
-from expertload.desk.trail.outbox import announce
+from expertload.desk.trail import announce
 from expertload.desk.watch.policies import find_policy, withdraw
 
 __all__ = ["recount", "settle_audit"]

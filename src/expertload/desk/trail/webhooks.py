@@ -1,5 +1,9 @@
 """Webhooks: messages are signed, retried with growing pauses, and sent again on request.
 
+A message sent after the commit can get lost, and one sent before it can turn out to be wrong. So
+each message is stored as a row, in the transaction that it reports, and delivered after it. An
+expert's decision is not sent before it can no longer be taken back.
+
 A receiver checks `X-Desk-Signature`: the HMAC-SHA256 of the time, a dot and the body, with the
 secret that was shown when the webhook was added. `X-Desk-Delivery` is the same for every attempt,
 so a receiver recognises a message that comes twice.
@@ -8,19 +12,20 @@ so a receiver recognises a message that comes twice.
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
 import time
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
-from expertload._validation import require_extra
-from expertload.desk.desk import Desk
 from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import in_state, outbox, webhooks
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["add_webhook", "deliver", "end_webhook", "send_again", "signature"]
+if TYPE_CHECKING:
+    from expertload.desk.desk import Desk
 
 ATTEMPTS = 12
 LONGEST_PAUSE = 3_600
@@ -81,13 +86,58 @@ def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
 
 
 def _find(transaction: Transaction, number: int) -> None:
-    row = transaction.connection.execute(
-        select(webhooks.c.id).where(
-            webhooks.c.id == number, webhooks.c.project_id == transaction.project.id
-        )
-    ).first()
-    if row is None:
+    known = select(webhooks.c.id).where(
+        webhooks.c.id == number, webhooks.c.project_id == transaction.project.id
+    )
+    if transaction.connection.execute(known).first() is None:
         raise DeskRefusedError("not_found", f"There is no webhook {number}.")
+
+
+# ------------------------------------------------------------------ the outbox
+
+
+def announce(
+    transaction: Transaction,
+    kind: str,
+    payload: dict[str, Any],
+    *,
+    case_id: int | None = None,
+    delay: int = 0,
+) -> None:
+    """Put a message for every webhook of the project into the outbox."""
+    hooks = transaction.connection.execute(
+        select(webhooks.c.id).where(
+            webhooks.c.project_id == transaction.project.id, webhooks.c.ended.is_(None)
+        )
+    ).scalars()
+    text = json.dumps({"kind": kind, "at": transaction.now, **payload}, separators=(",", ":"))
+    row = {
+        "project_id": transaction.project.id,
+        "kind": kind,
+        "case_id": case_id,
+        "payload": text,
+        "state": "waiting",
+        "attempts": 0,
+        "next_try": transaction.now + delay,
+        "created": transaction.now,
+    }
+    messages = [{**row, "webhook_id": hook} for hook in hooks]
+    if messages:
+        transaction.connection.execute(insert(outbox), messages)
+
+
+def take_back(transaction: Transaction, case_id: int) -> bool:
+    """Cancel the messages about the decision of a case; return False if one was already sent."""
+    of_case = (outbox.c.case_id == case_id) & (outbox.c.kind == "case.decided")
+    sent = select(outbox.c.id).where(of_case, outbox.c.state == "sent")
+    if transaction.connection.execute(sent).first() is not None:
+        return False
+    waiting = of_case & (outbox.c.state == "waiting")
+    transaction.connection.execute(update(outbox).where(waiting).values(state="cancelled"))
+    return True
+
+
+# ------------------------------------------------------------------ delivery
 
 
 def signature(secret: bytes, moment: str, body: str) -> str:
@@ -107,8 +157,9 @@ def deliver(desk: Desk) -> int:
 
 def _take(transaction: Transaction) -> list[AnyRow]:
     """Take messages that are due. If this server dies, they are due again after a while."""
+    execute = transaction.connection.execute
     latest = transaction.now + LONGEST_PAUSE * SECOND + CLOCK_SLACK
-    transaction.connection.execute(  # due later than any pause: the clock was set back since
+    execute(  # due later than any pause: the clock was set back since
         update(outbox)
         .where(in_state(outbox, "waiting"), outbox.c.next_try > latest)
         .values(next_try=transaction.now)
@@ -119,12 +170,11 @@ def _take(transaction: Transaction) -> list[AnyRow]:
         .order_by(outbox.c.next_try)
         .limit(AT_ONCE)
     )
-    if transaction.connection.dialect.name == "postgresql":
-        due = due.with_for_update(skip_locked=True)
-    numbers = transaction.connection.execute(due).scalars().all()
+    # SQLite, which has one writer, ignores FOR UPDATE.
+    numbers = execute(due.with_for_update(skip_locked=True)).scalars().all()
     if not numbers:
         return []
-    transaction.connection.execute(
+    execute(
         update(outbox)
         .where(outbox.c.id.in_(numbers))
         .values(
@@ -132,19 +182,19 @@ def _take(transaction: Transaction) -> list[AnyRow]:
             next_try=transaction.now + int((AT_ONCE + 1) * TIMEOUT * SECOND),
         )
     )
-    return list(
-        transaction.connection.execute(
-            select(outbox.c.id, outbox.c.payload, webhooks.c.url, webhooks.c.secret)
-            .select_from(outbox.join(webhooks, webhooks.c.id == outbox.c.webhook_id))
-            .where(outbox.c.id.in_(numbers), webhooks.c.ended.is_(None))
-            .order_by(outbox.c.id)
-        ).all()
+    taken = (
+        select(outbox.c.id, outbox.c.payload, webhooks.c.url, webhooks.c.secret)
+        .select_from(outbox.join(webhooks, webhooks.c.id == outbox.c.webhook_id))
+        .where(outbox.c.id.in_(numbers), webhooks.c.ended.is_(None))
+        .order_by(outbox.c.id)
     )
+    return list(execute(taken).all())
 
 
 def _post(message: AnyRow) -> str | None:
     """Send one message; return what went wrong, or None if it arrived."""
-    httpx = require_extra("httpx", "desk", "A webhook")
+    import httpx
+
     moment = str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
@@ -162,14 +212,14 @@ def _post(message: AnyRow) -> str | None:
 
 
 def _record(transaction: Transaction, number: int, error: str | None) -> None:
-    row = transaction.connection.execute(
-        select(outbox.c.attempts).where(outbox.c.id == number)
-    ).one()
+    query = select(outbox.c.attempts).where(outbox.c.id == number)
+    attempts = transaction.connection.execute(query).scalar_one()
+    values: dict[str, Any]
     if error is None:
         values = {"state": "sent", "error": None}
-    elif row.attempts >= ATTEMPTS:
+    elif attempts >= ATTEMPTS:
         values = {"state": "failed", "error": error}
     else:
-        pause = min(LONGEST_PAUSE, 2**row.attempts)
+        pause = min(LONGEST_PAUSE, 2**attempts)
         values = {"error": error, "next_try": transaction.now + pause * SECOND}
     transaction.connection.execute(update(outbox).where(outbox.c.id == number).values(**values))
