@@ -141,7 +141,7 @@ def test_merged_shards_equal_the_whole(cases, data):
     correct, confidence = cases
     cut = data.draw(st.integers(1, len(correct) - 1))
     shards = [
-        Tally.from_cases(check_correctness_cases(correct[part], confidence[part], None, "test"))
+        Tally.from_cases(check_correctness_cases(correct[part], confidence[part], None))
         for part in (slice(cut), slice(cut, None))
     ]
     merged = {

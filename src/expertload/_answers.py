@@ -34,18 +34,17 @@ class Answers(NamedTuple):
     confidence: FloatArray
 
 
-def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
+def answers_of(estimator: Any, X: Any) -> Answers:
     """Return a fitted classifier's answers, also with one class; of equals, the first wins."""
-    check_classifier(estimator, "predict_proba", caller)
-    proba = as_floats(estimator.predict_proba(X), "predict_proba", caller, ndim=(2,))
+    check_classifier(estimator, "predict_proba")
+    proba = as_floats(estimator.predict_proba(X), "predict_proba", ndim=(2,))
     # Only now: for an unfitted estimator, the call above raises a better error.
-    check_classifier(estimator, "classes_", caller)
-    names = as_array(estimator.classes_, "classes_", caller)
+    check_classifier(estimator, "classes_")
+    names = as_array(estimator.classes_, "classes_")
     if names.ndim != 1 or proba.shape[1] != len(names):
         raise ShapeError(
             message(
                 "estimator",
-                caller,
                 "must return one column of probabilities for each of its classes",
                 f"{proba.shape[1]} column(s) for classes of shape {names.shape}",
             )
@@ -54,30 +53,25 @@ def answers_of(estimator: Any, X: Any, caller: str) -> Answers:
     return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
 
 
-def judge(
-    estimator: Any, X: Any, y_true: ArrayLike, caller: str, **rows: Any
-) -> tuple[BoolArray, FloatArray]:
+def judge(estimator: Any, X: Any, y_true: ArrayLike, **rows: Any) -> tuple[BoolArray, FloatArray]:
     """Return which answers of a classifier are right, and its confidence; `rows` go with X."""
-    check_same_order(caller, X=X, y=y_true, **rows)
-    answers = answers_of(estimator, X, caller)
-    return right_answers(answers.labels, y_true, caller), answers.confidence
+    check_same_order(X=X, y=y_true, **rows)
+    answers = answers_of(estimator, X)
+    return right_answers(answers.labels, y_true), answers.confidence
 
 
-def right_answers(labels: AnyArray, y_true: ArrayLike, caller: str) -> BoolArray:
+def right_answers(labels: AnyArray, y_true: ArrayLike) -> BoolArray:
     """Return which answers are the true class; numbers and strings cannot be compared."""
-    truth = as_array(y_true, "y", caller)
+    truth = as_array(y_true, "y")
     truth = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
     if truth.ndim != 1:
-        raise ShapeError(
-            message("y", caller, "must name one class for each case", f"shape {truth.shape}")
-        )
-    check_same_length(caller, X=labels, y=truth)
-    _check_named(truth, caller)
+        raise ShapeError(message("y", "must name one class for each case", f"shape {truth.shape}"))
+    check_same_length(X=labels, y=truth)
+    _check_named(truth)
     if _are_strings(truth) != _are_strings(labels):
         raise LabelError(
             message(
                 "y",
-                caller,
                 f"must hold {_kind(labels)}, as the classes of the estimator do",
                 f"{_kind(truth)}, such as {truth[0]!r}",
             )
@@ -98,7 +92,7 @@ def selectable(values: Any) -> Any:
     return importlib.import_module("pandas").Series(values) if is_bare else values
 
 
-def _check_named(truth: AnyArray, caller: str) -> None:
+def _check_named(truth: AnyArray) -> None:
     """Raise if a case has no label; only NaN differs from itself."""
     kind = truth.dtype.kind
     missing = np.isnan(truth) if kind == "f" else np.zeros(len(truth), np.bool_)
@@ -108,7 +102,6 @@ def _check_named(truth: AnyArray, caller: str) -> None:
         raise LabelError(
             message(
                 "y",
-                caller,
                 "must name a class for each case",
                 f"{int(missing.sum())} missing value(s), the first in row {int(missing.argmax())}",
                 "remove the cases without a label",

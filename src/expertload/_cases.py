@@ -79,35 +79,32 @@ class Cases(NamedTuple):
             None if self.cluster is None else self.cluster[rows],
         )
 
-    def in_clusters(self, clusters: ArrayLike | None, caller: str) -> Cases:
+    def in_clusters(self, clusters: ArrayLike | None) -> Cases:
         """Return the same cases with the cluster of each; unchanged if there are none."""
-        return self._replace(cluster=number_clusters(clusters, len(self.correct), caller))
+        return self._replace(cluster=number_clusters(clusters, len(self.correct)))
 
 
-def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatArray | None:
+def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
     """Return weights as float64, or None if there are none."""
     if sample_weight is None:
         return None
-    weight = as_floats(sample_weight, "sample_weight", caller).astype(np.float64, copy=False)
+    weight = as_floats(sample_weight, "sample_weight").astype(np.float64, copy=False)
     if len(weight) != n:
         raise ShapeError(
-            message("sample_weight", caller, f"must have one value per case ({n})", len(weight))
+            message("sample_weight", f"must have one value per case ({n})", len(weight))
         )
     if (weight < 0).any():
         raise WeightError(
-            message(
-                "sample_weight", caller, "must not be negative", f"a smallest of {weight.min():g}"
-            )
+            message("sample_weight", "must not be negative", f"a smallest of {weight.min():g}")
         )
     largest = float(weight.max())
     if largest == 0:
-        raise WeightError(message("sample_weight", caller, "must not be all zero", "zeros alone"))
+        raise WeightError(message("sample_weight", "must not be all zero", "zeros alone"))
     smallest = float(weight.min(where=weight > 0, initial=largest))
     if smallest < largest * WIDEST:
         raise WeightError(
             message(
                 "sample_weight",
-                caller,
                 f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)",
                 f"{smallest:g} and {largest:g}",
             )
@@ -117,13 +114,12 @@ def check_weight(sample_weight: ArrayLike | None, n: int, caller: str) -> FloatA
     return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
 
 
-def check_whole_weight(weight: FloatArray | None, caller: str) -> None:
+def check_whole_weight(weight: FloatArray | None) -> None:
     """Raise unless weights are counts, for metrics that depend on the number of cases."""
     if weight is not None and (weight != np.floor(weight)).any():
         raise WeightError(
             message(
                 "sample_weight",
-                caller,
                 "must hold whole numbers for convention='thresholds', which counts cases",
                 f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
                 "use convention='exact', which takes any weights",
@@ -132,30 +128,26 @@ def check_whole_weight(weight: FloatArray | None, caller: str) -> None:
 
 
 def check_correctness_cases(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    sample_weight: ArrayLike | None,
-    caller: str,
+    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None
 ) -> Cases:
     """Validate the `_from_correctness` family's arguments."""
-    check_same_order(caller, correct=correct, confidence=confidence, sample_weight=sample_weight)
-    grades = check_grades(correct, caller)
-    scores = as_floats(confidence, "confidence", caller)
-    check_same_length(caller, correct=grades, confidence=scores)
-    return Cases(grades, scores, check_weight(sample_weight, len(grades), caller))
+    check_same_order(correct=correct, confidence=confidence, sample_weight=sample_weight)
+    grades = check_grades(correct)
+    scores = as_floats(confidence, "confidence")
+    check_same_length(correct=grades, confidence=scores)
+    return Cases(grades, scores, check_weight(sample_weight, len(grades)))
 
 
-def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
+def check_grades(correct: ArrayLike) -> AnyArray:
     """Return correctness as booleans if it is only right or wrong, else as grades."""
-    array = as_array(correct, "correct", caller)
+    array = as_array(correct, "correct")
     if array.dtype == np.bool_ and array.ndim == 1 and array.size:
         return array
-    grades = as_floats(array, "correct", caller)
+    grades = as_floats(array, "correct")
     if grades.min() < 0 or grades.max() > 1:
         raise CorrectnessError(
             message(
                 "correct",
-                caller,
                 "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
                 f"values from {grades.min():g} to {grades.max():g}",
                 percent_hint(float(grades.max())),
@@ -166,24 +158,24 @@ def check_grades(correct: ArrayLike, caller: str) -> AnyArray:
 
 
 def check_outlier_cases(
-    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, caller: str
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None
 ) -> Cases:
     """Validate the outlier metrics' arguments: two sides, both present."""
     check_same_order(
-        caller, is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
+        is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
     )
-    flags = as_floats(is_outlier, "is_outlier", caller)
+    flags = as_floats(is_outlier, "is_outlier")
     if not np.isin(flags, (0, 1)).all():
         raise LabelError(
-            message("is_outlier", caller, "must hold only 0 and 1 (or False and True)", "others")
+            message("is_outlier", "must hold only 0 and 1 (or False and True)", "others")
         )
-    scores = as_floats(outlier_score, "outlier_score", caller)
-    check_same_length(caller, is_outlier=flags, outlier_score=scores)
-    weight = check_weight(sample_weight, len(flags), caller)
+    scores = as_floats(outlier_score, "outlier_score")
+    check_same_length(is_outlier=flags, outlier_score=scores)
+    weight = check_weight(sample_weight, len(flags))
     outlier = flags == 1
     if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
         raise InsufficientDataError(
-            f"{caller} compares outliers with inliers and needs at least one of each. "
+            f"This metric compares outliers with inliers and needs at least one of each. "
             f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
         )
     return Cases(outlier, scores, weight)
@@ -195,10 +187,9 @@ def check_cases(
     confidence: ArrayLike | None,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
-    caller: str,
 ) -> Cases:
     """Reduce predictions to correctness and confidence, the top probability by default."""
-    return check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)[0]
+    return check_named_cases(y_true, y_proba, confidence, sample_weight, labels)[0]
 
 
 def check_named_cases(
@@ -207,25 +198,22 @@ def check_named_cases(
     confidence: ArrayLike | None,
     sample_weight: ArrayLike | None,
     labels: ArrayLike | None,
-    caller: str,
 ) -> tuple[Cases, tuple[ClassName, ...]]:
     """Reduce predictions to cases; return with them the name or number of each column."""
     rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
-    check_same_order(caller, **rows, confidence=confidence)
-    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
-    return with_confidence(predictions, confidence, caller)[1], names
+    check_same_order(**rows, confidence=confidence)
+    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels)
+    return with_confidence(predictions, confidence)[1], names
 
 
-def with_confidence(
-    predictions: Predictions, confidence: ArrayLike | None, caller: str
-) -> tuple[Cases, Cases]:
+def with_confidence(predictions: Predictions, confidence: ArrayLike | None) -> tuple[Cases, Cases]:
     """Return the cases with their top probability, and with the user's confidence."""
     correct, top = top_label(predictions)
     by_probability = Cases(correct, top, predictions.weight)
     if confidence is None:
         return by_probability, by_probability
-    scores = as_floats(confidence, "confidence", caller)
-    check_same_length(caller, y_proba=predictions.proba, confidence=scores)
+    scores = as_floats(confidence, "confidence")
+    check_same_length(y_proba=predictions.proba, confidence=scores)
     return by_probability, by_probability._replace(confidence=scores)
 
 
@@ -273,39 +261,29 @@ def pick(proba: FloatArray, column: IntArray) -> FloatArray:
 
 
 def check_predictions(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-    caller: str,
+    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
 ) -> Predictions:
     """Validate labels and probabilities against each other."""
-    return check_named_predictions(y_true, y_proba, sample_weight, labels, caller)[0]
+    return check_named_predictions(y_true, y_proba, sample_weight, labels)[0]
 
 
 def check_named_predictions(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-    caller: str,
+    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
 ) -> tuple[Predictions, tuple[ClassName, ...]]:
     """Validate labels and probabilities; return with them the name or number of each column."""
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
-    proba = _one_class(check_probabilities(y_proba, "y_proba", caller), y_proba, labels, caller)
-    target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels, caller)
-    check_same_length(caller, y_true=target, y_proba=proba)
-    return Predictions(target, proba, check_weight(sample_weight, len(target), caller)), names
+    check_same_order(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+    proba = _one_class(check_probabilities(y_proba, "y_proba"), y_proba, labels)
+    target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
+    check_same_length(y_true=target, y_proba=proba)
+    return Predictions(target, proba, check_weight(sample_weight, len(target))), names
 
 
-def _one_class(
-    proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None, caller: str
-) -> FloatArray:
+def _one_class(proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None) -> FloatArray:
     """Return whether a single column belongs to a model with one class, or to one of two classes.
 
     A classifier that was fitted on one class returns a matrix with one column of ones.
     """
-    shape = as_array(y_proba, "y_proba", caller).shape
+    shape = as_array(y_proba, "y_proba").shape
     if len(shape) != 2 or shape[1] != 1 or not (proba[:, 1] == 1).all():
         return proba
     if labels is not None and np.size(labels) == 1:
@@ -314,7 +292,6 @@ def _one_class(
         raise ProbabilityError(
             message(
                 "y_proba",
-                caller,
                 "must show whether its single column of ones belongs to the only class, or to the "
                 "second",
                 f"shape {shape}",
@@ -334,23 +311,22 @@ def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
     return accepted
 
 
-def check_several(cases: Cases, caller: str) -> None:
+def check_several(cases: Cases) -> None:
     """Raise unless there are two independent cases or clusters, of positive weight."""
     counted = np.ones(len(cases.correct), np.bool_) if cases.weight is None else cases.weight > 0
     what, present = "cases", int(np.count_nonzero(counted))
     if cases.cluster is not None:
         what, present = "clusters", len(np.unique(cases.cluster[counted]))
     if present < 2:
-        raise InsufficientDataError(f"{caller} needs at least 2 {what}. Got {present}.")
+        raise InsufficientDataError(f"At least 2 {what} are needed. Got {present}.")
 
 
-def check_unweighted(sample_weight: Any, caller: str) -> None:
+def check_unweighted(sample_weight: Any) -> None:
     """Raise if cases are weighted, because they must be counted."""
     if sample_weight is not None:
         raise WeightError(
             message(
                 "sample_weight",
-                caller,
                 "must be None: the tests count cases drawn one by one",
                 "weights",
                 "certify each group of cases separately with certify_groups, or draw cases as "
@@ -360,10 +336,10 @@ def check_unweighted(sample_weight: Any, caller: str) -> None:
 
 
 def check_same_cases(
-    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None, caller: str
+    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None
 ) -> None:
     """Raise unless two models were evaluated on the same cases, as far as is known."""
-    check_same_length(caller, first_model=a.correct, second_model=b.correct)
+    check_same_length(first_model=a.correct, second_model=b.correct)
     known = target_a is not None and target_b is not None
     pairs = {
         "labels": (target_a, target_b) if known else (None, None),
@@ -373,7 +349,7 @@ def check_same_cases(
     for what, (of_a, of_b) in pairs.items():
         if not _are_same(of_a, of_b):
             raise ShapeError(
-                f"The models passed to {caller} must be evaluated on the same cases in the same "
+                f"The models must be evaluated on the same cases in the same "
                 f"order. Got {what} that differ. Hint: sort both by the same identifier."
             )
 

@@ -13,19 +13,18 @@ from expertload.exceptions import ParameterError
 __all__ = ["check_delegate_label"]
 
 
-def check_delegate_label(label: Any, classes: AnyArray, caller: str) -> Any:
+def check_delegate_label(label: Any, classes: AnyArray) -> Any:
     """Return the label of delegated cases: not a class, but of the same type."""
     named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
     if isinstance(label, str) and label == "auto":
         return _free_label(classes, named)
     if classes.dtype.kind != "O" and isinstance(label, str) != named:
         wanted = "must be a string" if named else "must be a number, as the classes are"
-        raise ParameterError(message("delegate_label", caller, wanted, f"{label!r}"))
+        raise ParameterError(message("delegate_label", wanted, f"{label!r}"))
     if (classes == label).any():
         raise ParameterError(
             message(
                 "delegate_label",
-                caller,
                 "must not be one of the classes",
                 f"{label!r}",
                 "pass delegate_label=... that no case can have",

@@ -75,7 +75,7 @@ def coc_curve(
     >>> curve.thresholds
     array([0.6, 0.7, 0.8, 0.9])
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "coc_curve")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
     return Tally.from_cases(cases).curve()
 
 
@@ -104,8 +104,7 @@ def coc_curve_from_correctness(
     >>> coc_curve_from_correctness([0, 1, 1, 1], [0.5, 0.5, 0.7, 0.9]).accuracy
     array([0.75, 1.  , 1.  ])
     """
-    caller = "coc_curve_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     return Tally.from_cases(cases).curve()
 
 
@@ -152,8 +151,8 @@ def aucoc_score(
     >>> print(f"{aucoc_score(y_true, y_proba):.4f}")
     0.9658
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "aucoc_score")
-    return area_of_cases(cases, convention, "aucoc_score")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return area_of_cases(cases, convention)
 
 
 def aucoc_score_from_correctness(
@@ -189,9 +188,8 @@ def aucoc_score_from_correctness(
     >>> print(f"{aucoc_score_from_correctness([1, 0, 1, 1, 0], confidence):.3f}")
     0.406
     """
-    caller = "aucoc_score_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return area_of_cases(cases, convention, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    return area_of_cases(cases, convention)
 
 
 def load_at_accuracy(
@@ -225,9 +223,8 @@ def load_at_accuracy(
     >>> load_at_accuracy(y_true, y_proba, target_accuracy=0.95)
     0.25
     """
-    caller = "load_at_accuracy"
-    target = check_fraction(target_accuracy, "target_accuracy", caller)
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    target = check_fraction(target_accuracy, "target_accuracy")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
     return Tally.from_cases(cases).load_at_accuracy(target)
 
 
@@ -258,9 +255,8 @@ def load_at_accuracy_from_correctness(
     >>> load_at_accuracy_from_correctness([0, 1, 1], [0.2, 0.4, 0.6], target_accuracy=0.6)
     0.0
     """
-    caller = "load_at_accuracy_from_correctness"
-    target = check_fraction(target_accuracy, "target_accuracy", caller)
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    target = check_fraction(target_accuracy, "target_accuracy")
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     return Tally.from_cases(cases).load_at_accuracy(target)
 
 
@@ -295,9 +291,8 @@ def accuracy_at_load(
     >>> accuracy_at_load(y_true, y_proba, expert_load=0.2)
     0.75
     """
-    caller = "accuracy_at_load"
-    load = check_fraction(expert_load, "expert_load", caller)
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    load = check_fraction(expert_load, "expert_load")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
     return Tally.from_cases(cases).accuracy_at_load(load)
 
 
@@ -328,20 +323,19 @@ def accuracy_at_load_from_correctness(
     >>> accuracy_at_load_from_correctness([0, 1, 1, 1], [0.1, 0.2, 0.3, 0.4], expert_load=0.25)
     1.0
     """
-    caller = "accuracy_at_load_from_correctness"
-    load = check_fraction(expert_load, "expert_load", caller)
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    load = check_fraction(expert_load, "expert_load")
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     return Tally.from_cases(cases).accuracy_at_load(load)
 
 
 # ------------------------------------------------------------------ shared by other modules
 
 
-def area_of_cases(cases: Cases, convention: Convention, caller: str) -> float:
+def area_of_cases(cases: Cases, convention: Convention) -> float:
     """Return the area under the curve of validated cases."""
-    check_option(convention, CONVENTIONS, "convention", caller)
+    check_option(convention, CONVENTIONS, "convention")
     if cases.is_counted and convention != "authors":
         return binary_area(cases.correct, cases.confidence, convention)
     if convention == "thresholds":
-        check_whole_weight(cases.weight, caller)
+        check_whole_weight(cases.weight)
     return Tally.from_cases(cases).area(convention)

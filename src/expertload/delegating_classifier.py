@@ -166,8 +166,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         y, groups = selectable(y), selectable(groups)
         self._check_options(y)
-        caller = f"{type(self).__name__}.fit"
-        check_same_order(caller, X=X, y=y, sample_weight=sample_weight, groups=groups)
+        check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
         self._forget()
         if self.calibration_size is None:
             return self._fit_model(X, y, sample_weight)
@@ -196,7 +195,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self._set_model(self.estimator)
-        check_same_order(f"{type(self).__name__}.calibrate", X=X, y=y, groups=groups)
+        check_same_order(X=X, y=y, groups=groups)
         return self._certify(X, y, groups)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> AnyArray:
@@ -215,8 +214,8 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             Required if `calibrate` was given groups, and refused if it was not.
         """
         check_is_fitted(self, "estimator_")
-        check_same_order(f"{type(self).__name__}.decide", X=X, groups=groups)
-        _check_calibrated(hasattr(self, "operating_point_"), type(self).__name__)
+        check_same_order(X=X, groups=groups)
+        _check_calibrated(hasattr(self, "operating_point_"))
         answers = self._answers(X)
         return Decisions(self._accepts(answers.confidence, groups), answers.labels)
 
@@ -241,11 +240,10 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         one that delegates fewer cases. Delegating everything scores 0. For the accuracy among
         accepted cases, use `decide`.
         """
-        caller = f"{type(self).__name__}.score"
-        check_same_order(caller, X=X, y=y, sample_weight=sample_weight, groups=groups)
+        check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
         accepted, answers = self.decide(X, groups=groups)
-        right = accepted & right_answers(answers, y, type(self).__name__)
-        weight = check_weight(sample_weight, len(right), caller)
+        right = accepted & right_answers(answers, y)
+        weight = check_weight(sample_weight, len(right))
         return float(np.average(right, weights=weight))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -262,14 +260,13 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _check_options(self, y: ArrayLike) -> None:
         """Raise for what cannot work, before the model is trained, which may take long."""
-        caller = type(self).__name__
         options = self.target_accuracy, self.confidence_level, self.method
-        read_promise(*options, "selective", None, None, caller)
-        _check_calibration_size(self.calibration_size, caller)
+        read_promise(*options, "selective", None, None)
+        _check_calibration_size(self.calibration_size)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind not in ("binary", "multiclass"):
-            raise LabelError(message("y", caller, "must hold one class for each case", kind))
+            raise LabelError(message("y", "must hold one class for each case", kind))
 
     def _calibration_size(self) -> float | int | str | None:
         auto = isinstance(self.calibration_size, str) and self.calibration_size == "auto"
@@ -282,9 +279,9 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _set_model(self, model: Any) -> Self:
         needed = ("classes_",) if self.confidence is not None else ("predict_proba", "classes_")
         for attribute in needed:
-            check_classifier(model, attribute, type(self).__name__)
+            check_classifier(model, attribute)
         label = self.delegate_label
-        self.delegate_label_ = check_delegate_label(label, model.classes_, type(self).__name__)
+        self.delegate_label_ = check_delegate_label(label, model.classes_)
         self.estimator_, self.classes_ = model, model.classes_
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, attribute):
@@ -299,7 +296,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _certify(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Self:
         answers = self._answers(X)
-        right = right_answers(answers.labels, y, type(self).__name__)
+        right = right_answers(answers.labels, y)
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }
@@ -327,18 +324,17 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return replace(origin, ranked_by="top_probability", labels=names)
 
     def _answers(self, X: ArrayLike) -> Answers:
-        caller = type(self).__name__
         if self.confidence is None:
-            return answers_of(self.estimator_, X, caller)
+            return answers_of(self.estimator_, X)
         labels = np.asarray(self.estimator_.predict(X))
-        scores = as_floats(self.confidence(self.estimator_, X), "confidence", caller)
-        check_same_length(caller, X=labels, confidence=scores)
+        scores = as_floats(self.confidence(self.estimator_, X), "confidence")
+        check_same_length(X=labels, confidence=scores)
         return Answers(labels, scores)
 
     def _accepts(self, confidence: FloatArray, groups: ArrayLike | None) -> BoolArray:
         point = self.operating_point_
         by_group = isinstance(point, CertifiedGroups)
-        _check_groups_match(by_group, groups is not None, type(self).__name__)
+        _check_groups_match(by_group, groups is not None)
         if isinstance(point, CertifiedGroups):
             return point.accepts(confidence, groups=groups if groups is not None else ())
         return point.accepts(confidence)
@@ -359,7 +355,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
 
 
-def _check_calibration_size(size: Any, caller: str) -> None:
+def _check_calibration_size(size: Any) -> None:
     """Raise unless this is "auto", None, a share of the cases or a number of them."""
     if size is None or (isinstance(size, str) and size == "auto"):
         return
@@ -367,27 +363,27 @@ def _check_calibration_size(size: Any, caller: str) -> None:
     number = float(size) if is_number else 0.0
     if not (number >= 1 if isinstance(size, Integral) else 0 < number < 1):
         wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
-        raise ParameterError(message("calibration_size", caller, wanted, repr(size)))
+        raise ParameterError(message("calibration_size", wanted, repr(size)))
 
 
-def _check_groups_match(needed: bool, given: bool, caller: str) -> None:
+def _check_groups_match(needed: bool, given: bool) -> None:
     """Raise unless groups are given if and only if thresholds were certified by group."""
     if needed and not given:
         raise ParameterError(
-            f"This {caller} was calibrated by group, so it needs the groups of new cases. "
+            "This classifier was calibrated by group, so it needs the groups of new cases. "
             "Got none. Hint: pass groups=..."
         )
     if given and not needed:
         raise ParameterError(
-            f"This {caller} has one threshold for all cases. Got groups. Hint: pass groups=... to "
+            "This classifier has one threshold for all cases. Got groups. Hint: pass groups=... to "
             "calibrate, or to fit, as well."
         )
 
 
-def _check_calibrated(is_calibrated: bool, caller: str) -> None:
+def _check_calibrated(is_calibrated: bool) -> None:
     """Raise unless a fitted classifier has a threshold."""
     if not is_calibrated:
         raise NotFittedError(
-            f"This {caller} is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
+            "This classifier is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
             "the model was not fitted on, or use the default calibration_size."
         )

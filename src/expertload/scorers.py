@@ -81,7 +81,7 @@ class Scorer:
         float
             The score.
         """
-        right, confidence = judge(estimator, X, y, self.name, sample_weight=sample_weight)
+        right, confidence = judge(estimator, X, y, sample_weight=sample_weight)
         return MEASURES[_family(self.name)](right, confidence, sample_weight, self.reading)
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
@@ -180,7 +180,7 @@ def load_at_accuracy_scorer(target_accuracy: float) -> Scorer:
     >>> cross_val_score(model, X, y, scoring=load_at_accuracy_scorer(0.95)).round(2)
     array([-0.33, -0.23, -0.47, -0.33, -0.07])
     """
-    target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy_scorer")
+    target = check_fraction(target_accuracy, "target_accuracy")
     return Scorer(f"neg_load_at_accuracy_{target:.15g}", target)
 
 
@@ -207,7 +207,7 @@ def accuracy_at_load_scorer(expert_load: float) -> Scorer:
     >>> print(f"{accuracy_at_load_scorer(0.2)(model, X[1::2], y[1::2]):.3f}")
     0.850
     """
-    load = check_fraction(expert_load, "expert_load", "accuracy_at_load_scorer")
+    load = check_fraction(expert_load, "expert_load")
     return Scorer(f"accuracy_at_load_{load:.15g}", load)
 
 
@@ -247,9 +247,7 @@ def get_scorer(scoring: Any) -> Any:
         return accuracy_at_load_scorer(reading)
     names = ", ".join(get_scorer_names())
     hint = "pass scikit-learn's own names directly as scoring="
-    raise ParameterError(
-        message("scoring", "get_scorer", f"must be one of {names}", repr(scoring), hint)
-    )
+    raise ParameterError(message("scoring", f"must be one of {names}", repr(scoring), hint))
 
 
 def get_scorer_names() -> list[str]:

@@ -101,7 +101,7 @@ class COCCurve(NamedTuple):
                 0.00      0.75         0.6
                 0.25      1.00         0.7
         """
-        check_option(backend, FRAME_LIBRARIES, "backend", "to_frame")
+        check_option(backend, FRAME_LIBRARIES, "backend")
         try:
             library = import_module(backend)
         except ImportError as error:

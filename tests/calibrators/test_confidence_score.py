@@ -94,7 +94,7 @@ def test_what_is_not_fitted_or_not_known_is_a_sentence():
         ConfidenceScore("correctness").confidence([[0.5, 0.5]])
     with pytest.raises(NotFittedError):
         ConfidenceScore("temperature").to_dict()
-    with pytest.raises(ParameterError, match="'name' parameter of ConfidenceScore"):
+    with pytest.raises(ParameterError, match="'name'"):
         ConfidenceScore("energy")
 
 

@@ -29,7 +29,7 @@ def evaluation_of(table, **options):
 
 def test_a_report_is_a_page(run, file, tmp_path):
     said = run("evaluate", file, "--out", "report.pdf", code=1).stderr
-    assert "'--out' parameter of evaluate must end in .html. Got report.pdf" in said
+    assert "'--out' must end in .html. Got report.pdf" in said
     assert not (tmp_path / "report.pdf").exists()
 
 

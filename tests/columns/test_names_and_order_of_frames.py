@@ -233,15 +233,15 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_refused(kind):
     with pytest.raises(DataTypeError, match=words):
         tally_frame(pl.DataFrame({"confidence": confidence.astype(np.int64), "correct": NUMBERS}))
     with pytest.raises(DataTypeError, match=words):
-        as_floats(-confidence.astype(object), "confidence", "test")
+        as_floats(-confidence.astype(object), "confidence")
     exact = np.array([2**53, -(2**53)], dtype=object)
-    assert as_floats(exact, "confidence", "test").tolist() == [2.0**53, -(2.0**53)]
+    assert as_floats(exact, "confidence").tolist() == [2.0**53, -(2.0**53)]
 
 
 @pytest.mark.parametrize("value", [{"dog": [0.1]}, {0.1, 0.2}, pl.LazyFrame({"dog": [0.1]})])
 def test_what_is_no_array_is_named(value):
     with pytest.raises(ExpertLoadError, match=type(value).__name__):
-        as_array(value, "y_proba", "test")
+        as_array(value, "y_proba")
 
 
 def test_frames_of_two_levels_are_refused_by_tally_frame():

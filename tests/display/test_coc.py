@@ -211,7 +211,7 @@ def test_points_that_are_no_curve_are_refused(load, accuracy, error):
 
 
 def test_axes_that_are_none_are_refused():
-    with pytest.raises(ParameterError, match=r"The 'ax' parameter of COCDisplay\.plot"):
+    with pytest.raises(ParameterError, match=r"'ax'"):
         COCDisplay.from_correctness(*model(), ax="left")
 
 

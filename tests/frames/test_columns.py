@@ -62,7 +62,7 @@ def test_columns_of_one_name_are_refused():
 
 
 def test_group_column_must_exist():
-    with pytest.raises(exceptions.ParameterError, match="'by' parameter of tally_groups"):
+    with pytest.raises(exceptions.ParameterError, match="'by'"):
         tally_groups(FRAME, by="site")
 
 
@@ -195,9 +195,7 @@ def test_numbers_among_other_names_are_refused(names):
 
 def test_a_lone_column_of_another_number_is_refused():
     frame = pl.DataFrame({"label": [0, 1], "p_2": [0.1, 0.9]})
-    with pytest.raises(
-        exceptions.LabelError, match="'p_2' passed to tally_frame .* it is not clear which class"
-    ):
+    with pytest.raises(exceptions.LabelError, match="'p_2' passed .* it is not clear which class"):
         tally_frame(frame, probabilities="p_*")
 
 
@@ -214,7 +212,7 @@ def test_one_column_of_two_names():
     frame = pl.DataFrame({"label": ["ill", "well"], "p": [0.9, 0.2], "p_sick": 0.5})
     assert tally_frame(frame, probabilities="p").accuracy == 0  # the second class's
     with pytest.raises(
-        exceptions.LabelError, match="'p_sick' passed to tally_frame .* it is not clear which class"
+        exceptions.LabelError, match="'p_sick' passed .* it is not clear which class"
     ):
         tally_frame(frame, probabilities="p_*")
     table = tally_frame(frame, probabilities="p", labels=["well", "ill"])

@@ -19,7 +19,7 @@ from expertload.losses.inputs import flatten_logits, labelled
 def test_positions_are_flattened_and_ignored_ones_dropped():
     logits = torch.arange(24.0).view(2, 3, 4)
     target = torch.tensor([[0, 1, -100, 2], [2, -100, 1, 0]], dtype=torch.int32)
-    flat, labels = flatten_logits(logits, target, ignore_index=-100, caller="f")
+    flat, labels = flatten_logits(logits, target, ignore_index=-100)
     assert labels.tolist() == [0, 1, 2, 2, 1, 0]
     assert labels.dtype == torch.int64
     assert flat[0].tolist() == logits[0, :, 0].tolist()
@@ -28,36 +28,30 @@ def test_positions_are_flattened_and_ignored_ones_dropped():
 
 def test_two_dimensions_pass_through():
     logits, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
-    flat, labels = flatten_logits(logits, target, ignore_index=None, caller="f")
+    flat, labels = flatten_logits(logits, target, ignore_index=None)
     assert flat is logits
     assert labels is target
 
 
 def test_a_class_may_be_ignored():
-    keep = labelled(torch.tensor([0, 1, 2]), 3, ignore_index=1, caller="f")
+    keep = labelled(torch.tensor([0, 1, 2]), 3, ignore_index=1)
     assert keep.tolist() == [True, False, True]
 
 
 def test_labels_elsewhere_are_not_looked_at():
     target = torch.zeros(3, dtype=torch.long, device="meta")
-    assert labelled(target, 3, ignore_index=None, caller="f") is None
-    assert labelled(target, 3, ignore_index=-100, caller="f").device.type == "meta"
+    assert labelled(target, 3, ignore_index=None) is None
+    assert labelled(target, 3, ignore_index=-100).device.type == "meta"
 
 
 def test_errors_name_the_caller():
-    with pytest.raises(ShapeError, match="of focal_loss must have shape"):
-        flatten_logits(
-            torch.zeros(3, 2), torch.zeros(2).long(), ignore_index=None, caller="focal_loss"
-        )
+    with pytest.raises(ShapeError, match="must have shape"):
+        flatten_logits(torch.zeros(3, 2), torch.zeros(2).long(), ignore_index=None)
     with pytest.raises(LabelError, match="numbers from 0 to 5"):
-        flatten_logits(torch.zeros(2, 2), torch.tensor([0, 5]), ignore_index=-100, caller="f")
-    with pytest.raises(NonFiniteError, match="of f must be finite"):
+        flatten_logits(torch.zeros(2, 2), torch.tensor([0, 5]), ignore_index=-100)
+    with pytest.raises(NonFiniteError, match="must be finite"):
         flatten_logits(
-            torch.full((1, 2), torch.inf),
-            torch.tensor([0]),
-            ignore_index=None,
-            caller="f",
-            check_finite=True,
+            torch.full((1, 2), torch.inf), torch.tensor([0]), ignore_index=None, check_finite=True
         )
 
 

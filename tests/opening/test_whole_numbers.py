@@ -177,8 +177,8 @@ def test_types_that_no_array_has(tmp_path, kind):
 )
 def test_objects_are_refused(given):
     with pytest.raises(DataTypeError, match=r"up to 2\*\*53"):
-        as_floats(np.array(given, dtype=object), "confidence", "test")
-    assert as_floats(np.array([Decimal("0.5"), 1], dtype=object), "x", "test").tolist() == [0.5, 1]
+        as_floats(np.array(given, dtype=object), "confidence")
+    assert as_floats(np.array([Decimal("0.5"), 1], dtype=object), "x").tolist() == [0.5, 1]
 
 
 @pytest.mark.parametrize("make", [pd.Series, lambda texts: np.array(texts, dtype=object), list])

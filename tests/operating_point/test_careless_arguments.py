@@ -116,5 +116,5 @@ def test_clusters_to_split_by_are_names(clusters):
 
 @pytest.mark.parametrize("n_cases", [0, -1, 2.5, "10", None, [1]])
 def test_a_number_of_cases_to_split_is_one(n_cases):
-    with pytest.raises(ParameterError, match="'n_cases' parameter of split_cases"):
+    with pytest.raises(ParameterError, match="'n_cases'"):
         split_cases(n_cases)

@@ -99,13 +99,13 @@ def test_the_curve_is_of_tensors():
 
 @pytest.mark.parametrize("index", [True, 1.5, "a", [0]])
 def test_an_ignored_class_is_a_number(index):
-    with pytest.raises(ParameterError, match="'ignore_index' parameter of AUCOC"):
+    with pytest.raises(ParameterError, match="'ignore_index'"):
         AUCOC(ignore_index=index)
 
 
 @pytest.mark.parametrize("preds", [None, "0.5", {"a": 1}])
 def test_what_is_no_tensor_is_named(preds):
-    with pytest.raises(DataTypeError, match="'preds' parameter of AUCOC.update must be a tensor"):
+    with pytest.raises(DataTypeError, match="'preds' must be a tensor"):
         AUCOC().update(preds, torch.tensor([0]))
 
 

@@ -45,13 +45,12 @@ class FileOptions:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
-        caller = type(self).__name__
         if self.format is not None:
-            check_option(self.format, FORMATS, "format", caller)
-        check_option(self.decimal, (".", ","), "decimal", caller)
-        _check_delimiter(self.delimiter, caller)
+            check_option(self.format, FORMATS, "format")
+        check_option(self.decimal, (".", ","), "decimal")
+        _check_delimiter(self.delimiter)
         if self.encoding is not None:
-            _check_encoding(self.encoding, caller)
+            _check_encoding(self.encoding)
 
     @property
     def is_utf8(self) -> bool:
@@ -59,7 +58,7 @@ class FileOptions:
         return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
 
-def _check_delimiter(delimiter: str | None, caller: str) -> None:
+def _check_delimiter(delimiter: str | None) -> None:
     if delimiter is None:
         return
     wanted = "must be one character that is not a quote, a letter, a digit or a line end"
@@ -69,12 +68,10 @@ def _check_delimiter(delimiter: str | None, caller: str) -> None:
         or delimiter.isalnum()
         or delimiter in '"\r\n'
     ):
-        raise parameter_error(
-            "delimiter", caller, wanted, repr(delimiter), "pass ';', for instance"
-        )
+        raise parameter_error("delimiter", wanted, repr(delimiter), "pass ';', for instance")
 
 
-def _check_encoding(encoding: str, caller: str) -> None:
+def _check_encoding(encoding: str) -> None:
     try:
         text = codecs.lookup(encoding)._is_text_encoding
     except LookupError:
@@ -82,5 +79,5 @@ def _check_encoding(encoding: str, caller: str) -> None:
     if not text:
         hint = "latin-1, cp1252 and utf-16 are usual ones"
         raise parameter_error(
-            "encoding", caller, "must name an encoding that Python knows", repr(encoding), hint
+            "encoding", "must name an encoding that Python knows", repr(encoding), hint
         )

@@ -1,9 +1,9 @@
 """Turns users' arguments into valid arrays.
 
 These are the checks that several modules share, and the form of every message. A check takes the
-name of the parameter and of the public function (``caller``), so that a message reads::
+name of the argument, so that a message reads::
 
-    The 'target_accuracy' parameter of load_at_accuracy must be in [0, 1]. Got 97 instead.
+    'target_accuracy' must be in [0, 1]. Got 97 instead.
     Hint: pass 0.97 for 97 %.
 
 A check that only one module needs is in that module, and words its error with ``message``. Nothing

@@ -30,12 +30,12 @@ SKIPPED = "where floats skip whole numbers"
 UNROUNDED = "pass integers or strings"
 
 
-def as_array(value: Any, name: str, caller: str) -> AnyArray:
+def as_array(value: Any, name: str) -> AnyArray:
     """Return `value` as a numpy array; lists, frames and tensors on any device are accepted."""
     if isinstance(value, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in value):
         value = np.ma.stack(value)  # numpy's own stack would drop the masks
     if isinstance(value, np.ma.MaskedArray):
-        _check_unmasked(np.ma.getmaskarray(value), name, caller)
+        _check_unmasked(np.ma.getmaskarray(value), name)
     if hasattr(value, "detach"):  # a torch tensor, which may need gradients or be on another device
         value = value.detach().cpu()
         if "bfloat16" in str(value.dtype):  # numpy has no such type
@@ -45,41 +45,36 @@ def as_array(value: Any, name: str, caller: str) -> AnyArray:
     except (ValueError, TypeError) as error:
         is_nested = isinstance(value, list | tuple)
         got = "rows of unequal length" if is_nested else f"a {type(value).__name__}"
-        raise ShapeError(message(name, caller, "must be a rectangular array", got)) from error
+        raise ShapeError(message(name, "must be a rectangular array", got)) from error
     holds_many = hasattr(value, "__iter__") or hasattr(value, "collect")  # a dict, a lazy frame
     if array.ndim == 0 and array.dtype.kind == "O" and holds_many:
         got, hint = f"a {type(value).__name__}", "pass an array or a frame that is in memory"
-        raise DataTypeError(message(name, caller, "must be an array", got, hint))
+        raise DataTypeError(message(name, "must be an array", got, hint))
     return array
 
 
-def _check_unmasked(mask: BoolArray, name: str, caller: str) -> None:
+def _check_unmasked(mask: BoolArray, name: str) -> None:
     """Raise if values are masked, because a masked value is missing."""
     if mask.any():
         got = f"{int(mask.sum())} masked value(s), the first at {_first_position(mask)}"
         hint = "remove those cases, or fill them"
-        raise NonFiniteError(message(name, caller, "must have no masked values", got, hint))
+        raise NonFiniteError(message(name, "must have no masked values", got, hint))
 
 
-def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
+def as_floats(value: Any, name: str, *, ndim: tuple[int, ...] = (1,)) -> FloatArray:
     """Return `value` as finite floats, in its own precision; float64 if it has none."""
-    array = as_array(value, name, caller)
+    array = as_array(value, name)
     if array.ndim not in ndim:
         wanted = " or ".join(str(n) for n in ndim)
-        raise ShapeError(
-            message(name, caller, f"must have {wanted} dimension(s)", f"shape {array.shape}")
-        )
+        raise ShapeError(message(name, f"must have {wanted} dimension(s)", f"shape {array.shape}"))
     if array.size == 0:
-        raise EmptyInputError(
-            message(name, caller, "must hold at least one case", f"shape {array.shape}")
-        )
-    array = _to_float(array, name, caller)
+        raise EmptyInputError(message(name, "must hold at least one case", f"shape {array.shape}"))
+    array = _to_float(array, name)
     if not np.isfinite(array).all():
         bad = ~np.isfinite(array)
         raise NonFiniteError(
             message(
                 name,
-                caller,
                 "must be finite",
                 f"{int(bad.sum())} NaN or infinite value(s), the first at {_first_position(bad)}",
                 "remove those cases, or find out why the model produced them",
@@ -88,12 +83,12 @@ def as_floats(value: Any, name: str, caller: str, *, ndim: tuple[int, ...] = (1,
     return array
 
 
-def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
+def _to_float(array: AnyArray, name: str) -> FloatArray:
     if array.dtype.kind == "f":
         # Half precision is not meant for arithmetic; extended precision gains nothing here.
         return array.astype(np.float32) if array.dtype == np.float16 else _native_float(array)
     if array.dtype.kind in "biu":
-        _check_exact(int(array.min()), int(array.max()), name, caller)
+        _check_exact(int(array.min()), int(array.max()), name)
         return array.astype(np.float64)
     if array.dtype.kind == "O":
         listed = array.ravel().tolist()
@@ -105,17 +100,15 @@ def _to_float(array: AnyArray, name: str, caller: str) -> FloatArray:
             kinds = ", ".join(sorted({type(value).__name__ for value in listed}))
             hint = "remove the cases without a value, and pass the others as numbers"
             raise DataTypeError(
-                message(name, caller, "must hold real numbers", f"values of {kinds}", hint)
+                message(name, "must hold real numbers", f"values of {kinds}", hint)
             ) from None
         except OverflowError:
             got = "a whole number that no float can hold"
-            raise DataTypeError(message(name, caller, "must hold real numbers", got)) from None
+            raise DataTypeError(message(name, "must hold real numbers", got)) from None
         whole = [int(value) for value in listed if _is_exact(value)]
-        _check_exact(min(whole, default=0), max(whole, default=0), name, caller)
+        _check_exact(min(whole, default=0), max(whole, default=0), name)
         return numbers
-    raise DataTypeError(
-        message(name, caller, "must hold real numbers", f"an array of {array.dtype}")
-    )
+    raise DataTypeError(message(name, "must hold real numbers", f"an array of {array.dtype}"))
 
 
 def _is_exact(value: Any) -> bool:
@@ -123,11 +116,11 @@ def _is_exact(value: Any) -> bool:
     return isinstance(value, Integral) or (isinstance(value, Decimal) and value.is_finite())
 
 
-def _check_exact(low: int, high: int, name: str, caller: str) -> None:
+def _check_exact(low: int, high: int, name: str) -> None:
     """Raise for whole numbers so large that different ones would become equal floats."""
     if max(-low, high) > EXACT:
         got = f"{high if high > EXACT else low}"
-        raise DataTypeError(message(name, caller, EXACT_ONLY, got, EXACT_HINT))
+        raise DataTypeError(message(name, EXACT_ONLY, got, EXACT_HINT))
 
 
 def rounded_whole(values: AnyArray) -> float | None:
@@ -150,7 +143,7 @@ def _native_float(array: AnyArray) -> FloatArray:
     return array.astype(wanted, copy=False)
 
 
-def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
+def check_same_length(**arrays: AnyArray | None) -> None:
     """Raise unless all arrays that are given have the same number of rows."""
     given = {name: array for name, array in arrays.items() if array is not None}
     lengths = {
@@ -159,12 +152,12 @@ def check_same_length(caller: str, **arrays: AnyArray | None) -> None:
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ShapeError(
-            f"The arguments of {caller} must all have one row per case. Got rows {got}. "
+            f"The arguments must all have one row per case. Got rows {got}. "
             "Hint: check that they come from the same split, in the same order."
         )
 
 
-def check_same_order(caller: str, /, **given: Any) -> None:
+def check_same_order(**given: Any) -> None:
     """Raise where two frames or series hold the same index in another order.
 
     Rows belong together by position. An index that says otherwise is not passed over: after a sort
@@ -176,7 +169,7 @@ def check_same_order(caller: str, /, **given: Any) -> None:
     for (first, own), (name, index) in combinations(known, 2):
         if _is_reordered(index, own):
             raise ShapeError(
-                f"'{first}' and '{name}' of {caller} must have the same index, in the same order. "
+                f"'{first}' and '{name}' must have the same index, in the same order. "
                 f"Got the same index in another order. Hint: pass {name}.loc[{first}.index], or "
                 "to_numpy() of both if their rows belong together as they are."
             )
@@ -195,26 +188,25 @@ def _index(value: Any) -> Any:
     return index if hasattr(index, "is_unique") and hasattr(index, "isin") else None
 
 
-def check_same_shape(caller: str, **arrays: AnyArray) -> None:
+def check_same_shape(**arrays: AnyArray) -> None:
     """Raise unless all arrays have the same shape."""
     if len({array.shape for array in arrays.values()}) > 1:
         got = ", ".join(f"{name}: {array.shape}" for name, array in arrays.items())
-        raise ShapeError(f"The models compared by {caller} must have the same shape. Got {got}.")
+        raise ShapeError(f"The models to compare must have the same shape. Got {got}.")
 
 
-def check_metric_value(value: Any, caller: str) -> float:
+def check_metric_value(value: Any) -> float:
     """Return the value of a user's metric; raise unless it is one finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            message("metric", caller, "must return one number", f"{type(value).__name__}")
+            message("metric", "must return one number", f"{type(value).__name__}")
         ) from error
     if not math.isfinite(number):
         raise NonFiniteError(
             message(
                 "metric",
-                caller,
                 "must return finite numbers",
                 f"{number}",
                 "some resamples may lack a class that the metric needs",
@@ -223,41 +215,30 @@ def check_metric_value(value: Any, caller: str) -> float:
     return number
 
 
-def check_unit_interval(values: FloatArray, name: str, caller: str) -> None:
+def check_unit_interval(values: FloatArray, name: str) -> None:
     """Raise unless all values are in [0, 1]."""
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1:
         raise ProbabilityError(
             message(
-                name,
-                caller,
-                "must be in [0, 1]",
-                f"values from {low:g} to {high:g}",
-                percent_hint(high),
+                name, "must be in [0, 1]", f"values from {low:g} to {high:g}", percent_hint(high)
             )
         )
 
 
-def check_columns(array: AnyArray, n_columns: int, name: str, caller: str) -> None:
+def check_columns(array: AnyArray, n_columns: int, name: str) -> None:
     """Raise unless `array` has as many columns as in `fit`."""
     if array.shape[1] != n_columns:
         raise ShapeError(
-            message(
-                name,
-                caller,
-                f"must have {n_columns} columns, as in fit",
-                f"{array.shape[1]} columns",
-            )
+            message(name, f"must have {n_columns} columns, as in fit", f"{array.shape[1]} columns")
         )
 
 
-def check_fitted(fitted: bool, caller: str) -> None:
-    """Raise unless the object of the method `caller` is fitted."""
+def check_fitted(fitted: bool) -> None:
+    """Raise unless an object is fitted."""
     if not fitted:
-        what = caller.split(".")[0]
         raise NotFittedError(
-            f"{caller} was called on a {what} that is not fitted. "
-            f"Hint: call fit(inputs, y_true) on held-out cases first."
+            "This object is not fitted. Hint: call fit(inputs, y_true) on held-out cases first."
         )
 
 

@@ -25,17 +25,16 @@ SOFTMAX_OF_ARRAYS = "apply a softmax first (scipy.special.softmax(logits, axis=1
 
 
 def check_probabilities(
-    y_proba: ArrayLike, name: str, caller: str, *, for_logits: str = SOFTMAX_OF_ARRAYS
+    y_proba: ArrayLike, name: str, *, for_logits: str = SOFTMAX_OF_ARRAYS
 ) -> FloatArray:
     """Return probabilities with one column per class; a single column is P(second class)."""
     half = "float16" in str(getattr(y_proba, "dtype", ""))  # also converts bfloat16
-    proba = as_floats(y_proba, name, caller, ndim=(1, 2))
+    proba = as_floats(y_proba, name, ndim=(1, 2))
     low, high = float(proba.min()), float(proba.max())
     if low < 0 or high > 1:
         raise ProbabilityError(
             message(
                 name,
-                caller,
                 "must hold probabilities in [0, 1]",
                 f"values from {low:g} to {high:g}",
                 f"for logits, {for_logits}"
@@ -47,11 +46,11 @@ def check_probabilities(
         # In single precision, one minus a value close to 0 would round to 1, and cases would tie.
         positive = proba.reshape(-1).astype(np.float64, copy=False)
         return np.column_stack([1 - positive, positive])
-    _check_row_sums(proba, name, caller, half=half)
+    _check_row_sums(proba, name, half=half)
     return proba
 
 
-def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) -> None:
+def _check_row_sums(proba: FloatArray, name: str, *, half: bool) -> None:
     tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
     # A matrix-vector product is several times faster than a sum along short rows.
     miss = np.abs(proba @ np.ones(proba.shape[1], dtype=proba.dtype) - 1)
@@ -60,7 +59,6 @@ def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) ->
         raise ProbabilityError(
             message(
                 name,
-                caller,
                 SUM_TO_ONE,
                 f"a sum of {proba[worst].sum():g} in row {worst}",
                 "for independent (sigmoid) outputs, pass one column at a time; for rounded "
@@ -69,14 +67,13 @@ def _check_row_sums(proba: FloatArray, name: str, caller: str, *, half: bool) ->
         )
 
 
-def check_logits(logits: ArrayLike, caller: str) -> FloatArray:
+def check_logits(logits: ArrayLike) -> FloatArray:
     """Return finite logits with at least two columns."""
-    values = as_floats(logits, "logits", caller, ndim=(2,))
+    values = as_floats(logits, "logits", ndim=(2,))
     if values.shape[1] < 2:
         raise ShapeError(
             message(
                 "logits",
-                caller,
                 "must have one column per class, at least two",
                 f"shape {values.shape}",
                 "for one binary logit z, pass np.column_stack([np.zeros_like(z), z])",

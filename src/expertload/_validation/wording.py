@@ -15,16 +15,14 @@ from expertload.exceptions import (
 )
 
 
-def insufficient(caller: str, wanted: str, got: str, hint: str) -> InsufficientDataError:
-    """Return an error about too few or unsuitable cases, for the caller to raise."""
-    return InsufficientDataError(f"{caller} needs {wanted}. Got {got} instead. Hint: {hint}.")
+def insufficient(wanted: str, got: str, hint: str) -> InsufficientDataError:
+    """Return an error about too few or unsuitable cases, ready to be raised."""
+    return InsufficientDataError(f"This needs {wanted}. Got {got} instead. Hint: {hint}.")
 
 
-def parameter_error(
-    name: str, caller: str, wanted: str, got: object, hint: str | None = None
-) -> ParameterError:
+def parameter_error(name: str, wanted: str, got: object, hint: str | None = None) -> ParameterError:
     """Return an error about an option that another library has rejected."""
-    return ParameterError(message(name, caller, wanted, got, hint))
+    return ParameterError(message(name, wanted, got, hint))
 
 
 def require_extra(module: str, extra: str, what: str) -> Any:
@@ -54,13 +52,13 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         ) from error
 
 
-def incompatible_options_error(options: str, caller: str, why: str) -> ParameterError:
+def incompatible_options_error(options: str, why: str) -> ParameterError:
     """Return the error for options that exclude each other."""
-    return ParameterError(f"The options {options} of {caller} exclude each other: {why}.")
+    return ParameterError(f"The options {options} exclude each other: {why}.")
 
 
-def message(name: str, caller: str, wanted: str, got: object, hint: str | None = None) -> str:
-    text = f"The '{name}' parameter of {caller} {wanted}. Got {got} instead."
+def message(name: str, wanted: str, got: object, hint: str | None = None) -> str:
+    text = f"'{name}' {wanted}. Got {got} instead."
     return f"{text} Hint: {hint}." if hint else text
 
 
@@ -74,9 +72,8 @@ def label_range_error(
     low: int,
     high: int,
     n_classes: int,
-    caller: str,
     hint: str = "pass ignore_index=... for the number that marks positions without a label",
 ) -> LabelError:
     """Return the error for class numbers without a column of logits."""
     wanted = f"must hold class numbers from 0 to {n_classes - 1}"
-    return LabelError(message("target", caller, wanted, f"numbers from {low} to {high}", hint))
+    return LabelError(message("target", wanted, f"numbers from {low} to {high}", hint))

@@ -58,7 +58,7 @@ class FittedOnLogits(ABC):
 
     def _check_options(self) -> None:
         """Raise ParameterError for an option outside its range."""
-        check_option(self.input, ("logits", "probabilities"), "input", type(self).__name__)
+        check_option(self.input, ("logits", "probabilities"), "input")
 
     def _problem(self) -> str | None:
         """Return what is wrong with restored attributes, besides shapes; None if nothing is."""
@@ -98,14 +98,13 @@ class FittedOnLogits(ABC):
             The same object, fitted.
         """
         self._check_options()
-        caller = f"{type(self).__name__}.fit"
-        check_same_order(caller, inputs=inputs, y_true=y_true, sample_weight=sample_weight)
-        array = self._check_inputs(inputs, caller)
-        n_classes = self._count_classes(array, y_true, labels, caller)
+        check_same_order(inputs=inputs, y_true=y_true, sample_weight=sample_weight)
+        array = self._check_inputs(inputs)
+        n_classes = self._count_classes(array, y_true, labels)
         columns = self._class_columns(inputs)
-        target, _ = check_labels(y_true, columns, n_classes, labels, caller)
-        check_same_length(caller, inputs=array, y_true=target)
-        weight = check_weight(sample_weight, len(target), caller)
+        target, _ = check_labels(y_true, columns, n_classes, labels)
+        check_same_length(inputs=array, y_true=target)
+        weight = check_weight(sample_weight, len(target))
         if weight is None:
             weight = np.ones(len(target))
         elif not weight.all():
@@ -144,7 +143,7 @@ class FittedOnLogits(ABC):
             This calibrator; fit it again for the options to take effect.
         """
         for name, value in options.items():
-            check_option(name, tuple(self.options), "options", f"{type(self).__name__}.set_params")
+            check_option(name, tuple(self.options), "options")
             setattr(self, name, value)
         return self
 
@@ -152,7 +151,7 @@ class FittedOnLogits(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a fitted calibrator as plain lists and numbers."""
-        check_fitted(self.is_fitted, f"{type(self).__name__}.to_dict")
+        check_fitted(self.is_fitted)
         self._check_writable()
         return self._describe()
 
@@ -203,10 +202,10 @@ class FittedOnLogits(ABC):
 
     # ----------------------------------------------------------------------- inside
 
-    def _check_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+    def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
         if self.input == "probabilities":
-            return log_probabilities(check_probabilities(inputs, "inputs", caller))
-        return _check_class_logits(inputs, "inputs", caller)
+            return log_probabilities(check_probabilities(inputs, "inputs"))
+        return _check_class_logits(inputs, "inputs")
 
     def _class_columns(self, inputs: ArrayLike) -> list[str] | None:
         """Return the classes that the columns of a frame are named after; None without names."""
@@ -216,7 +215,7 @@ class FittedOnLogits(ABC):
         return [as_probability(name) for name in names]
 
     def _count_classes(
-        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
+        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None
     ) -> int:
         return int(inputs.shape[1])
 
@@ -255,15 +254,15 @@ class FittedOnLogits(ABC):
 
     __hash__ = None  # type: ignore[assignment]  # fit changes the object in place
 
-    def in_order(self, inputs: ArrayLike, caller: str) -> Any:
+    def in_order(self, inputs: ArrayLike) -> Any:
         """Return inputs with the columns of a frame in the order of `fit`; refuse other columns."""
-        return arrange_columns(inputs, self.column_names_, caller)
+        return arrange_columns(inputs, self.column_names_)
 
-    def _check_new_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
+    def _check_new_inputs(self, inputs: ArrayLike) -> FloatArray:
         """Return the logits of new cases, in the same form as in `fit`."""
-        check_fitted(self.is_fitted, caller)
-        array = self._check_inputs(self.in_order(inputs, caller), caller)
-        check_columns(array, self._n_columns(), "inputs", caller)
+        check_fitted(self.is_fitted)
+        array = self._check_inputs(self.in_order(inputs))
+        check_columns(array, self._n_columns(), "inputs")
         return array
 
 
@@ -288,7 +287,7 @@ class Calibrator(FittedOnLogits):
         ndarray of shape (n_cases, n_classes)
             Float64.
         """
-        return self._transform(self._check_new_inputs(inputs, f"{type(self).__name__}.transform"))
+        return self._transform(self._check_new_inputs(inputs))
 
     def fit_transform(
         self,
@@ -303,9 +302,9 @@ class Calibrator(FittedOnLogits):
         return fitted.transform(inputs)
 
 
-def _check_class_logits(logits: ArrayLike, name: str, caller: str) -> FloatArray:
+def _check_class_logits(logits: ArrayLike, name: str) -> FloatArray:
     """Return logits with one column per class; a single column has the second class's log-odds."""
-    array = as_floats(logits, name, caller, ndim=(1, 2)).astype(np.float64, copy=False)
+    array = as_floats(logits, name, ndim=(1, 2)).astype(np.float64, copy=False)
     if array.ndim == 1 or array.shape[1] == 1:
         positive = array.reshape(-1)
         return np.column_stack([np.zeros_like(positive), positive])

@@ -67,7 +67,7 @@ class ConfidenceScore:
     """
 
     def __init__(self, name: str = PLAIN) -> None:
-        self.name = check_option(name, CONFIDENCE_SCORES, "name", "ConfidenceScore")
+        self.name = check_option(name, CONFIDENCE_SCORES, "name")
         self.model_: TemperatureScaling | CorrectnessModel | None = None
 
     @property
@@ -95,7 +95,7 @@ class ConfidenceScore:
             The same object.
         """
         if self.is_learned:
-            check_probabilities(y_proba, "y_proba", "ConfidenceScore.fit")
+            check_probabilities(y_proba, "y_proba")
             kind = LEARNED[self.name]
             self.model_ = kind(input="probabilities").fit(y_proba, y_true, labels=labels)
         return self
@@ -113,11 +113,10 @@ class ConfidenceScore:
         ndarray of shape (n_cases,)
             Higher means keep automatic.
         """
-        caller = "ConfidenceScore.confidence"
-        check_fitted(self.model_ is not None or not self.is_learned, caller)
+        check_fitted(self.model_ is not None or not self.is_learned)
         if self.model_ is not None:
-            y_proba = self.model_.in_order(y_proba, caller)
-        checked = check_probabilities(y_proba, "y_proba", caller)
+            y_proba = self.model_.in_order(y_proba)
+        checked = check_probabilities(y_proba, "y_proba")
         # One memory layout, so that sums do not depend on it.
         proba: FloatArray = np.ascontiguousarray(checked, dtype=np.float64)
         if isinstance(self.model_, CorrectnessModel):
@@ -131,7 +130,7 @@ class ConfidenceScore:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain lists and numbers."""
-        check_fitted(self.model_ is not None or not self.is_learned, "ConfidenceScore.to_dict")
+        check_fitted(self.model_ is not None or not self.is_learned)
         return {"name": self.name, "model": None if self.model_ is None else self.model_.to_dict()}
 
     @classmethod

@@ -109,7 +109,7 @@ class CorrectnessModel(FittedOnLogits):
         ndarray of shape (n_cases,)
             Between 0 and 1; pass it as ``confidence=``.
         """
-        logits = self._check_new_inputs(inputs, "CorrectnessModel.confidence")
+        logits = self._check_new_inputs(inputs)
         odds, predicted = _prediction(logits)
         scores: FloatArray = expit(self.slope_ * odds + self.intercept_ + self.offset_[predicted])
         return scores
@@ -132,13 +132,12 @@ class CorrectnessModel(FittedOnLogits):
         ndarray of shape (n_cases,)
             One confidence per case.
         """
-        caller = "CorrectnessModel.cross_fit"
         self._check_options()
-        check_same_order(caller, inputs=inputs, y_true=y_true)
-        logits = self._check_inputs(inputs, caller)
+        check_same_order(inputs=inputs, y_true=y_true)
+        logits = self._check_inputs(inputs)
         columns = self._class_columns(inputs)
-        target, _ = check_labels(y_true, columns, logits.shape[1], labels, caller)
-        check_same_length(caller, inputs=logits, y_true=target)
+        target, _ = check_labels(y_true, columns, logits.shape[1], labels)
+        check_same_length(inputs=logits, y_true=target)
         confidence = np.empty(len(target))
         weight = np.ones(len(target))
         for held in _folds(len(target), self.n_folds):
@@ -166,7 +165,7 @@ class CorrectnessModel(FittedOnLogits):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_count(self.n_folds, "n_folds", "CorrectnessModel", minimum=2)
+        check_count(self.n_folds, "n_folds", minimum=2)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         odds, predicted = _prediction(inputs)

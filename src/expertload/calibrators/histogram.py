@@ -80,10 +80,9 @@ class HistogramBinning(OneVsRest):
 
     def _check_options(self) -> None:
         super()._check_options()
-        owner = type(self).__name__
-        check_count(self.n_bins, "n_bins", owner)
-        check_option(self.strategy, ("mass", "width"), "strategy", owner)
-        check_positive(self.smoothing, "smoothing", owner, zero=True)
+        check_count(self.n_bins, "n_bins")
+        check_option(self.strategy, ("mass", "width"), "strategy")
+        check_positive(self.smoothing, "smoothing", zero=True)
 
     def _fit_curves(self, tallies: list[Tally | None]) -> None:
         self.upper_edges_, self.values_ = [], []

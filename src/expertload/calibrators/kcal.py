@@ -121,39 +121,38 @@ class KCal(Calibrator):
         self.n_classes = n_classes
 
     def _check_options(self) -> None:
-        owner = type(self).__name__
         if isinstance(self.bandwidth, str):
-            check_option(self.bandwidth, ("loo",), "bandwidth", owner)
+            check_option(self.bandwidth, ("loo",), "bandwidth")
         else:
-            check_positive(self.bandwidth, "bandwidth", owner)
+            check_positive(self.bandwidth, "bandwidth")
         if isinstance(self.projection, str):
-            check_option(self.projection, ("pca", "learned"), "projection", owner)
+            check_option(self.projection, ("pca", "learned"), "projection")
         elif self.projection is not None and not callable(self.projection):
-            as_floats(self.projection, "projection", owner, ndim=(2,))
-        check_count(self.n_components, "n_components", owner)
-        check_option(self.prior, ("calibration", "uniform"), "prior", owner)
+            as_floats(self.projection, "projection", ndim=(2,))
+        check_count(self.n_components, "n_components")
+        check_option(self.prior, ("calibration", "uniform"), "prior")
         if self.n_classes is not None:
-            check_count(self.n_classes, "n_classes", owner, minimum=2)
+            check_count(self.n_classes, "n_classes", minimum=2)
 
     # ----------------------------------------------------------------------- features
 
-    def _check_inputs(self, inputs: ArrayLike, caller: str) -> FloatArray:
-        features = as_floats(inputs, "inputs", caller, ndim=(2,)).astype(np.float64, copy=False)
+    def _check_inputs(self, inputs: ArrayLike) -> FloatArray:
+        features = as_floats(inputs, "inputs", ndim=(2,)).astype(np.float64, copy=False)
         if not callable(self.projection):
             return features
-        projected = as_floats(self.projection(features), "projection", caller, ndim=(2,))
-        check_same_length(caller, inputs=features, projection=projected)
+        projected = as_floats(self.projection(features), "projection", ndim=(2,))
+        check_same_length(inputs=features, projection=projected)
         return projected.astype(np.float64, copy=False)
 
     def _class_columns(self, inputs: ArrayLike) -> None:
         """Columns are features, whose names say nothing about classes."""
 
     def _count_classes(
-        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None, caller: str
+        self, inputs: FloatArray, y_true: ArrayLike, labels: ArrayLike | None
     ) -> int:
         if self.n_classes is not None:
             return self.n_classes
-        return count_classes(y_true, labels, caller)
+        return count_classes(y_true, labels)
 
     def _n_columns(self) -> int:
         return len(self.centre_)
@@ -165,9 +164,7 @@ class KCal(Calibrator):
         self.support_ = self._project(inputs)
         self.target_, self.weight_ = target, weight
         if isinstance(self.bandwidth, str):
-            self.bandwidth_ = choose_bandwidth(
-                self.support_, target, self._class_weight(), weight, f"{type(self).__name__}.fit"
-            )
+            self.bandwidth_ = choose_bandwidth(self.support_, target, self._class_weight(), weight)
         else:
             self.bandwidth_ = float(self.bandwidth)
 
@@ -182,11 +179,11 @@ class KCal(Calibrator):
             self.axes_ = (
                 principal_axes(offset, share, self.n_components)
                 if self.projection == "pca"
-                else learn_axes(offset, target, weight, self.n_components, "KCal.fit")
+                else learn_axes(offset, target, weight, self.n_components)
             )
         else:
-            self.axes_ = as_floats(self.projection, "projection", "KCal", ndim=(2,)) * 1.0
-            check_columns(features, len(self.axes_), "inputs", "KCal.fit")
+            self.axes_ = as_floats(self.projection, "projection", ndim=(2,)) * 1.0
+            check_columns(features, len(self.axes_), "inputs")
 
     def _project(self, features: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):

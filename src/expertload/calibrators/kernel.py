@@ -37,13 +37,12 @@ def class_posterior(
 
 
 def choose_bandwidth(
-    support: FloatArray, target: IntArray, class_weight: FloatArray, share: FloatArray, caller: str
+    support: FloatArray, target: IntArray, class_weight: FloatArray, share: FloatArray
 ) -> float:
     """Return the bandwidth with the highest leave-one-out log-probability of the true class."""
     asked = np.flatnonzero(np.bincount(target)[target] > 1)
     if len(asked) == 0:
         raise insufficient(
-            caller,
             "two cases of one class to choose a bandwidth",
             f"{len(target)} case(s), no two of the same class",
             "pass bandwidth=<number>, or more calibration cases",

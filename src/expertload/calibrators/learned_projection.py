@@ -30,14 +30,14 @@ def principal_axes(features: FloatArray, share: FloatArray, n_components: int) -
 
 
 def learn_axes(
-    features: FloatArray, target: IntArray, weight: FloatArray, n_components: int, caller: str
+    features: FloatArray, target: IntArray, weight: FloatArray, n_components: int
 ) -> FloatArray:
     """Return axes learned from centred features, starting from the principal ones."""
     kept = _thinned(features)
     x, y, w = features[kept], target[kept], weight[kept]
     start = principal_axes(x, w / w.sum(), n_components)
     class_weight = np.where(y[:, None] == np.arange(y.max() + 1), w[:, None], 0.0)
-    start /= choose_bandwidth(x @ start, y, class_weight, w, caller)
+    start /= choose_bandwidth(x @ start, y, class_weight, w)
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         loss, gradient = loss_and_gradient(flat.reshape(start.shape), x, y, w)

@@ -97,7 +97,7 @@ class MatrixScaling(Calibrator):
         for name in ("off_diagonal_penalty", "intercept_penalty", "penalty"):
             value = getattr(self, name)
             if value is not None or name != "off_diagonal_penalty":
-                check_positive(value, name, type(self).__name__, zero=True)
+                check_positive(value, name, zero=True)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         logits = bounded(inputs)

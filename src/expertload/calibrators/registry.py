@@ -57,10 +57,10 @@ def make_calibrator(name: str, **options: Any) -> Calibrator:
     >>> make_calibrator("temperature", objective="ece")
     TemperatureScaling(input='logits', objective='ece')
     """
-    kind = CALIBRATORS[check_option(name, tuple(CALIBRATORS), "name", "make_calibrator")]
+    kind = CALIBRATORS[check_option(name, tuple(CALIBRATORS), "name")]
     known = tuple(inspect.signature(kind).parameters)
     for option in options:
-        check_option(option, known, "options", f"make_calibrator({name!r})")
+        check_option(option, known, "options")
     calibrator = kind(**options)
     calibrator._check_options()
     return calibrator

@@ -89,7 +89,7 @@ class SplineCalibration(Calibrator):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_count(self.n_knots, "n_knots", type(self).__name__, minimum=3)
+        check_count(self.n_knots, "n_knots", minimum=3)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         proba, top = softmax(inputs), inputs.argmax(axis=1)

@@ -100,7 +100,7 @@ class TemperatureScaling(Calibrator):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_option(self.objective, get_args(Objective), "objective", type(self).__name__)
+        check_option(self.objective, get_args(Objective), "objective")
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         if self.objective == "ece":

@@ -77,7 +77,7 @@ class VectorScaling(Calibrator):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_positive(self.penalty, "penalty", type(self).__name__, zero=True)
+        check_positive(self.penalty, "penalty", zero=True)
 
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         logits = bounded(inputs)

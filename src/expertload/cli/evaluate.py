@@ -200,7 +200,7 @@ def _check_outputs(files: list[Path], out: Path | None, save_policy: Path | None
         from expertload._validation import check_page_name
 
         check_output(out, others=files)
-        check_page_name(out, "--out", "evaluate")
+        check_page_name(out, "--out")
     if save_policy is not None:
         check_output(save_policy, others=[*files, *filter(None, [out])])
 

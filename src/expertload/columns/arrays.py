@@ -54,11 +54,11 @@ MAX_CLASSES = 2**20
 COUNTED = 2**16
 
 
-def said_of(caller: str) -> Wording:
-    """Return the wording of messages to the caller of a function."""
+def said_of() -> Wording:
+    """Return the wording of messages to whoever called a function."""
     return Wording(
-        f"passed to {caller}",
-        f"passed to {caller}",
+        "passed",
+        "passed",
         "pass labels=[...] that names the columns in order (a scikit-learn classifier's classes_)",
     )
 
@@ -67,26 +67,22 @@ def said_of(caller: str) -> Wording:
 
 
 def check_named_labels(
-    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None, caller: str
+    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None
 ) -> Named:
     """Return the column number of each label, and the name or number of each column.
 
     A single column named after the first class is converted to the second class.
     """
-    return check_labels(y_true, frame_columns(y_proba), n_classes, labels, caller)
+    return check_labels(y_true, frame_columns(y_proba), n_classes, labels)
 
 
 def check_labels(
-    y_true: ArrayLike,
-    columns: Sequence[str] | None,
-    n_classes: int,
-    labels: ArrayLike | None,
-    caller: str,
+    y_true: ArrayLike, columns: Sequence[str] | None, n_classes: int, labels: ArrayLike | None
 ) -> Named:
     """Return the same for columns of these names; None if they have none."""
-    y, said = label_array(y_true, "y_true", caller), said_of(caller)
+    y, said = label_array(y_true, "y_true"), said_of()
     if labels is not None:
-        names = check_names(labels, n_classes, caller)
+        names = check_names(labels, n_classes)
         values, rows = _distinct(y)
         found = match_by_name(values, [str(name) for name in names], said)
         return _places(values, found)[rows], names
@@ -145,32 +141,32 @@ def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
     return [str(value) for value in distinct.tolist()], rows
 
 
-def count_classes(y_true: ArrayLike, labels: ArrayLike | None, caller: str) -> int:
+def count_classes(y_true: ArrayLike, labels: ArrayLike | None) -> int:
     """Return the number of classes if no columns show it; at least two."""
     if labels is not None:
-        return max(2, as_array(labels, "labels", caller).size)
-    y = label_array(y_true, "y_true", caller)
+        return max(2, as_array(labels, "labels").size)
+    y = label_array(y_true, "y_true")
     if y.dtype.kind not in "biu":
         return max(2, len(np.unique(y)))
     largest = int(y.max())
     if largest >= MAX_CLASSES:
         raise LabelError(
-            f"Integer labels passed to {caller} must be class numbers that start at 0. Got "
+            f"Integer labels must be class numbers that start at 0. Got "
             f"{largest}. Hint: pass labels=[...] that names the classes in order."
         )
     return max(2, largest + 1)
 
 
-def check_names(labels: ArrayLike, n_classes: int, caller: str) -> tuple[ClassName, ...]:
+def check_names(labels: ArrayLike, n_classes: int) -> tuple[ClassName, ...]:
     """Return the user's names for the columns, one per column."""
-    names = as_array(labels, "labels", caller)
+    names = as_array(labels, "labels")
     if names.ndim != 1 or len(names) != n_classes:
         raise LabelError(
-            message("labels", caller, f"must name the {n_classes} columns", f"shape {names.shape}")
+            message("labels", f"must name the {n_classes} columns", f"shape {names.shape}")
         )
-    names = label_array(names, "labels", caller)
+    names = label_array(names, "labels")
     if len(np.unique(names)) != n_classes:
-        raise LabelError(message("labels", caller, "must be distinct", "repeated names"))
+        raise LabelError(message("labels", "must be distinct", "repeated names"))
     return tuple(int(n) if not isinstance(n, str) else n for n in names.tolist())
 
 
@@ -185,22 +181,22 @@ def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ..
     return tuple(classes)
 
 
-def label_array(values: ArrayLike, name: str, caller: str) -> AnyArray:
+def label_array(values: ArrayLike, name: str) -> AnyArray:
     """Return labels as integers, booleans or strings; whole floats become integers."""
-    y = as_array(values, name, caller)
+    y = as_array(values, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
         hint = f"for one-hot labels, pass {name}.argmax(axis=1)"
-        raise ShapeError(message(name, caller, "must have 1 dimension", f"shape {y.shape}", hint))
+        raise ShapeError(message(name, "must have 1 dimension", f"shape {y.shape}", hint))
     if y.size == 0:
-        raise EmptyInputError(message(name, caller, "must hold at least one case", "none"))
-    return _plain(y, name, caller)
+        raise EmptyInputError(message(name, "must hold at least one case", "none"))
+    return _plain(y, name)
 
 
-def _plain(y: AnyArray, name: str, caller: str) -> AnyArray:
+def _plain(y: AnyArray, name: str) -> AnyArray:
     def refuse(wanted: str, got: str, hint: str | None = None) -> LabelError:
-        return LabelError(message(name, caller, wanted, got, hint))
+        return LabelError(message(name, wanted, got, hint))
 
     if y.dtype.kind == "O":
         y = _from_objects(y, refuse)
@@ -286,18 +282,18 @@ def numberings(n: int) -> list[list[str]]:
 
 
 def sort_probabilities(
-    y_true: ArrayLike, y_proba: Any, caller: str
+    y_true: ArrayLike, y_proba: Any
 ) -> tuple[AnyArray, tuple[ClassName, ...] | None]:
     """Return probabilities as an array in the order of the sorted classes, and these classes.
 
     Without names nothing is sorted, and there are no classes to name.
     """
-    array = as_array(y_proba, "y_proba", caller)
+    array = as_array(y_proba, "y_proba")
     if frame_columns(y_proba) is None:
         return array, None
     is_lone = array.ndim == 1 or array.shape[1] == 1
     n_classes = 2 if is_lone else array.shape[1]
-    _, names = check_named_labels(y_true, y_proba, n_classes, None, caller)
+    _, names = check_named_labels(y_true, y_proba, n_classes, None)
     order = np.argsort(np.array(names))
     classes = tuple(names[i] for i in order)
     if is_lone:

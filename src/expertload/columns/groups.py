@@ -18,22 +18,19 @@ __all__ = ["check_groups", "independent_units", "name_groups", "number_clusters"
 MAX_GROUPS = 1000
 
 
-def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> AnyArray:
+def check_groups(groups: ArrayLike, *, name: str = "groups") -> AnyArray:
     """Return the group (or cluster) of each case, as integers or strings."""
-    values = as_array(groups, name, caller)
+    values = as_array(groups, name)
     if values.ndim != 1:
-        raise ShapeError(
-            message(name, caller, "must have one name for each case", f"shape {values.shape}")
-        )
+        raise ShapeError(message(name, "must have one name for each case", f"shape {values.shape}"))
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
         values = values.astype(np.str_)
     if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
-        values = label_array(values, name, caller)
+        values = label_array(values, name)
     if values.dtype.kind not in "biuUT":
         raise DataTypeError(
             message(
                 name,
-                caller,
                 "must hold only integers or only strings",
                 f"an array of {values.dtype}",
                 "give cases without a group a group name such as 'unknown'",
@@ -42,7 +39,7 @@ def check_groups(groups: ArrayLike, caller: str, *, name: str = "groups") -> Any
     return values
 
 
-def number_clusters(clusters: ArrayLike | None, n: int, caller: str) -> IntArray | None:
+def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
     """Return the number of each case's cluster, in the order of their names as text.
 
     None if there are no clusters. In this order, draws of clusters are the same for the numbers of
@@ -51,40 +48,37 @@ def number_clusters(clusters: ArrayLike | None, n: int, caller: str) -> IntArray
     """
     if clusters is None:
         return None
-    given = check_groups(clusters, caller, name="clusters")
+    given = check_groups(clusters, name="clusters")
     if len(given) != n:
         wanted = f"must name a cluster for each of {n} cases"
-        raise ShapeError(message("clusters", caller, wanted, len(given)))
+        raise ShapeError(message("clusters", wanted, len(given)))
     distinct, rows = np.unique(given, return_inverse=True)
     names = [spelled_alike(each) for each in distinct.tolist()]
     numbers: IntArray = np.unique(names, return_inverse=True)[1]
     return numbers[rows]
 
 
-def independent_units(n: int, clusters: ArrayLike | None, caller: str) -> IntArray:
+def independent_units(n: int, clusters: ArrayLike | None) -> IntArray:
     """Return the number of each case's cluster; if there are none, of the case itself."""
-    cluster = number_clusters(clusters, n, caller)
+    cluster = number_clusters(clusters, n)
     return np.arange(n) if cluster is None else cluster
 
 
-def name_groups(groups: ArrayLike, n: int, caller: str) -> AnyArray:
+def name_groups(groups: ArrayLike, n: int) -> AnyArray:
     """Return the group name of each case as a string; missing values form a group."""
-    array = as_array(groups, "groups", caller)
+    array = as_array(groups, "groups")
     if array.ndim != 1 or len(array) != n:
-        raise ShapeError(
-            message("groups", caller, f"must name a group for each of {n} cases", array.shape)
-        )
+        raise ShapeError(message("groups", f"must name a group for each of {n} cases", array.shape))
     large = rounded_whole(array)
     if large is not None:
         got = f"{large:g}, {SKIPPED}"
-        raise DataTypeError(message("groups", caller, "must name groups", got, UNROUNDED))
+        raise DataTypeError(message("groups", "must name groups", got, UNROUNDED))
     names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
     n_groups = len(np.unique(names))
     if n_groups > MAX_GROUPS:
         raise ParameterError(
             message(
                 "groups",
-                caller,
                 f"must hold at most {MAX_GROUPS} distinct groups",
                 f"{n_groups}",
                 "for an identifier, pass no groups; cut a measurement into bands first",

@@ -45,7 +45,7 @@ BOOLEANS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
 class Wording(NamedTuple):
-    """The wording of messages to the caller of a function, or the user of a command."""
+    """The wording of messages to whoever called a function, or the user of a command."""
 
     labels: str  # "passed to aucoc_score", "of the column 'label' of x.csv"
     columns: str  # "passed to aucoc_score", "of x.csv"

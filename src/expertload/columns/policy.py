@@ -270,19 +270,17 @@ def _refuse(labels: Sequence[ClassName], classes: Sequence[str], where: str) -> 
 # ------------------------------------------------------------------ columns of a frame
 
 
-def arrange_probabilities(
-    y_proba: Any, labels: Sequence[ClassName] | None, caller: str
-) -> AnyArray:
+def arrange_probabilities(y_proba: Any, labels: Sequence[ClassName] | None) -> AnyArray:
     """Return probabilities in the order of a policy's classes, matched by a frame's column names.
 
     Columns without names are assumed to be in that order. A single column named after the first
     class becomes two columns.
     """
-    array, found = as_array(y_proba, "y_proba", caller), frame_names(y_proba)
+    array, found = as_array(y_proba, "y_proba"), frame_names(y_proba)
     if found is None:
         return array
     columns, numbered = [str(name) for name in found], is_numbering(found)
-    of = f"passed to {caller}"
+    of = "that was passed"
     labels = labels or tuple(range(max(len(columns), 2)))
     if len(labels) == 2 and len(columns) == 1 and not numbered:
         side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))
@@ -305,7 +303,7 @@ def arrange_probabilities(
     return array[:, places]
 
 
-def arrange_columns(inputs: Any, known: Sequence[str] | None, caller: str) -> Any:
+def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
     """Return inputs with the columns of a frame in the order of `known`, which must be the same.
 
     Inputs without names are returned unchanged, and so is everything if `known` is None, except
@@ -323,13 +321,12 @@ def arrange_columns(inputs: Any, known: Sequence[str] | None, caller: str) -> An
         raise LabelError(
             message(
                 "inputs",
-                caller,
                 f"must have the columns of fit, {listed(known or ())}",
                 listed(names),
                 "select them by name, or pass to_numpy() if they are the same columns",
             )
         )
-    return as_array(inputs, "inputs", caller)[:, [names.index(name) for name in same]]
+    return as_array(inputs, "inputs")[:, [names.index(name) for name in same]]
 
 
 # ------------------------------------------------------------------ groups

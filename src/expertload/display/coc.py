@@ -102,9 +102,9 @@ class COCDisplay:
         band: COCBand | None = None,
         name: str | None = None,
     ) -> None:
-        self.expert_load: FloatArray = as_floats(expert_load, "expert_load", "COCDisplay")
-        self.accuracy: FloatArray = as_floats(accuracy, "accuracy", "COCDisplay")
-        check_curve_points(self.expert_load, self.accuracy, "COCDisplay")
+        self.expert_load: FloatArray = as_floats(expert_load, "expert_load")
+        self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
+        check_curve_points(self.expert_load, self.accuracy)
         self.aucoc = aucoc
         self.band = band
         self.name = name
@@ -152,8 +152,7 @@ class COCDisplay:
         >>> display.line_.get_label()
         'toy: AUCOC 0.966 [0.027, 1.000]'
         """
-        caller = "COCDisplay.from_predictions"
-        cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+        cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
         return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
 
     @classmethod
@@ -189,9 +188,8 @@ class COCDisplay:
         COCDisplay
             The display, drawn.
         """
-        caller = "COCDisplay.from_estimator"
         rows = {"confidence": confidence, "sample_weight": options.get("sample_weight")}
-        right, own = judge(estimator, X, y, caller, **rows)
+        right, own = judge(estimator, X, y, **rows)
         name = type(estimator).__name__ if name is None else name
         scores = own if confidence is None else confidence
         return cls.from_correctness(right, scores, name=name, **options)
@@ -255,8 +253,7 @@ class COCDisplay:
         >>> print(f"{display.aucoc.estimate:.3f}")
         0.839
         """
-        caller = "COCDisplay.from_correctness"
-        cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+        cases = check_correctness_cases(correct, confidence, sample_weight)
         return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
 
     def plot(
@@ -289,7 +286,7 @@ class COCDisplay:
         COCDisplay
             This display.
         """
-        self.ax_ = one_axes(ax, "COCDisplay.plot", figsize=SIZE)
+        self.ax_ = one_axes(ax, figsize=SIZE)
         self.figure_ = figure_of(self.ax_)
         style = {**next_style(self.ax_), **(line_options or {})}
         zoom(self.ax_, self.expert_load, self.accuracy, self.band if band else None)

@@ -40,7 +40,7 @@ def next_style(ax: Axes) -> dict[str, Any]:
 
 
 def zoom(ax: Axes, load: FloatArray, accuracy: FloatArray, band: COCBand | None) -> None:
-    """Show the range of accuracies that matters, up to 100 %; keep limits set by a caller."""
+    """Show the range of accuracies that matters, up to 100 %; keep limits that are already set."""
     first = not _curves(ax)
     if first and not ax.get_autoscaley_on():
         return

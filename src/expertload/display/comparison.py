@@ -56,7 +56,7 @@ class COCComparisonDisplay:
     figure_: Figure
 
     def __init__(self, displays: Mapping[str, COCDisplay]) -> None:
-        self.displays: dict[str, COCDisplay] = check_models(displays, "COCComparisonDisplay")
+        self.displays: dict[str, COCDisplay] = check_models(displays)
 
     @classmethod
     def from_predictions(
@@ -90,10 +90,9 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             The display, drawn.
         """
-        caller = "COCComparisonDisplay.from_predictions"
         cases = {
-            name: check_cases(y_true, proba, None, sample_weight, labels, caller)
-            for name, proba in check_models(models, caller).items()
+            name: check_cases(y_true, proba, None, sample_weight, labels)
+            for name, proba in check_models(models).items()
         }
         return cls._of_cases(cases, confidence_level).plot(ax, **plot_options)
 
@@ -119,11 +118,10 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             The display, drawn.
         """
-        caller = "COCComparisonDisplay.from_estimators"
         weight = options.get("sample_weight")
         pairs = {
-            name: judge(estimator, X, y, caller, sample_weight=weight)
-            for name, estimator in check_models(models, caller).items()
+            name: judge(estimator, X, y, sample_weight=weight)
+            for name, estimator in check_models(models).items()
         }
         return cls.from_correctness(pairs, **options)
 
@@ -151,10 +149,9 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             The display, drawn.
         """
-        caller = "COCComparisonDisplay.from_correctness"
         cases = {
-            name: check_correctness_cases(correct, confidence, sample_weight, caller)
-            for name, (correct, confidence) in check_model_pairs(models, caller).items()
+            name: check_correctness_cases(correct, confidence, sample_weight)
+            for name, (correct, confidence) in check_model_pairs(models).items()
         }
         return cls._of_cases(cases, confidence_level).plot(ax, **plot_options)
 
@@ -187,14 +184,13 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             This display.
         """
-        caller = "COCComparisonDisplay.plot"
-        self.ax_ = one_axes(ax, caller, figsize=SIZE)
+        self.ax_ = one_axes(ax, figsize=SIZE)
         self.figure_ = figure_of(self.ax_)
         band = len(self.displays) <= MOST_BANDS if band is None else band
         for name, display in self.displays.items():
             display.plot(self.ax_, name=name, band=band)
         for name, points in (operating_points or {}).items():
-            check_option(name, tuple(self.displays), "operating_points", caller)
+            check_option(name, tuple(self.displays), "operating_points")
             for point in points:
                 self.displays[name].mark(point)
         return self

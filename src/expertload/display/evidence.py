@@ -92,12 +92,11 @@ class EvidenceDisplay:
         confidence_level: float = 0.95,
         decided_at: tuple[str, ...] | None = None,
     ) -> None:
-        caller = type(self).__name__
-        self.evidence: FloatArray = as_floats(evidence, "evidence", caller)
-        self.lower_bound: FloatArray = as_floats(lower_bound, "lower_bound", caller)
-        check_same_length(caller, evidence=self.evidence, lower_bound=self.lower_bound)
-        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", caller)
-        level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+        self.evidence: FloatArray = as_floats(evidence, "evidence")
+        self.lower_bound: FloatArray = as_floats(lower_bound, "lower_bound")
+        check_same_length(evidence=self.evidence, lower_bound=self.lower_bound)
+        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy")
+        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
         self.confidence_level, self.alarm_evidence = level, 1 / (1 - level)
         self.decided_at = decided_at
 
@@ -146,9 +145,7 @@ class EvidenceDisplay:
             This display.
         """
         layout: dict[str, Any] = {"figsize": SIZE, "nrows": 2, "sharex": True}
-        self.ax_, self.bound_ax_ = two_axes(
-            ax, "EvidenceDisplay.plot", height_ratios=(3, 2), **layout
-        )
+        self.ax_, self.bound_ax_ = two_axes(ax, height_ratios=(3, 2), **layout)
         self.figure_ = figure_of(self.ax_)
         self._draw_evidence(self.ax_)
         self.bound_line_ = None if self.bound_ax_ is None else self._draw_bound(self.bound_ax_)

@@ -116,19 +116,17 @@ class COCFoldsDisplay:
         COCFoldsDisplay
             The display, drawn.
         """
-        caller = "COCDisplay.from_cv_results"
-        labels = as_array(y, "y", caller)
-        estimators, tested = _check_cv_results(cv_results, len(labels), caller)
-        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight", caller)
-        pick = require_extra("sklearn.utils", "sklearn", caller)._safe_indexing
+        labels = as_array(y, "y")
+        estimators, tested = _check_cv_results(cv_results, len(labels))
+        weight = None if sample_weight is None else as_array(sample_weight, "sample_weight")
+        pick = require_extra("sklearn.utils", "sklearn", "from_cross_validation")._safe_indexing
         folds = []
         for estimator, rows in zip(estimators, tested, strict=True):
-            answers = answers_of(estimator, pick(X, rows), caller)
+            answers = answers_of(estimator, pick(X, rows))
             cases = check_correctness_cases(
-                right_answers(answers.labels, labels[rows], caller),
+                right_answers(answers.labels, labels[rows]),
                 answers.confidence,
                 None if weight is None else weight[rows],
-                caller,
             )
             folds.append(COCDisplay(**measure(cases, 0.95)))
         return cls(folds, name=name).plot(ax)
@@ -148,7 +146,7 @@ class COCFoldsDisplay:
         COCFoldsDisplay
             This display.
         """
-        self.ax_ = one_axes(ax, "COCFoldsDisplay.plot", figsize=SIZE)
+        self.ax_ = one_axes(ax, figsize=SIZE)
         self.figure_ = figure_of(self.ax_)
         style = next_style(self.ax_)
         for fold in self.folds:
@@ -181,14 +179,13 @@ def _area(aucoc: Interval | float | None) -> float:
     return aucoc.estimate if isinstance(aucoc, Interval) else float(aucoc)
 
 
-def _check_cv_results(results: Any, n: int, caller: str) -> tuple[list[Any], list[Any]]:
+def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:
     """Return the classifiers of a cross-validation, and the rows each was tested on."""
     kept = isinstance(results, Mapping) and {"estimator", "indices"} <= set(results)
     if not kept:
         raise ParameterError(
             message(
                 "cv_results",
-                caller,
                 "must hold 'estimator' and 'indices'",
                 f"the keys {', '.join(map(str, results))}"
                 if isinstance(results, Mapping)
@@ -202,6 +199,6 @@ def _check_cv_results(results: Any, n: int, caller: str) -> tuple[list[Any], lis
     )
     if largest >= n:
         raise ShapeError(
-            message("y", caller, "must be the data passed to cross_validate", f"{n} cases, too few")
+            message("y", "must be the data passed to cross_validate", f"{n} cases, too few")
         )
     return list(results["estimator"]), tested

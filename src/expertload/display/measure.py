@@ -28,7 +28,7 @@ class Measured(TypedDict):
 
 def measure(cases: Cases, confidence_level: float) -> Measured:
     """Compute the curve, its area and its band."""
-    level = check_fraction(confidence_level, "confidence_level", "COCDisplay", inclusive=False)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     table = Tally.from_cases(cases)
     curve = table.curve()
     return Measured(

@@ -98,16 +98,15 @@ class OutlierDisplay:
         positive: Positive = "outlier",
         name: str | None = None,
     ) -> None:
-        caller = "OutlierDisplay"
         false, true = false_positive_rate, true_positive_rate
-        self.false_positive_rate: FloatArray = as_floats(false, "false_positive_rate", caller)
-        self.true_positive_rate: FloatArray = as_floats(true, "true_positive_rate", caller)
-        _check_roc_points(self.false_positive_rate, self.true_positive_rate, caller)
+        self.false_positive_rate: FloatArray = as_floats(false, "false_positive_rate")
+        self.true_positive_rate: FloatArray = as_floats(true, "true_positive_rate")
+        _check_roc_points(self.false_positive_rate, self.true_positive_rate)
         self.auroc = auroc
-        self.tpr = check_fraction(tpr, "tpr", caller)
+        self.tpr = check_fraction(tpr, "tpr")
         self.histogram = histogram
         self.threshold = threshold
-        self.positive = check_option(positive, get_args(Positive), "positive", caller)
+        self.positive = check_option(positive, get_args(Positive), "positive")
         self.name = name
 
     @classmethod
@@ -141,10 +140,9 @@ class OutlierDisplay:
         OutlierDisplay
             The display, drawn.
         """
-        caller = "OutlierDisplay.from_scores"
-        check_option(positive, get_args(Positive), "positive", caller)
-        level = check_fraction(tpr, "tpr", caller)
-        cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
+        check_option(positive, get_args(Positive), "positive")
+        level = check_fraction(tpr, "tpr")
+        cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
         return cls(**_measure(cases, level, positive), name=name).plot(ax)
 
     @property
@@ -171,7 +169,7 @@ class OutlierDisplay:
         OutlierDisplay
             This display.
         """
-        first, second = two_axes(ax, "OutlierDisplay.plot", **self._layout())
+        first, second = two_axes(ax, **self._layout())
         self.scores_ax_, self.ax_ = (None, first) if second is None else (first, second)
         self.figure_ = figure_of(self.ax_)
         if self.scores_ax_ is not None and self.histogram is not None:
@@ -246,10 +244,10 @@ def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
     return edges, shares(~outlier), shares(outlier)
 
 
-def _check_roc_points(false: FloatArray, true: FloatArray, caller: str) -> None:
+def _check_roc_points(false: FloatArray, true: FloatArray) -> None:
     """Raise unless two rates can be those of an ROC curve."""
-    check_same_length(caller, false_positive_rate=false, true_positive_rate=true)
+    check_same_length(false_positive_rate=false, true_positive_rate=true)
     for name, rate in (("false_positive_rate", false), ("true_positive_rate", true)):
         if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
             got = f"values from {rate[0]:g} to {rate[-1]:g}"
-            raise ParameterError(message(name, caller, "must ascend from 0 to 1", got))
+            raise ParameterError(message(name, "must ascend from 0 to 1", got))

@@ -96,14 +96,13 @@ class ReliabilityDisplay:
         binning: str | None = None,
         name: str | None = None,
     ) -> None:
-        caller = "ReliabilityDisplay"
-        self.confidence: FloatArray = as_floats(confidence, "confidence", caller)
-        self.accuracy: FloatArray = as_floats(accuracy, "accuracy", caller)
-        self.share: FloatArray = as_floats(share, "share", caller)
-        check_same_length(caller, confidence=self.confidence, accuracy=self.accuracy)
-        check_same_length(caller, confidence=self.confidence, share=self.share)
+        self.confidence: FloatArray = as_floats(confidence, "confidence")
+        self.accuracy: FloatArray = as_floats(accuracy, "accuracy")
+        self.share: FloatArray = as_floats(share, "share")
+        check_same_length(confidence=self.confidence, accuracy=self.accuracy)
+        check_same_length(confidence=self.confidence, share=self.share)
         self.histogram: FloatArray | None = (
-            None if histogram is None else as_floats(histogram, "histogram", caller)
+            None if histogram is None else as_floats(histogram, "histogram")
         )
         self.expected_error = expected_error
         self.kolmogorov_smirnov_error = kolmogorov_smirnov_error
@@ -141,8 +140,7 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             The display, drawn.
         """
-        caller = "ReliabilityDisplay.from_predictions"
-        cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
+        cases = check_cases(y_true, y_proba, None, sample_weight, labels)
         return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
 
     @classmethod
@@ -169,9 +167,8 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             The display, drawn.
         """
-        caller = "ReliabilityDisplay.from_estimator"
         weight = options.get("sample_weight")
-        right, confidence = judge(estimator, X, y, caller, sample_weight=weight)
+        right, confidence = judge(estimator, X, y, sample_weight=weight)
         name = type(estimator).__name__ if name is None else name
         return cls.from_correctness(right, confidence, name=name, **options)
 
@@ -201,9 +198,8 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             The display, drawn.
         """
-        caller = "ReliabilityDisplay.from_correctness"
-        cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-        check_unit_interval(cases.confidence, "confidence", caller)
+        cases = check_correctness_cases(correct, confidence, sample_weight)
+        check_unit_interval(cases.confidence, "confidence")
         return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
 
     def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
@@ -221,7 +217,7 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             This display.
         """
-        self.ax_, self.histogram_ax_ = two_axes(ax, "ReliabilityDisplay.plot", **self._layout())
+        self.ax_, self.histogram_ax_ = two_axes(ax, **self._layout())
         self.figure_ = figure_of(self.ax_)
         curve = ReliabilityCurve(self.confidence, self.accuracy, self.share)
         self.line_, self.gaps_ = draw_diagram(

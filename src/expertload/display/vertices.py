@@ -86,16 +86,15 @@ def visible(x: FloatArray, y: FloatArray, columns: int = COLUMNS) -> IntArray:
     return np.unique(np.concatenate([starts, ends - 1, lowest, highest])).astype(np.int64)
 
 
-def check_curve_points(expert_load: FloatArray, accuracy: FloatArray, caller: str) -> None:
+def check_curve_points(expert_load: FloatArray, accuracy: FloatArray) -> None:
     """Raise unless loads and accuracies can be those of a curve, as `coc_curve` returns them."""
-    check_same_length(caller, expert_load=expert_load, accuracy=accuracy)
-    check_unit_interval(accuracy, "accuracy", caller)
+    check_same_length(expert_load=expert_load, accuracy=accuracy)
+    check_unit_interval(accuracy, "accuracy")
     ascending = expert_load[0] == 0 and (np.diff(expert_load) > 0).all() and expert_load[-1] < 1
     if not ascending:
         raise ParameterError(
             message(
                 "expert_load",
-                caller,
                 "must rise from 0 and stay below 1",
                 f"values from {expert_load[0]:g} to {expert_load[-1]:g}",
                 "pass the result of coc_curve",

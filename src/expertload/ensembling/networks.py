@@ -77,12 +77,12 @@ class Ensemble(nn.Module):
         given: object = networks
         if isinstance(given, nn.Module) and not isinstance(given, nn.ModuleList):
             raise ParameterError(
-                "The 'networks' parameter of Ensemble must be a list of networks. Got one network, "
+                "'networks' must be a list of networks. Got one network, "
                 f"a {type(given).__name__}, instead. Hint: pass [network]."
             )
         self.networks = nn.ModuleList(networks)
         if not len(self.networks):
-            raise ParameterError("The 'networks' parameter of Ensemble must not be empty.")
+            raise ParameterError("'networks' must not be empty.")
 
     @property
     def passes(self) -> int:

@@ -93,7 +93,7 @@ def make_views(name: str) -> tuple[View, ...]:
     >>> [view(image).flatten().tolist() for view in make_views("flip")]
     [[0.0, 1.0, 2.0, 3.0], [1.0, 0.0, 3.0, 2.0]]
     """
-    return _VIEWS[check_option(name, view_names(), "name", "make_views")]
+    return _VIEWS[check_option(name, view_names(), "name")]
 
 
 class ViewEnsemble(nn.Module):
@@ -124,7 +124,7 @@ class ViewEnsemble(nn.Module):
         self.network = network
         self.views = make_views(views) if isinstance(views, str) else tuple(views)
         if not self.views:
-            raise ParameterError("The 'views' parameter of ViewEnsemble must not be empty.")
+            raise ParameterError("'views' must not be empty.")
 
     @property
     def passes(self) -> int:
@@ -212,7 +212,7 @@ def choose_views(
     >>> choose_views(network, images, labels, candidates=["flip"]).views
     'flip'
     """
-    check_count(batch_size, "batch_size", "choose_views")
+    check_count(batch_size, "batch_size")
     truth = np.asarray(labels)
     square = images.shape[-1] == images.shape[-2]
     wanted = {"none", *_known(view_names() if candidates is None else candidates)}
@@ -226,7 +226,7 @@ def choose_views(
 
 
 def _known(candidates: Sequence[str]) -> list[str]:
-    return [check_option(name, view_names(), "candidates", "choose_views") for name in candidates]
+    return [check_option(name, view_names(), "candidates") for name in candidates]
 
 
 @torch.no_grad()

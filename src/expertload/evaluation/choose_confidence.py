@@ -145,15 +145,14 @@ def choose_confidence(
     >>> print(choice.score.name, choice.load_saved)
     correctness 0.3150 (95 % interval 0.2140 to 0.4570)
     """
-    caller = "choose_confidence"
-    target = check_fraction(target_accuracy, "target_accuracy", caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    folds = check_count(n_folds, "n_folds", caller, minimum=2)
-    rounds = check_count(n_resamples, "n_resamples", caller, minimum=2)
-    names = [check_option(name, CONFIDENCE_SCORES, "scores", caller) for name in scores]
+    target = check_fraction(target_accuracy, "target_accuracy")
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    folds = check_count(n_folds, "n_folds", minimum=2)
+    rounds = check_count(n_resamples, "n_resamples", minimum=2)
+    names = [check_option(name, CONFIDENCE_SCORES, "scores") for name in scores]
     names = list(dict.fromkeys([PLAIN, *names]))
-    cases = _read(y_true, y_proba, labels, clusters, folds, caller)
-    rng = random_generator(random_state, caller)
+    cases = _read(y_true, y_proba, labels, clusters, folds)
+    rng = random_generator(random_state)
     with warnings.catch_warnings():
         # A temperature at the limit of its range gives a poor score; the folds will show it.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -199,10 +198,10 @@ def split_cases(
     >>> len(choosing), len(certifying)
     (3, 7)
     """
-    fraction = check_fraction(share, "share", "split_cases", inclusive=False)
-    number = check_count(n_cases, "n_cases", "split_cases")
-    unit = independent_units(number, clusters, "split_cases")
-    order = random_generator(random_state, "split_cases").permutation(unit.max() + 1)
+    fraction = check_fraction(share, "share", inclusive=False)
+    number = check_count(n_cases, "n_cases")
+    unit = independent_units(number, clusters)
+    order = random_generator(random_state).permutation(unit.max() + 1)
     share_of_units = min(fraction, MOST_CHOOSING / number)
     is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
     return np.flatnonzero(is_choosing), np.flatnonzero(~is_choosing)
@@ -231,17 +230,16 @@ def _read(
     labels: ArrayLike | None,
     clusters: ArrayLike | None,
     n_folds: int,
-    caller: str,
 ) -> _LabelledCases:
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
-    predictions, _ = check_named_predictions(y_true, y_proba, None, labels, caller)
+    check_same_order(y_true=y_true, y_proba=y_proba, clusters=clusters)
+    predictions, _ = check_named_predictions(y_true, y_proba, None, labels)
     target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
-    unit = independent_units(len(target), clusters, caller)
+    unit = independent_units(len(target), clusters)
     needed = LEAST_CASES_A_FOLD * n_folds
     if unit.max() + 1 < needed:
         what = "cases" if clusters is None else "clusters"
         raise insufficient(
-            caller, f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
+            f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
         )
     return _LabelledCases(target, proba, proba.argmax(axis=1) == target, unit)
 
@@ -322,7 +320,7 @@ def _nested(
 
 
 def _places(confidence: FloatArray) -> FloatArray:
-    from scipy.stats import rankdata  # takes half a second to import, and few callers need it
+    from scipy.stats import rankdata  # takes half a second to import, and few uses need it
 
     places: FloatArray = (rankdata(confidence) - 0.5) / len(confidence)
     return places

@@ -102,20 +102,12 @@ def evaluate_predictions(
     >>> print(evaluation.aucoc)
     0.9634 (95 % interval 0.9533 to 0.9714)
     """
-    caller = "evaluate_predictions"
     options = _read_options(
-        target_accuracy,
-        confidence_level,
-        method,
-        groups,
-        certify_groups,
-        clusters,
-        cluster_promise,
-        caller,
+        target_accuracy, confidence_level, method, groups, certify_groups, clusters, cluster_promise
     )
     given = {"y_true": y_true, "y_proba": y_proba, "groups": groups, "clusters": clusters}
-    check_same_order(caller, **given, confidence=confidence, sample_weight=sample_weight)
-    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels, caller)
+    check_same_order(**given, confidence=confidence, sample_weight=sample_weight)
+    predictions, names = check_named_predictions(y_true, y_proba, sample_weight, labels)
     return _evaluate_predictions(predictions, names, confidence, options)
 
 
@@ -133,16 +125,8 @@ def evaluate_matched(
     cluster_promise: ClusterPromise = "all_cases",
 ) -> Evaluation:
     """Evaluate predictions whose labels and probabilities were validated where they were read."""
-    caller = "evaluate_predictions"
     options = _read_options(
-        target_accuracy,
-        confidence_level,
-        method,
-        groups,
-        certify_groups,
-        clusters,
-        cluster_promise,
-        caller,
+        target_accuracy, confidence_level, method, groups, certify_groups, clusters, cluster_promise
     )
     return _evaluate_predictions(predictions, names, confidence, options)
 
@@ -153,7 +137,7 @@ def _evaluate_predictions(
     confidence: ArrayLike | None,
     options: _Options,
 ) -> Evaluation:
-    top, cases = with_confidence(predictions, confidence, options.caller)
+    top, cases = with_confidence(predictions, confidence)
     table = Tally.from_cases(cases)
     by_probability = table if top is cases else Tally.from_cases(top)
     cases = _several(cases, options)
@@ -202,21 +186,11 @@ def evaluate_from_correctness(
     >>> evaluation.loads[0.95], evaluation.accuracy.estimate
     (0.25, 0.75)
     """
-    caller = "evaluate_from_correctness"
     options = _read_options(
-        target_accuracy,
-        confidence_level,
-        method,
-        groups,
-        certify_groups,
-        clusters,
-        cluster_promise,
-        caller,
+        target_accuracy, confidence_level, method, groups, certify_groups, clusters, cluster_promise
     )
-    check_same_order(
-        caller, correct=correct, confidence=confidence, groups=groups, clusters=clusters
-    )
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    check_same_order(correct=correct, confidence=confidence, groups=groups, clusters=clusters)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     cases = _several(cases, options)
     table = Tally.from_cases(cases)
     is_share = cases.confidence.min() >= 0 and cases.confidence.max() <= 1
@@ -243,7 +217,6 @@ class _Options(NamedTuple):
     certify_groups: bool
     clusters: ArrayLike | None
     cluster_promise: ClusterPromise
-    caller: str
 
 
 class _Subject(NamedTuple):
@@ -265,35 +238,32 @@ def _read_options(
     certify_groups: bool,
     clusters: ArrayLike | None,
     cluster_promise: ClusterPromise,
-    caller: str,
 ) -> _Options:
     if certify_groups and groups is None:
         raise parameter_error(
-            "certify_groups", caller, "needs groups", "none", "pass groups= (--group COLUMN)"
+            "certify_groups", "needs groups", "none", "pass groups= (--group COLUMN)"
         )
-    targets = check_targets(target_accuracy, caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    targets = check_targets(target_accuracy)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     if certify_groups and clusters is not None:
         raise parameter_error(
-            "certify_groups", caller, "takes independent cases", "clusters", "certify all together"
+            "certify_groups", "takes independent cases", "clusters", "certify all together"
         )
-    return _Options(
-        targets, level, method, groups, certify_groups, clusters, cluster_promise, caller
-    )
+    return _Options(targets, level, method, groups, certify_groups, clusters, cluster_promise)
 
 
 def _several(cases: Cases, options: _Options) -> Cases:
     """Return the cases with their clusters; raise unless there are at least two."""
-    cases = cases.in_clusters(options.clusters, options.caller)
-    check_several(cases, options.caller)
+    cases = cases.in_clusters(options.clusters)
+    check_several(cases)
     return cases
 
 
 def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
     cases, table, origin, target, (reliability, calibration), answers = subject
-    targets, level, method, groups, _, _, what, caller = options
-    members = name_members(groups, len(cases.correct), caller)
-    clustering = read_clustering(cases, what, "selective", 0, caller)
+    targets, level, method, groups, _, _, what = options
+    members = name_members(groups, len(cases.correct))
+    clustering = read_clustering(cases, what, "selective", 0)
     settled = settle_point(table, cases, origin, targets, level, method, clustering)
     rate = float(table.correct.sum() / table.total)
     aucoc, curve = interval_of_tally(table, cases, level), table.curve()
@@ -329,13 +299,12 @@ def _certify_groups(cases: Cases, origin: Origin, options: _Options) -> Certifie
         return None
     if isinstance(options.groups, Members):
         raise TypeError("groups to be certified are given by name")
-    caller = options.caller
-    check_unweighted(cases.weight, caller)
+    check_unweighted(cases.weight)
     wanted = read_promise(
-        options.targets[0], options.level, options.method, "selective", None, None, caller
+        options.targets[0], options.level, options.method, "selective", None, None
     )
-    named = check_groups(options.groups, caller)
-    return certify_by_group(cases, named, wanted, origin, caller)
+    named = check_groups(options.groups)
+    return certify_by_group(cases, named, wanted, origin)
 
 
 def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:

@@ -265,13 +265,12 @@ def compare_evaluations(
         {name: found.cases for name, found in models.items()},
         pairs,
         first.confidence_level,
-        "compare",
         tallies={name: found.table for name, found in models.items()},
     )
 
 
 def _check_same_cases(a: Evaluation, b: Evaluation) -> None:
-    check_same_cases(a.cases, b.cases, a.target, b.target, "compare")
+    check_same_cases(a.cases, b.cases, a.target, b.target)
     if a.identifiers is None or b.identifiers is None:
         return
     if not np.array_equal(a.identifiers, b.identifiers):

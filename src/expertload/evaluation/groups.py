@@ -74,17 +74,17 @@ class Members(NamedTuple):
     of_case: IntArray
 
     @classmethod
-    def from_codes(cls, values: AnyArray, codes: IntArray, caller: str) -> Members:
+    def from_codes(cls, values: AnyArray, codes: IntArray) -> Members:
         """Return the parts from distinct names and the code of each case."""
-        names, place = np.unique(name_groups(values, len(values), caller), return_inverse=True)
+        names, place = np.unique(name_groups(values, len(values)), return_inverse=True)
         return cls(tuple(names.tolist()), place.astype(np.min_scalar_type(len(names)))[codes])
 
 
-def name_members(groups: ArrayLike | Members | None, n: int, caller: str) -> Members | None:
+def name_members(groups: ArrayLike | Members | None, n: int) -> Members | None:
     """Return the names of groups, and the index of each case's group."""
     if groups is None or isinstance(groups, Members):
         return groups
-    names, member = np.unique(name_groups(groups, n, caller), return_inverse=True)
+    names, member = np.unique(name_groups(groups, n), return_inverse=True)
     return Members(tuple(names.tolist()), member.astype(np.min_scalar_type(len(names))))
 
 
@@ -128,7 +128,7 @@ def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEval
         name=name,
         n_cases=len(accepted),
         accuracy=_accuracy(cases, level),
-        aucoc=area_of_cases(cases, "exact", "evaluate"),
+        aucoc=area_of_cases(cases, "exact"),
         expert_load=float(np.average(~accepted, weights=cases.weight)),
         accepted_accuracy=_accuracy(cases.take(accepted), level) if accepted.any() else None,
         n_accepted=int(np.count_nonzero(accepted)),

@@ -72,7 +72,7 @@ def _certify(
     clustering: Clustering | None,
 ) -> CertifiedTargets:
     """Certify every target that can be certified, each at its share of the level."""
-    options = level, method, "selective", None, None, "evaluate"
+    options = level, method, "selective", None, None
     promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
     calibration = CalibrationCases.from_cases(cases, table)
     return certify_targets(calibration, promises, clustering, origin)

@@ -97,15 +97,13 @@ ROW_PROBLEMS: dict[str, tuple[type[InvalidInputError], str, str]] = {
 }
 
 
-def row_problem(
-    kind: str, name: str, caller: str, count: int, low: Any, high: Any
-) -> InvalidInputError:
+def row_problem(kind: str, name: str, count: int, low: Any, high: Any) -> InvalidInputError:
     """Return the error for bad rows of a frame, with values from `low` to `high`."""
     error, wanted, hint = ROW_PROBLEMS[kind]
     got = f"{count} row(s) that do not"
     if low is not None and high is not None:
         got += f", with values from {_short(low)} to {_short(high)}"
-    return error(message(name, caller, wanted, got, hint))
+    return error(message(name, wanted, got, hint))
 
 
 def _short(value: Any) -> str:
@@ -237,7 +235,7 @@ def _places(
     large = rounded_whole(found)
     if large is not None:
         wanted, got = "must name classes", f"{large:g}, {SKIPPED}"
-        raise LabelError(message("label", request.caller, wanted, got, UNROUNDED))
+        raise LabelError(message("label", wanted, got, UNROUNDED))
     values = [each for each in found.tolist() if not is_missing(each)]
     if not values:  # the row checks will report them
         return {}, None

@@ -33,7 +33,7 @@ __all__ = ["group_rows", "open_frame"]
 KEY, TOP, RIGHT, WEIGHT, GROUP = "key", "top", "right", "weight", "group"
 
 
-def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
+def open_frame(frame: Any) -> nw.LazyFrame[Any]:
     """Return any frame as a lazy one, whose operations run only when its table is requested."""
     try:
         opened = nw.from_native(frame, pass_through=True)
@@ -41,13 +41,13 @@ def open_frame(frame: Any, caller: str) -> nw.LazyFrame[Any]:
         got = "one in which " + " ".join(str(error).split()).rpartition(" - ")[2]
         hint = "give every column a distinct name"
         raise DataTypeError(
-            message("frame", caller, "must have distinct column names", got, hint)
+            message("frame", "must have distinct column names", got, hint)
         ) from error
-    _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame), caller)
+    _check_frame(frame, isinstance(opened, nw.DataFrame | nw.LazyFrame))
     strange = next((name for name in opened.columns if not isinstance(name, str)), None)
     if strange is not None:
         got, hint = f"{strange!r}", "name the columns in text: frame.columns = [...]"
-        raise DataTypeError(message("frame", caller, "must name its columns in text", got, hint))
+        raise DataTypeError(message("frame", "must name its columns in text", got, hint))
     lazy: nw.LazyFrame[Any] = opened.lazy()
     return lazy
 
@@ -56,13 +56,13 @@ def group_rows(frame: nw.LazyFrame[Any], request: Request, max_rows: int) -> dic
     """Return the table of each group; of a single group None if none are requested."""
     cases = read_cases(frame, request, _collect)
     if request.by is not None:
-        check_column(request.by, cases.frame.collect_schema().names(), "by", request.caller)
+        check_column(request.by, cases.frame.collect_schema().names(), "by")
     columns = _collect(_query(cases, request).head(max_rows + 1))
     n_rows = len(columns[KEY])
-    _check_table_size(n_rows, max_rows, request.caller)
+    _check_table_size(n_rows, max_rows)
     if np.isnan(_floats(columns[KEY])).any():
-        raise _diagnosis(cases, request.caller)
-    _check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()), request.caller)
+        raise _diagnosis(cases)
+    _check_some_weight(n_rows, float(_floats(columns[WEIGHT]).sum()))
     return _tables(columns, request.bits)
 
 
@@ -148,7 +148,7 @@ def _split(groups: AnyArray | None) -> dict[Any, IntArray] | None:
     return dict(zip(number, np.split(order, ends[:-1]), strict=True))
 
 
-def _diagnosis(cases: FrameCases, caller: str) -> Exception:
+def _diagnosis(cases: FrameCases) -> Exception:
     """Count the rows that fail each check, and return the error for the first failure."""
     shown, wanted = {}, {}
     for i, check in enumerate(cases.checks):
@@ -161,21 +161,21 @@ def _diagnosis(cases: FrameCases, caller: str) -> Exception:
     frame = cases.frame.with_columns(**shown) if shown else cases.frame
     counts = _collect(frame.select(**wanted))
     first = next(i for i in range(len(cases.checks)) if counts[f"count{i}"][0])
-    return _wording(cases.checks[first], counts, first, caller)
+    return _wording(cases.checks[first], counts, first)
 
 
-def _wording(check: Check, counts: dict[str, AnyArray], i: int, caller: str) -> Exception:
+def _wording(check: Check, counts: dict[str, AnyArray], i: int) -> Exception:
     low, high = (counts.get(f"{side}{i}", [None])[0] for side in ("low", "high"))
-    return row_problem(check.kind, check.name, caller, int(counts[f"count{i}"][0]), low, high)
+    return row_problem(check.kind, check.name, int(counts[f"count{i}"][0]), low, high)
 
 
-def _check_frame(frame: Any, supported: bool, caller: str) -> None:
+def _check_frame(frame: Any, supported: bool) -> None:
     """Raise unless a frame has a supported engine."""
     if not supported:
         hint = "pass a pandas, Polars, PyArrow, DuckDB, Dask or Spark frame; for a file, "
         hint += "scan_file(path); for arrays, expertload.aucoc_score and its siblings"
         got = f"a {type(frame).__name__}"
-        raise DataTypeError(message("frame", caller, "must be a data frame", got, hint))
+        raise DataTypeError(message("frame", "must be a data frame", got, hint))
 
 
 def _unreadable_rows(engine: str, error: Exception) -> FileFormatError:
@@ -188,19 +188,19 @@ def _unreadable_rows(engine: str, error: Exception) -> FileFormatError:
     )
 
 
-def _check_table_size(n_rows: int, max_rows: int, caller: str) -> None:
+def _check_table_size(n_rows: int, max_rows: int) -> None:
     """Raise if a frame has more distinct confidences than `max_rows`."""
     if n_rows > max_rows:
         raise ParameterError(
-            f"The frame passed to {caller} must have at most {max_rows} distinct confidences. "
+            f"The frame must have at most {max_rows} distinct confidences. "
             "Hint: pass bits=16, which adds them up in 65,537 cells and bounds the error, or a "
             "larger max_rows."
         )
 
 
-def _check_some_weight(n_rows: int, total: float, caller: str) -> None:
+def _check_some_weight(n_rows: int, total: float) -> None:
     """Raise unless a frame has cases of positive weight."""
     if n_rows == 0:
-        raise EmptyInputError(message("frame", caller, "must hold at least one row", "none"))
+        raise EmptyInputError(message("frame", "must hold at least one row", "none"))
     if total == 0:
-        raise WeightError(message("weight", caller, "must not be all zero", "zeros alone"))
+        raise WeightError(message("weight", "must not be all zero", "zeros alone"))

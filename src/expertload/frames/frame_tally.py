@@ -102,9 +102,9 @@ class FrameTally:
 
     def aucoc(self, *, convention: Convention = "exact") -> float:
         """Return the area under the curve, as `expertload.aucoc_score` does."""
-        check_option(convention, CONVENTIONS, "convention", "aucoc")
+        check_option(convention, CONVENTIONS, "convention")
         if convention == "thresholds":
-            check_whole_weight(self.weight, "aucoc")
+            check_whole_weight(self.weight)
         return self.tally.area(convention)
 
     def load_at_accuracy(self, target_accuracy: float) -> float:
@@ -113,12 +113,12 @@ class FrameTally:
         For a rounded table, the load is never too small: the cases reach the target at the
         threshold that the curve shows.
         """
-        target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy")
+        target = check_fraction(target_accuracy, "target_accuracy")
         return self.tally.load_at_accuracy(target)
 
     def accuracy_at_load(self, expert_load: float) -> float:
         """Return the accuracy at a load, as `expertload.accuracy_at_load` does."""
-        load = check_fraction(expert_load, "expert_load", "accuracy_at_load")
+        load = check_fraction(expert_load, "expert_load")
         return self.tally.accuracy_at_load(load)
 
     def cases(self) -> dict[str, FloatArray]:
@@ -170,12 +170,12 @@ class FrameTally:
 
     def load_bounds(self, target_accuracy: float) -> Bounds:
         """Return bounds for the load at a target, for the exact confidences."""
-        target = check_fraction(target_accuracy, "target_accuracy", "load_bounds")
+        target = check_fraction(target_accuracy, "target_accuracy")
         return load_bounds(self.tally, self._tied, target)
 
     def accuracy_bounds(self, expert_load: float) -> Bounds:
         """Return bounds for the accuracy at a load, for the exact confidences."""
-        load = check_fraction(expert_load, "expert_load", "accuracy_bounds")
+        load = check_fraction(expert_load, "expert_load")
         return accuracy_bounds(self.tally, self._tied, load)
 
     @cached_property
@@ -202,7 +202,7 @@ class FrameTally:
         6.0
         """
         tables = (self, *others)
-        _check_same_rounding([table.bits for table in tables], "merge")
+        _check_same_rounding([table.bits for table in tables])
         rows = (
             np.concatenate([getattr(table, name) for table in tables])
             for name in ("confidence", "weight", "correct", "top")
@@ -229,7 +229,7 @@ class FrameTally:
         array([0.25, 0.5 ])
         """
         most = MOST_BITS if self.bits is None else self.bits
-        bits = check_count(bits, "bits", "rounded", minimum=0, maximum=most)
+        bits = check_count(bits, "bits", minimum=0, maximum=most)
         edges = np.floor(np.ldexp(self.confidence, bits))
         rows = (np.ldexp(edges, -bits), self.weight, self.correct, self.top)
         return FrameTally.from_rows(rows, bits)
@@ -251,11 +251,11 @@ class FrameTally:
         return f"FrameTally({len(self.weight)} rows, {self.n_cases:g} cases, {kind})"
 
 
-def _check_same_rounding(bits: Sequence[int | None], caller: str) -> None:
+def _check_same_rounding(bits: Sequence[int | None]) -> None:
     """Raise unless tables can be added up."""
     if len(set(bits)) > 1:
         got = ", ".join("exact" if b is None else f"{b} bits" for b in bits)
         raise ParameterError(
-            f"The tables passed to {caller} must all be exact, or rounded to the same bits. Got "
+            f"The tables to merge must all be exact, or rounded to the same bits. Got "
             f"{got}. Hint: table.rounded(bits) makes a table coarser."
         )

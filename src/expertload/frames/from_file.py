@@ -61,13 +61,13 @@ def scan_file(
     duckdb = require_extra("duckdb", "frames", "scan_file")
     paths = [fspath(one) for one in ([path] if isinstance(path, str | PathLike) else path)]
     if not paths:
-        raise parameter_error("path", "scan_file", "must name a file", "none")
+        raise parameter_error("path", "must name a file", "none")
     settings = _settings(memory_limit, temp_directory, threads)
     try:
         return scan(paths, options or FileOptions(), settings)
     except duckdb.Error as error:  # an error of the settings; errors of the file were raised before
         got, hint = repr(memory_limit), "pass, for example, '1GB'"
-        raise parameter_error("memory_limit", "scan_file", "must be a size", got, hint) from error
+        raise parameter_error("memory_limit", "must be a size", got, hint) from error
 
 
 def _settings(
@@ -77,7 +77,7 @@ def _settings(
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit
     if threads is not None:
-        settings["threads"] = str(check_count(threads, "threads", "scan_file"))
+        settings["threads"] = str(check_count(threads, "threads"))
     return settings
 
 

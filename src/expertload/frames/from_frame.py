@@ -82,7 +82,6 @@ def tally_frame(
     tables = _tables(
         frame,
         max_rows,
-        caller="tally_frame",
         confidence=confidence,
         correct=correct,
         label=label,
@@ -139,7 +138,6 @@ def tally_groups(
     return _tables(
         frame,
         max_rows,
-        caller="tally_groups",
         by=by,
         confidence=confidence,
         correct=correct,
@@ -151,18 +149,18 @@ def tally_groups(
     )
 
 
-def _tables(frame: Any, max_rows: int, *, caller: str, **asked: Any) -> dict[Any, FrameTally]:
-    require_extra("narwhals", "frames", caller)
+def _tables(frame: Any, max_rows: int, **asked: Any) -> dict[Any, FrameTally]:
+    require_extra("narwhals", "frames", "tally_frame")
     from expertload.frames.engine import group_rows, open_frame
     from expertload.frames.request import Request
     from expertload.frames.text import with_numbers
 
     if asked["bits"] is not None:
-        check_count(asked["bits"], "bits", caller, minimum=0, maximum=MOST_BITS)
-    check_count(max_rows, "max_rows", caller)
+        check_count(asked["bits"], "bits", minimum=0, maximum=MOST_BITS)
+    check_count(max_rows, "max_rows")
     asked = {**asked, **_defaults(asked)}
-    opened = with_numbers(open_frame(frame, caller), asked)
-    return group_rows(opened, Request(caller=caller, **asked), max_rows)
+    opened = with_numbers(open_frame(frame), asked)
+    return group_rows(opened, Request(**asked), max_rows)
 
 
 def _defaults(asked: dict[str, Any]) -> dict[str, str]:

@@ -27,7 +27,6 @@ NUMBERS = "numbers (or True and False)"
 class Request:
     """The columns to read, as the user named them, and how to add them up."""
 
-    caller: str
     confidence: str | None
     correct: str | None
     label: str | None
@@ -39,10 +38,10 @@ class Request:
 
     def number(self, schema: Schema, column: str | None, name: str) -> str:
         """Return a column's name if it exists and holds numbers."""
-        found = check_column(column, list(schema), name, self.caller)
+        found = check_column(column, list(schema), name)
         dtype = schema[found]
         right = dtype.is_numeric() or dtype == nw.Boolean
-        _check_column_type(found, right, NUMBERS, dtype, self.caller)
+        _check_column_type(found, right, NUMBERS, dtype)
         return found
 
 
@@ -63,53 +62,51 @@ def find_classes(request: Request, schema: Schema) -> Classes:
     found: list[tuple[str, str]] = []
     for one in wanted:
         if not (isinstance(one, str) and "*" in one):
-            check_column(one, list(schema), "probabilities", request.caller)
+            check_column(one, list(schema), "probabilities")
         found += pick(schema, one)
     columns = [request.number(schema, column, "probabilities") for column, _ in found]
-    _check_columns_found(columns, asked, "probabilities", request.caller)
-    label = check_column(request.label, list(schema), "label", request.caller)
+    _check_columns_found(columns, asked, "probabilities")
+    label = check_column(request.label, list(schema), "label")
     dtype = schema[label]
     text = dtype in (nw.String, nw.Categorical, nw.Enum)
     right = text or dtype.is_numeric() or dtype == nw.Boolean
-    _check_column_type(
-        label, right, "class labels: strings or whole numbers", dtype, request.caller
-    )
+    _check_column_type(label, right, "class labels: strings or whole numbers", dtype)
     as_text = text or dtype in (nw.Int128, nw.UInt128, nw.Decimal)  # floats would round them
     return Classes(tuple(columns), tuple(name for _, name in found), label, as_text)
 
 
 def match_classes(request: Request, classes: Classes, labels: Sequence[Any]) -> Matched:
     """Match the labels that occur to the columns."""
-    said = said_of(request.caller)
+    said = said_of()
     texts = [str(label) for label in labels]
     if request.labels is None:
         return match_columns(texts, classes.columns, classes.names, said)
     n_classes = max(len(classes.columns), 2)  # a single column belongs to the second class
-    names = [str(name) for name in check_names(request.labels, n_classes, request.caller)]
+    names = [str(name) for name in check_names(request.labels, n_classes)]
     return match_columns(texts, names, names, said)
 
 
-def check_column(column: Any, columns: Sequence[str], name: str, caller: str) -> str:
+def check_column(column: Any, columns: Sequence[str], name: str) -> str:
     """Return `column` if the frame has it."""
     if not isinstance(column, str) or column not in columns:
         shown = ", ".join(columns[:12]) + (", ..." if len(columns) > 12 else "")
         hint = f"the columns are: {shown}" if columns else "the frame has no columns"
-        raise ParameterError(message(name, caller, "must name a column", f"{column!r}", hint))
+        raise ParameterError(message(name, "must name a column", f"{column!r}", hint))
     return column
 
 
-def _check_columns_found(found: Sequence[str], asked: Any, name: str, caller: str) -> None:
+def _check_columns_found(found: Sequence[str], asked: Any, name: str) -> None:
     """Raise unless columns were found, without repeats."""
     if not found or len(set(found)) != len(found):
         got = f"{asked!r}, which matches {'none' if not found else 'one column twice'}"
         hint = "pass a list of names, or a pattern such as 'p_*'"
-        raise ParameterError(message(name, caller, "must name columns", got, hint))
+        raise ParameterError(message(name, "must name columns", got, hint))
 
 
-def _check_column_type(column: str, right: bool, wanted: str, got: Any, caller: str) -> None:
+def _check_column_type(column: str, right: bool, wanted: str, got: Any) -> None:
     """Raise unless a column has the right type."""
     if not right:
         raise DataTypeError(
-            f"The column '{column}' that {caller} reads must hold {wanted}. Got {got} instead. "
+            f"The column '{column}' must hold {wanted}. Got {got} instead. "
             "Hint: cast the column in the frame first."
         )

@@ -52,8 +52,8 @@ def adaptive_focal_loss(
     >>> print(f"{adaptive_focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.5639
     """
-    _check_options(gamma_below, gamma_above, switch_probability, reduction, "adaptive_focal_loss")
-    nll, n_cases = negative_log_likelihood(logits, target, ignore_index, "adaptive_focal_loss")
+    _check_options(gamma_below, gamma_above, switch_probability, reduction)
+    nll, n_cases = negative_log_likelihood(logits, target, ignore_index)
     hopeless = torch.exp(-nll.detach()) < switch_probability
     gamma = torch.where(hopeless, nll.new_tensor(gamma_below), nll.new_tensor(gamma_above))
     return reduce(focus(nll, gamma), n_cases, reduction)
@@ -80,7 +80,7 @@ class AdaptiveFocalLoss(nn.Module):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        _check_options(gamma_below, gamma_above, switch_probability, reduction, "AdaptiveFocalLoss")
+        _check_options(gamma_below, gamma_above, switch_probability, reduction)
         self.gamma_below = gamma_below
         self.gamma_above = gamma_above
         self.switch_probability = switch_probability
@@ -107,10 +107,8 @@ class AdaptiveFocalLoss(nn.Module):
         )
 
 
-def _check_options(
-    gamma_below: float, gamma_above: float, switch: float, reduction: str, caller: str
-) -> None:
-    check_positive(gamma_below, "gamma_below", caller, zero=True)
-    check_positive(gamma_above, "gamma_above", caller, zero=True)
-    check_fraction(switch, "switch_probability", caller)
-    check_option(reduction, REDUCTIONS, "reduction", caller)
+def _check_options(gamma_below: float, gamma_above: float, switch: float, reduction: str) -> None:
+    check_positive(gamma_below, "gamma_below", zero=True)
+    check_positive(gamma_above, "gamma_above", zero=True)
+    check_fraction(switch, "switch_probability")
+    check_option(reduction, REDUCTIONS, "reduction")

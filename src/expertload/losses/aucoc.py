@@ -127,10 +127,9 @@ def aucoc_loss(
             bool(sync_distributed),
             gradient,
             smoothing,
-        ),
-        "aucoc_loss",
+        )
     )
-    reading = Reading(ignore_index, check_finite, "aucoc_loss", options.in_log_odds, True)
+    reading = Reading(ignore_index, check_finite, options.in_log_odds, True)
     return confidence_loss(logits, target, reading, partial(_solve, options=options))
 
 
@@ -182,25 +181,23 @@ class AUCOCLoss(nn.Module):
                 bool(sync_distributed),
                 gradient,
                 smoothing,
-            ),
-            "AUCOCLoss",
+            )
         )
         self.ignore_index = ignore_index
         self.check_finite = check_finite
         self._saturation = SaturationWatch(self.options)
-        size = check_count(memory, "memory", "AUCOCLoss", minimum=0)
+        size = check_count(memory, "memory", minimum=0)
         self.memory = Memory(size) if size else None
         if size and sync_distributed:
             raise incompatible_options_error(
                 "memory and sync_distributed",
-                "AUCOCLoss",
                 "a memory holds the samples of one process; gather logits beforehand instead",
             )
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch."""
         log_odds = self.options.in_log_odds
-        reading = Reading(self.ignore_index, self.check_finite, "AUCOCLoss", log_odds, True)
+        reading = Reading(self.ignore_index, self.check_finite, log_odds, True)
         learning = self.training and torch.is_grad_enabled()
         solve = partial(
             _solve,

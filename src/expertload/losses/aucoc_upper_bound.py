@@ -64,8 +64,8 @@ def aucoc_upper_bound_loss(
     options = AreaOptions(
         "target_probability", bandwidth, boundary, estimator, method, bool(sync_distributed)
     )
-    options = checked_options(options, "aucoc_upper_bound_loss")
-    reading = Reading(ignore_index, check_finite, "aucoc_upper_bound_loss")
+    options = checked_options(options)
+    reading = Reading(ignore_index, check_finite)
     return confidence_loss(logits, target, reading, partial(_solve, options=options))
 
 
@@ -96,13 +96,13 @@ class AUCOCUpperBoundLoss(nn.Module):
         options = AreaOptions(
             "target_probability", bandwidth, boundary, estimator, method, bool(sync_distributed)
         )
-        self.options = checked_options(options, "AUCOCUpperBoundLoss")
+        self.options = checked_options(options)
         self.ignore_index = ignore_index
         self.check_finite = check_finite
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the bound for a batch."""
-        reading = Reading(self.ignore_index, self.check_finite, "AUCOCUpperBoundLoss")
+        reading = Reading(self.ignore_index, self.check_finite)
         return confidence_loss(logits, target, reading, partial(_solve, options=self.options))
 
     def extra_repr(self) -> str:

@@ -130,7 +130,7 @@ def build_loss(
     """
     first, second = _parts(name)
     if not second:
-        _check_unused("build_loss", name, weight=weight, primary_options=primary_options)
+        _check_unused(name, weight=weight, primary_options=primary_options)
         return _build(first, ignore_index, options)
     return CombinedLoss(
         _build(first, ignore_index, primary_options or {}),
@@ -146,7 +146,7 @@ def _parts(name: str) -> tuple[str, str]:
     first, plus, second = name.partition("+")
     for part, known in ((first, PRIMARY), (second, SECONDARY)) if plus else ():
         if ":" not in part:
-            check_option(part, (*known, _OWN), "name", "build_loss")
+            check_option(part, (*known, _OWN), "name")
     return first, second
 
 
@@ -161,7 +161,7 @@ def _unknown_name(name: object) -> ParameterError:
     )
     plain = str(name).lower().replace(" ", "")
     near = difflib.get_close_matches(plain, _ALL_NAMES, n=1)
-    text = message("name", "build_loss", wanted, repr(name))
+    text = message("name", wanted, repr(name))
     return ParameterError(f"{text} Hint: did you mean {near[0]!r}?" if near else text)
 
 
@@ -172,28 +172,26 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
         given = {**common, **options}
         return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
     factory = {**PRIMARY, **SECONDARY}[part]
-    _check_known_options(options, inspect.signature(factory).parameters, part, "build_loss")
+    _check_known_options(options, inspect.signature(factory).parameters, part)
     return factory(**{"ignore_index": ignore_index, **options})
 
 
-def _check_known_options(
-    options: Iterable[str], known: Iterable[str], what: str, caller: str
-) -> None:
+def _check_known_options(options: Iterable[str], known: Iterable[str], what: str) -> None:
     """Raise unless `what` accepts every one of `options`."""
     names = [name for name in known if name != "self"]
     for option in options:
         if option not in names:
             raise ParameterError(
-                f"{caller} cannot pass the option '{option}' to '{what}'. "
+                f"The option '{option}' does not exist for '{what}'. "
                 f"Hint: its options are {', '.join(names) or 'none'}."
             )
 
 
-def _check_unused(caller: str, what: str, **options: Any) -> None:
+def _check_unused(what: str, **options: Any) -> None:
     """Raise if an option for pairs is given with a single loss."""
     for name, value in options.items():
         if value is not None:
             raise ParameterError(
-                f"The '{name}' parameter of {caller} is only for a 'primary+secondary' pair. Got "
+                f"'{name}' is only for a 'primary+secondary' pair. Got "
                 f"it with {what!r}, a single loss. Hint: leave it out."
             )

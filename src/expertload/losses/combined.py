@@ -59,7 +59,7 @@ class CombinedLoss(nn.Module):
         super().__init__()
         self.primary = primary
         self.secondary = secondary
-        self.weight = check_positive(weight, "weight", "CombinedLoss", zero=True)
+        self.weight = check_positive(weight, "weight", zero=True)
 
     @property
     def needs_cases(self) -> bool:
@@ -74,8 +74,8 @@ class CombinedLoss(nn.Module):
         """Return the sum and both parts, each with its graph, as `LossParts`."""
         primary = call_loss(self.primary, logits, target, cases)
         secondary = call_loss(self.secondary, logits, target, cases)
-        check_scalar_loss(primary.ndim, "primary", "CombinedLoss")
-        check_scalar_loss(secondary.ndim, "secondary", "CombinedLoss")
+        check_scalar_loss(primary.ndim, "primary")
+        check_scalar_loss(secondary.ndim, "secondary")
         return LossParts(primary + self.weight * secondary, primary, secondary)
 
     def extra_repr(self) -> str:

@@ -20,7 +20,7 @@ chance that an answer drawn from p is right, and [j = true] above becomes t_j p_
 
 The loss gives A and B along with its value, in the forward pass, where both need the same sums.
 What is kept for the backward pass is three factors and two class numbers: five numbers per sample
-(with log odds, also a logit to refer others to), beside the logits, which the caller keeps anyway.
+(with log odds, also a logit to refer others to), beside the logits, which are kept anyway.
 The softmax is recomputed from them. Classes are the second axis and stay there, so that
 segmentation maps are neither transposed nor copied.
 
@@ -87,7 +87,6 @@ class Reading(NamedTuple):
 
     ignore_index: int | None
     check_finite: bool
-    caller: str
     log_odds: bool = False
     any_target: bool = False
 
@@ -108,16 +107,16 @@ def confidence_loss(logits: Tensor, target: Tensor, reading: Reading, solve: Sol
 
 
 def _read_and_apply(logits: Tensor, target: Tensor, reading: Reading, solve: Solver) -> Tensor:
-    ignore_index, check_finite, caller, log_odds, any_target = reading
-    check_tensors(logits, target, caller)
+    ignore_index, check_finite, log_odds, any_target = reading
+    check_tensors(logits, target)
     if any_target:
         logits, target = two_columns(logits, target)
     if any_target and target.is_floating_point() and target.ndim == logits.ndim:
-        check_soft_inputs(logits, target, caller=caller, check_finite=check_finite)
+        check_soft_inputs(logits, target, check_finite=check_finite)
         keep = None
     else:
-        check_inputs(logits, target, caller=caller, check_finite=check_finite)
-        keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+        check_inputs(logits, target, check_finite=check_finite)
+        keep = labelled(target, logits.shape[1], ignore_index=ignore_index)
         target = (target if keep is None else target.where(keep, 0)).long()
     loss: Tensor = _ConfidenceLoss.apply(logits, target, keep, solve, log_odds)  # type: ignore[no-untyped-call]
     return loss

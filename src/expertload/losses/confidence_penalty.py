@@ -42,8 +42,7 @@ def confidence_penalty(logits: Tensor, target: Tensor, *, ignore_index: int = -1
     >>> print(f"{confidence_penalty(logits, torch.tensor([0, 1])):.4f}")
     -0.3472
     """
-    caller = "confidence_penalty"
-    scores, _ = flatten_logits(logits, target, ignore_index=ignore_index, caller=caller)
+    scores, _ = flatten_logits(logits, target, ignore_index=ignore_index)
     entropy: Tensor = SoftmaxEntropy.apply(scores.to(working_dtype(scores)))  # type: ignore[no-untyped-call]
     return -entropy.sum() / max(len(entropy), 1)
 

@@ -56,10 +56,7 @@ def correctness_ranking_loss(
     >>> print(f"{correctness_ranking_loss(logits, target, correctness=share):.4f}")
     0.6497
     """
-    caller = "correctness_ranking_loss"
-    rows = follow(
-        logits, target, correctness, name="correctness", ignore_index=ignore_index, caller=caller
-    )
+    rows = follow(logits, target, correctness, name="correctness", ignore_index=ignore_index)
     return _disorder(rows.logits, rows.known)
 
 
@@ -101,10 +98,9 @@ class CorrectnessRankingLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch; `cases` are the indices of its cases, of target's shape."""
-        caller = "CorrectnessRankingLoss"
-        numbers = checked_numbers(cases, caller)
+        numbers = checked_numbers(cases)
         scores, labels, numbers = follow(
-            logits, target, numbers, name="cases", ignore_index=self.ignore_index, caller=caller
+            logits, target, numbers, name="cases", ignore_index=self.ignore_index
         )
         visits, right = self.seen.of(numbers, 2, scores.detach()).unbind(1)
         value = _disorder(scores, right / visits)

@@ -54,8 +54,8 @@ def focal_loss(
     >>> print(f"{focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.2567
     """
-    _check_options(gamma, reduction, "focal_loss")
-    nll, n_cases = negative_log_likelihood(logits, target, ignore_index, "focal_loss")
+    _check_options(gamma, reduction)
+    nll, n_cases = negative_log_likelihood(logits, target, ignore_index)
     return reduce(focus(nll, gamma), n_cases, reduction)
 
 
@@ -74,7 +74,7 @@ class FocalLoss(nn.Module):
         self, *, gamma: float = 3.0, ignore_index: int = -100, reduction: Reduction = "mean"
     ) -> None:
         super().__init__()
-        _check_options(gamma, reduction, "FocalLoss")
+        _check_options(gamma, reduction)
         self.gamma = gamma
         self.ignore_index = ignore_index
         self.reduction = reduction
@@ -102,6 +102,6 @@ def focus(nll: Tensor, gamma: float | Tensor) -> Tensor:
     return doubt.clamp_min(torch.finfo(doubt.dtype).tiny) ** gamma * nll
 
 
-def _check_options(gamma: float, reduction: str, caller: str) -> None:
-    check_positive(gamma, "gamma", caller, zero=True)
-    check_option(reduction, REDUCTIONS, "reduction", caller)
+def _check_options(gamma: float, reduction: str) -> None:
+    check_positive(gamma, "gamma", zero=True)
+    check_option(reduction, REDUCTIONS, "reduction")

@@ -64,9 +64,8 @@ def generalised_cross_entropy_loss(
     >>> print(f"{generalised_cross_entropy_loss(logits, torch.tensor([0, 0]), q=1.0):.4f}")
     0.4251
     """
-    caller = "generalised_cross_entropy_loss"
-    _check_options(q, reduction, caller)
-    nll, n_cases = negative_log_likelihood(logits, target, ignore_index, caller)
+    _check_options(q, reduction)
+    nll, n_cases = negative_log_likelihood(logits, target, ignore_index)
     terms = nll if q < SMALLEST else -torch.expm1(-q * nll) / q
     return reduce(terms, n_cases, reduction)
 
@@ -86,7 +85,7 @@ class GeneralisedCrossEntropyLoss(nn.Module):
         self, *, q: float = 0.1, ignore_index: int = -100, reduction: Reduction = "mean"
     ) -> None:
         super().__init__()
-        _check_options(q, reduction, "GeneralisedCrossEntropyLoss")
+        _check_options(q, reduction)
         self.q = q
         self.ignore_index = ignore_index
         self.reduction = reduction
@@ -106,6 +105,6 @@ class GeneralisedCrossEntropyLoss(nn.Module):
         return f"q={self.q}, reduction={self.reduction!r}"
 
 
-def _check_options(q: float, reduction: str, caller: str) -> None:
-    check_fraction(q, "q", caller)
-    check_option(reduction, REDUCTIONS, "reduction", caller)
+def _check_options(q: float, reduction: str) -> None:
+    check_fraction(q, "q")
+    check_option(reduction, REDUCTIONS, "reduction")

@@ -31,43 +31,37 @@ ONE_COLUMN = (
 SOFT_SUM_TOLERANCE = 1e-2
 
 
-def check_inputs(
-    logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
-) -> None:
+def check_inputs(logits: Tensor, target: Tensor, *, check_finite: bool = False) -> None:
     """Raise a named exception unless `logits` and `target` fit together."""
-    check_tensors(logits, target, caller)
+    check_tensors(logits, target)
     _check_logits_layout(
-        (tuple(logits.shape), str(logits.dtype)),
-        (tuple(target.shape), str(target.dtype)),
-        caller,
+        (tuple(logits.shape), str(logits.dtype)), (tuple(target.shape), str(target.dtype))
     )
     if check_finite and not bool(torch.isfinite(logits).all()):
-        raise _non_finite_logits_error(caller)
+        raise _non_finite_logits_error()
 
 
-def check_tensors(logits: object, target: object, caller: str) -> None:
+def check_tensors(logits: object, target: object) -> None:
     """Raise unless both are tensors."""
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, Tensor):
             got, hint = f"a {type(value).__name__}", f"pass torch.as_tensor({name})"
-            raise DataTypeError(message(name, caller, "must be a tensor", got, hint))
+            raise DataTypeError(message(name, "must be a tensor", got, hint))
 
 
-def check_soft_inputs(
-    logits: Tensor, target: Tensor, *, caller: str, check_finite: bool = False
-) -> None:
+def check_soft_inputs(logits: Tensor, target: Tensor, *, check_finite: bool = False) -> None:
     """Raise unless `target` holds, for logits (N, C, d1, ...), probabilities of the classes."""
     if target.shape != logits.shape:
-        check_inputs(logits, target, caller=caller)  # raises the error
+        check_inputs(logits, target)  # raises the error
     positions = tuple(logits.shape[:1] + logits.shape[2:])
-    _check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"), caller)
+    _check_logits_layout((tuple(logits.shape), str(logits.dtype)), (positions, "int64"))
     if check_finite and not bool(torch.isfinite(logits).all()):
-        raise _non_finite_logits_error(caller)
+        raise _non_finite_logits_error()
     if target.device.type == "cpu" and target.numel():
         sums = target.sum(1, dtype=torch.float64)
         low, high = (float(value) for value in target.aminmax())
         if not (low >= 0 and high <= 1 and (sums - 1).abs().amax() <= SOFT_SUM_TOLERANCE):
-            raise _soft_target_error(low, high, float(sums.min()), float(sums.max()), caller)
+            raise _soft_target_error(low, high, float(sums.min()), float(sums.max()))
 
 
 def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,15 +80,13 @@ def two_columns(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack((torch.zeros_like(logits), logits), 1), target
 
 
-def labelled(
-    target: Tensor, n_classes: int, *, ignore_index: int | None, caller: str
-) -> Tensor | None:
+def labelled(target: Tensor, n_classes: int, *, ignore_index: int | None) -> Tensor | None:
     """Return a mask of the positions with a label; None if all have one.
 
     On the CPU labels out of range raise; on other devices they are left to the indexing kernels,
     as in PyTorch's own losses.
     """
-    ignore_index = check_ignore_index(ignore_index, caller)
+    ignore_index = check_ignore_index(ignore_index)
     on_cpu = target.device.type == "cpu"
     if on_cpu and (target.numel() == 0 or _all_in_range(target, n_classes, ignore_index)):
         return None
@@ -103,21 +95,16 @@ def labelled(
     else:
         keep = target != ignore_index
     if on_cpu and keep is not None:
-        _check_range(target[keep], n_classes, caller)
+        _check_range(target[keep], n_classes)
     return keep
 
 
 def flatten_logits(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    ignore_index: int | None,
-    caller: str,
-    check_finite: bool = False,
+    logits: Tensor, target: Tensor, *, ignore_index: int | None, check_finite: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return the labelled positions as logits (n, C) and target (n,)."""
-    check_inputs(logits, target, caller=caller, check_finite=check_finite)
-    keep = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+    check_inputs(logits, target, check_finite=check_finite)
+    keep = labelled(target, logits.shape[1], ignore_index=ignore_index)
     if logits.ndim > 2:
         logits = logits.movedim(1, -1).reshape(-1, logits.shape[1])
         target = target.reshape(-1)
@@ -133,51 +120,49 @@ def _all_in_range(target: Tensor, n_classes: int, ignore_index: int | None) -> b
     return bool(numbers.min() >= 0) and bool(numbers.max() < n_classes)
 
 
-def _check_range(kept: Tensor, n_classes: int, caller: str) -> None:
+def _check_range(kept: Tensor, n_classes: int) -> None:
     if kept.numel() == 0:
         return
     low, high = (int(value) for value in kept.aminmax())
     if low < 0 or high >= n_classes:
         hints = {"hint": ONE_COLUMN} if n_classes == 1 else {}
-        raise label_range_error(low, high, n_classes, caller, **hints)
+        raise label_range_error(low, high, n_classes, **hints)
 
 
 def _check_logits_layout(
-    logits: tuple[tuple[int, ...], str],
-    target: tuple[tuple[int, ...], str],
-    caller: str,
+    logits: tuple[tuple[int, ...], str], target: tuple[tuple[int, ...], str]
 ) -> None:
     """Raise unless logits (N, C, d1, ...) and target (N, d1, ...), as (shape, dtype), agree."""
     (shape, dtype), (target_shape, target_dtype) = logits, target
     if "float" not in dtype:
         raise DataTypeError(
-            message("logits", caller, "must be a floating point tensor", f"a tensor of {dtype}")
+            message("logits", "must be a floating point tensor", f"a tensor of {dtype}")
         )
     if len(shape) < 2 or shape[1] == 0:
         wanted = "must have shape (N, C) or (N, C, d1, ...) with at least one class"
-        raise ShapeError(message("logits", caller, wanted, f"shape {shape}"))
+        raise ShapeError(message("logits", wanted, f"shape {shape}"))
     if "int" not in target_dtype:
         hint = "for one-hot or soft labels, pass target.argmax(dim=1); for class numbers, .long()"
         hint = ONE_COLUMN if shape[1] == 1 else hint
         raise DataTypeError(
-            message("target", caller, "must hold class numbers", f"a {target_dtype} tensor", hint)
+            message("target", "must hold class numbers", f"a {target_dtype} tensor", hint)
         )
     if target_shape != shape[:1] + shape[2:]:
         wanted = f"must have shape {shape[:1] + shape[2:]} for logits of shape {shape}"
         hint = "one class number per position; classes are the second axis of logits"
-        raise ShapeError(message("target", caller, wanted, f"shape {target_shape}", hint))
+        raise ShapeError(message("target", wanted, f"shape {target_shape}", hint))
 
 
 def _soft_target_error(
-    low: float, high: float, least_sum: float, most_sum: float, caller: str
+    low: float, high: float, least_sum: float, most_sum: float
 ) -> ProbabilityError:
     """Return the error for soft targets that are not probabilities of the classes."""
     wanted = f"must hold class numbers, or probabilities in [0, 1], which {SUM_TO_ONE}"
     got = f"values from {low:g} to {high:g} with sums from {least_sum:g} to {most_sum:g}"
-    return ProbabilityError(message("target", caller, wanted, got))
+    return ProbabilityError(message("target", wanted, got))
 
 
-def _non_finite_logits_error(caller: str) -> NonFiniteError:
+def _non_finite_logits_error() -> NonFiniteError:
     """Return the error for logits that are NaN or infinite."""
     hint = "lower the learning rate, clip gradients, or look for a division by zero in the model"
-    return NonFiniteError(message("logits", caller, "must be finite", "NaN or infinity", hint))
+    return NonFiniteError(message("logits", "must be finite", "NaN or infinity", hint))

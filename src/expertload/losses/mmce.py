@@ -74,7 +74,7 @@ def mmce_loss(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Te
     >>> print(f"{mmce_loss(logits, torch.tensor([0, 0])):.4f}")
     0.6548
     """
-    return calibration_loss(logits, target, ignore_index, weighted_mmce, "mmce_loss")
+    return calibration_loss(logits, target, ignore_index, weighted_mmce)
 
 
 class MMCELoss(nn.Module):

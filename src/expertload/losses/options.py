@@ -38,7 +38,7 @@ class AreaOptions:
 
 
 @lru_cache(maxsize=256)
-def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
+def checked_options(options: AreaOptions) -> AreaOptions:
     """Return `options`, or raise `ParameterError`; cached, because losses are called often."""
     choices = {
         "correctness": ("target_probability", "hard"),
@@ -49,24 +49,23 @@ def checked_options(options: AreaOptions, caller: str) -> AreaOptions:
         "smoothing": ("probability", "log_odds"),
     }
     for name, allowed in choices.items():
-        check_option(getattr(options, name), allowed, name, caller)
+        check_option(getattr(options, name), allowed, name)
     if isinstance(options.bandwidth, str):
-        check_option(options.bandwidth, (*RULES, "a number"), "bandwidth", caller)
+        check_option(options.bandwidth, (*RULES, "a number"), "bandwidth")
     else:
         hint = "estimator='rank' is the limit of narrow kernels"
         narrowest = NARROWEST_IN_LOG_ODDS if options.in_log_odds else NARROWEST
-        check_minimum(options.bandwidth, narrowest, "bandwidth", caller, hint)
+        check_minimum(options.bandwidth, narrowest, "bandwidth", hint)
     if options.smoothing == "log_odds" and options.boundary == "reflect":
         raise incompatible_options_error(
             "smoothing='log_odds' and boundary='reflect'",
-            caller,
             "log odds have no ends to reflect at; pass smoothing='probability' too",
         )
-    _refuse_nothing_to_learn(options, caller)
+    _refuse_nothing_to_learn(options)
     return options
 
 
-def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
+def _refuse_nothing_to_learn(options: AreaOptions) -> None:
     """Raise if neither confidence nor correctness has a gradient."""
     through_ranking = options.estimator == "kde" and options.gradient != "correctness"
     through_correctness = options.correctness != "hard" and options.gradient != "ranking"
@@ -75,6 +74,5 @@ def _refuse_nothing_to_learn(options: AreaOptions, caller: str) -> None:
         shown = [f"{name}={getattr(options, name)!r}" for name in names]
         raise incompatible_options_error(
             ", ".join(shown[:-1]) + f" and {shown[-1]}",
-            caller,
             "the gradient would always be zero, so nothing could be learned",
         )

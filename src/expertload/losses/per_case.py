@@ -53,13 +53,13 @@ class Followed(NamedTuple):
 
 
 def follow(
-    logits: Tensor, target: Tensor, known: Tensor, *, name: str, ignore_index: int, caller: str
+    logits: Tensor, target: Tensor, known: Tensor, *, name: str, ignore_index: int
 ) -> Followed:
     """Return the rows that are not ignored, each with its entry of `known`."""
-    check_inputs(logits, target, caller=caller)
+    check_inputs(logits, target)
     n_classes = logits.shape[1]
-    _check_per_case(tuple(known.shape), tuple(target.shape), n_classes, name, caller)
-    keep = labelled(target, n_classes, ignore_index=ignore_index, caller=caller)
+    _check_per_case(tuple(known.shape), tuple(target.shape), n_classes, name)
+    keep = labelled(target, n_classes, ignore_index=ignore_index)
     rows = slice(None) if keep is None else keep.reshape(-1)
     scores = _in_rows(logits.to(working_dtype(logits)))
     known = known.reshape(-1) if known.shape == target.shape else _in_rows(known)
@@ -71,13 +71,13 @@ def _in_rows(values: Tensor) -> Tensor:
     return values.movedim(1, -1).reshape(-1, values.shape[1])
 
 
-def checked_numbers(cases: Tensor | None, caller: str) -> Tensor:
+def checked_numbers(cases: Tensor | None) -> Tensor:
     """Return the indices of the cases; raise if there are none."""
     if cases is None:
-        raise _missing_cases_error(caller)
-    _check_case_numbers(str(cases.dtype), caller)
+        raise _missing_cases_error()
+    _check_case_numbers(str(cases.dtype))
     if cases.device.type == "cpu" and cases.numel() and int(cases.min()) < 0:
-        raise _negative_case_error(int(cases.min()), caller)
+        raise _negative_case_error(int(cases.min()))
     return cases.long()
 
 
@@ -125,35 +125,35 @@ class PerCase(nn.Module):
         self.rows[cases] = values
 
 
-def _missing_cases_error(caller: str) -> ParameterError:
+def _missing_cases_error() -> ParameterError:
     """Return the error for a loss that needs cases but was called without them."""
     return ParameterError(
-        f"{caller} follows each case through training and needs the indices of the cases. Hint: "
+        "This loss follows each case through training and needs the indices of the cases. Hint: "
         "pass cases=..., the indices of the cases in the training data; for other data, use "
         "cross-entropy."
     )
 
 
-def _check_case_numbers(dtype: str, caller: str) -> None:
+def _check_case_numbers(dtype: str) -> None:
     """Raise unless the indices of cases are whole numbers."""
     if "int" not in dtype:
         hint = "one index per case, its position in the training data"
         got = f"a {dtype} tensor"
-        raise DataTypeError(message("cases", caller, "must hold whole numbers", got, hint))
+        raise DataTypeError(message("cases", "must hold whole numbers", got, hint))
 
 
-def _negative_case_error(lowest: int, caller: str) -> ParameterError:
+def _negative_case_error(lowest: int) -> ParameterError:
     """Return the error for a negative case index."""
     hint = "the index of a case is its position in the training data, starting at 0"
-    return ParameterError(message("cases", caller, "must hold 0 or more", lowest, hint))
+    return ParameterError(message("cases", "must hold 0 or more", lowest, hint))
 
 
 def _check_per_case(
-    shape: tuple[int, ...], target_shape: tuple[int, ...], n_classes: int, name: str, caller: str
+    shape: tuple[int, ...], target_shape: tuple[int, ...], n_classes: int, name: str
 ) -> None:
     """Raise unless there is one number per case, or, as `soft_target`, one per class."""
     per_class = (*target_shape[:1], n_classes, *target_shape[1:])
     wanted = per_class if name == "soft_target" else target_shape
     if shape != wanted:
         text = f"must have shape {wanted} for target of shape {target_shape}"
-        raise ShapeError(message(name, caller, text, f"shape {shape}"))
+        raise ShapeError(message(name, text, f"shape {shape}"))

@@ -17,15 +17,15 @@ REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
 def negative_log_likelihood(
-    logits: Tensor, target: Tensor, ignore_index: int, caller: str
+    logits: Tensor, target: Tensor, ignore_index: int
 ) -> tuple[Tensor, Tensor | int]:
     """Return minus the log-probability of the true class (0 if ignored), and the number of cases.
 
     A loss that depends on the true class alone is a function of this, which PyTorch computes in
     one fused pass over logits of any shape.
     """
-    check_inputs(logits, target, caller=caller)
-    kept = labelled(target, logits.shape[1], ignore_index=ignore_index, caller=caller)
+    check_inputs(logits, target)
+    kept = labelled(target, logits.shape[1], ignore_index=ignore_index)
     scores = logits.to(working_dtype(logits))
     nll = cross_entropy(scores, target.long(), reduction="none", ignore_index=ignore_index)
     return nll, target.numel() if kept is None else kept.sum()

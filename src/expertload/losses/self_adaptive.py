@@ -55,10 +55,7 @@ def self_adaptive_loss(
     >>> print(f"{self_adaptive_loss(logits, torch.tensor([0, 0]), soft_target=soft):.4f}")
     0.4269
     """
-    caller = "self_adaptive_loss"
-    rows = follow(
-        logits, target, soft_target, name="soft_target", ignore_index=ignore_index, caller=caller
-    )
+    rows = follow(logits, target, soft_target, name="soft_target", ignore_index=ignore_index)
     return _weighed(rows.logits, rows.known)
 
 
@@ -101,18 +98,15 @@ class SelfAdaptiveLoss(nn.Module):
 
     def __init__(self, *, momentum: float = 0.9, start: int = 10, ignore_index: int = -100) -> None:
         super().__init__()
-        self.momentum = check_fraction(momentum, "momentum", "SelfAdaptiveLoss")
-        self.start = check_count(start, "start", "SelfAdaptiveLoss", minimum=0)
+        self.momentum = check_fraction(momentum, "momentum")
+        self.start = check_count(start, "start", minimum=0)
         self.ignore_index = ignore_index
         self.seen = PerCase()  # how often each case was seen, and its target
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
         """Compute the loss of a batch; `cases` are the indices of its cases, of target's shape."""
-        caller = "SelfAdaptiveLoss"
-        numbers = checked_numbers(cases, caller)
-        rows = follow(
-            logits, target, numbers, name="cases", ignore_index=self.ignore_index, caller=caller
-        )
+        numbers = checked_numbers(cases)
+        rows = follow(logits, target, numbers, name="cases", ignore_index=self.ignore_index)
         learning = self.training and torch.is_grad_enabled()
         return _weighed(rows.logits, self._soft_targets(*rows, move=learning))
 

@@ -70,9 +70,8 @@ def soft_avuc_loss(
     >>> print(f"{soft_avuc_loss(logits, torch.tensor([0, 0])):.4f}")
     0.3255
     """
-    _check_options(temperature, threshold, "soft_avuc_loss")
-    caller = "soft_avuc_loss"
-    scores, labels = flatten_logits(logits, target, ignore_index=ignore_index, caller=caller)
+    _check_options(temperature, threshold)
+    scores, labels = flatten_logits(logits, target, ignore_index=ignore_index)
     certain, uncertain = _soft_counts(scores, temperature, threshold)
     correct = scores.max(dim=1).indices == labels
     agreement = torch.where(correct, certain, uncertain).sum()
@@ -97,7 +96,7 @@ class SoftAvUCLoss(nn.Module):
         self, *, temperature: float = 1.0, threshold: float = 0.4, ignore_index: int = -100
     ) -> None:
         super().__init__()
-        _check_options(temperature, threshold, "SoftAvUCLoss")
+        _check_options(temperature, threshold)
         self.temperature = temperature
         self.threshold = threshold
         self.ignore_index = ignore_index
@@ -129,6 +128,6 @@ def _soft_counts(logits: Tensor, temperature: float, threshold: float) -> tuple[
     return torch.sigmoid(-step) * (1 - size), torch.sigmoid(step) * size
 
 
-def _check_options(temperature: float, threshold: float, caller: str) -> None:
-    check_positive(temperature, "temperature", caller)
-    check_fraction(threshold, "threshold", caller, inclusive=False)
+def _check_options(temperature: float, threshold: float) -> None:
+    check_positive(temperature, "temperature")
+    check_fraction(threshold, "threshold", inclusive=False)

@@ -75,9 +75,9 @@ def soft_ece_loss(
     >>> print(f"{soft_ece_loss(logits, torch.tensor([0, 0])):.4f}")
     0.4452
     """
-    _check_options(temperature, n_bins, norm, "soft_ece_loss")
+    _check_options(temperature, n_bins, norm)
     formula = partial(soft_binned_error, temperature=temperature, n_bins=n_bins, norm=norm)
-    return calibration_loss(logits, target, ignore_index, formula, "soft_ece_loss")
+    return calibration_loss(logits, target, ignore_index, formula)
 
 
 class SoftECELoss(nn.Module):
@@ -100,7 +100,7 @@ class SoftECELoss(nn.Module):
         ignore_index: int = -100,
     ) -> None:
         super().__init__()
-        _check_options(temperature, n_bins, norm, "SoftECELoss")
+        _check_options(temperature, n_bins, norm)
         self.temperature = temperature
         self.n_bins = n_bins
         self.norm = norm
@@ -122,12 +122,10 @@ class SoftECELoss(nn.Module):
         return f"temperature={self.temperature}, n_bins={self.n_bins}, norm={self.norm}"
 
 
-def _check_options(temperature: float, n_bins: int, norm: float, caller: str) -> None:
-    check_positive(temperature, "temperature", caller)
-    check_count(n_bins, "n_bins", caller)
-    check_minimum(
-        norm, 1, "norm", caller, "use norm=2 for the paper's error, norm=1 for the usual ECE"
-    )
+def _check_options(temperature: float, n_bins: int, norm: float) -> None:
+    check_positive(temperature, "temperature")
+    check_count(n_bins, "n_bins")
+    check_minimum(norm, 1, "norm", "use norm=2 for the paper's error, norm=1 for the usual ECE")
 
 
 def soft_binned_error(

@@ -33,9 +33,7 @@ class ValueAndSlope(NamedTuple):
 Formula = Callable[[Tensor, Tensor], ValueAndSlope]
 
 
-def calibration_loss(
-    logits: Tensor, target: Tensor, ignore_index: int, formula: Formula, caller: str
-) -> Tensor:
+def calibration_loss(logits: Tensor, target: Tensor, ignore_index: int, formula: Formula) -> Tensor:
     """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
 
     def solve(seen: LogConfidences) -> LossAndGradient:
@@ -50,7 +48,7 @@ def calibration_loss(
         by_log_top = slope * confidence
         return LossAndGradient(value, torch.stack((by_log_top, torch.zeros_like(by_log_top))))
 
-    return confidence_loss(logits, target, Reading(ignore_index, False, caller), solve)
+    return confidence_loss(logits, target, Reading(ignore_index, False), solve)
 
 
 def working_dtype(logits: Tensor) -> torch.dtype:

@@ -89,9 +89,8 @@ def reliability_curve(
     >>> curve.accuracy
     array([0.5, 1. ])
     """
-    caller = "reliability_curve"
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
+    return bins_of_tally(Tally.from_cases(cases), n_bins, strategy)
 
 
 def reliability_curve_from_correctness(
@@ -122,9 +121,8 @@ def reliability_curve_from_correctness(
     >>> reliability_curve_from_correctness([0, 1], [0.5, 0.7], n_bins=1).confidence
     array([0.6])
     """
-    caller = "reliability_curve_from_correctness"
-    table = _unit_tally(correct, confidence, sample_weight, caller)
-    return bins_of_tally(table, n_bins, strategy, caller)
+    table = _unit_tally(correct, confidence, sample_weight)
+    return bins_of_tally(table, n_bins, strategy)
 
 
 def expected_calibration_error(
@@ -157,9 +155,8 @@ def expected_calibration_error(
     >>> print(f"{ece:.3f}")
     0.150
     """
-    caller = "expected_calibration_error"
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    return expected_error(bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller))
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
+    return expected_error(bins_of_tally(Tally.from_cases(cases), n_bins, strategy))
 
 
 def expected_calibration_error_from_correctness(
@@ -194,9 +191,8 @@ def expected_calibration_error_from_correctness(
     >>> print(f"{ece:.2f}")
     0.02
     """
-    caller = "expected_calibration_error_from_correctness"
-    table = _unit_tally(correct, confidence, sample_weight, caller)
-    return expected_error(bins_of_tally(table, n_bins, strategy, caller))
+    table = _unit_tally(correct, confidence, sample_weight)
+    return expected_error(bins_of_tally(table, n_bins, strategy))
 
 
 def maximum_calibration_error(
@@ -227,9 +223,8 @@ def maximum_calibration_error(
     >>> print(f"{mce:.3f}")
     0.150
     """
-    caller = "maximum_calibration_error"
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
-    bins = bins_of_tally(Tally.from_cases(cases), n_bins, strategy, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
+    bins = bins_of_tally(Tally.from_cases(cases), n_bins, strategy)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
 
@@ -262,12 +257,11 @@ def classwise_calibration_error(
     >>> print(f"{classwise_calibration_error([0, 1], y_proba, n_bins=1):.3f}")
     0.167
     """
-    caller = "classwise_calibration_error"
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, caller)
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
     tables = (
         Tally.from_cases(Cases(target == k, proba[:, k], weight)) for k in range(proba.shape[1])
     )
-    errors = [expected_error(bins_of_tally(table, n_bins, strategy, caller)) for table in tables]
+    errors = [expected_error(bins_of_tally(table, n_bins, strategy)) for table in tables]
     return float(np.mean(errors))
 
 
@@ -301,8 +295,7 @@ def kolmogorov_smirnov_error(
     >>> print(f"{kolmogorov_smirnov_error([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9]):.3f}")
     0.150
     """
-    caller = "kolmogorov_smirnov_error"
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels, caller)
+    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
     return largest_drift(Tally.from_cases(cases))
 
 
@@ -329,18 +322,17 @@ def kolmogorov_smirnov_error_from_correctness(
     >>> print(f"{ks:.2f}")
     0.13
     """
-    caller = "kolmogorov_smirnov_error_from_correctness"
-    return largest_drift(_unit_tally(correct, confidence, sample_weight, caller))
+    return largest_drift(_unit_tally(correct, confidence, sample_weight))
 
 
 # ------------------------------------------------------------------ the cumulated difference
 
 
 def _unit_tally(
-    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None, caller: str
+    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None
 ) -> Tally:
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    check_unit_interval(cases.confidence, "confidence", caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    check_unit_interval(cases.confidence, "confidence")
     return Tally.from_cases(cases)
 
 
@@ -357,12 +349,10 @@ def largest_drift(table: Tally) -> float:
     return float(max(drift.max(), -drift.min()) / table.total)
 
 
-def bins_of_tally(
-    table: Tally, n_bins: int = 15, strategy: str = "mass", caller: str = "reliability_curve"
-) -> ReliabilityCurve:
+def bins_of_tally(table: Tally, n_bins: int = 15, strategy: str = "mass") -> ReliabilityCurve:
     """Return the mean confidence and correctness of a tally, bin by bin."""
-    check_count(n_bins, "n_bins", caller)
-    check_option(strategy, get_args(Strategy), "strategy", caller)
+    check_count(n_bins, "n_bins")
+    check_option(strategy, get_args(Strategy), "strategy")
     confidence_sum = np.multiply(table.confidence, table.weight, dtype=np.float64)
     if strategy == "mass":
         sums = _equal_mass_sums(table, confidence_sum, n_bins)

@@ -47,7 +47,7 @@ def outlier_auroc_score(
     >>> outlier_auroc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    counts = _flagged(is_outlier, outlier_score, sample_weight, "outlier", "outlier_auroc_score")
+    counts = _flagged(is_outlier, outlier_score, sample_weight, "outlier")
     tpr = np.append(counts.true / counts.true[0], 0.0)
     fpr = np.append(counts.false / counts.false[0], 0.0)
     return float(-np.trapezoid(tpr, fpr))
@@ -80,7 +80,7 @@ def outlier_aupr_score(
     >>> print(f"{outlier_aupr_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]):.3f}")
     0.833
     """
-    counts = _flagged(is_outlier, outlier_score, sample_weight, positive, "outlier_aupr_score")
+    counts = _flagged(is_outlier, outlier_score, sample_weight, positive)
     recall = np.append(counts.true / counts.true[0], 0.0)
     precision = counts.true / (counts.true + counts.false)
     return float(-np.diff(recall) @ precision)
@@ -117,11 +117,10 @@ def fpr_at_tpr_error(
     >>> fpr_at_tpr_error([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.5
     """
-    caller = "fpr_at_tpr_error"
-    level = check_fraction(tpr, "tpr", caller)
+    level = check_fraction(tpr, "tpr")
     if level == 0:
         return 0.0  # a rate of zero flags nothing
-    counts = _flagged(is_outlier, outlier_score, sample_weight, positive, caller)
+    counts = _flagged(is_outlier, outlier_score, sample_weight, positive)
     # Tolerance for sums of weights; the lowest threshold finds everything, so one always qualifies.
     reached = counts.true / counts.true[0] >= level - COMPARISON_SLACK
     return float(counts.false[np.flatnonzero(reached)[-1]] / counts.false[0])
@@ -135,14 +134,10 @@ class _Flagged(NamedTuple):
 
 
 def _flagged(
-    is_outlier: ArrayLike,
-    outlier_score: ArrayLike,
-    sample_weight: ArrayLike | None,
-    positive: str,
-    caller: str,
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None, positive: str
 ) -> _Flagged:
-    check_option(positive, get_args(Positive), "positive", caller)
-    cases = check_outlier_cases(is_outlier, outlier_score, sample_weight, caller)
+    check_option(positive, get_args(Positive), "positive")
+    cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
     if positive == "inlier":
         cases = Cases(~cases.correct, -cases.confidence, cases.weight)
     table = Tally.from_cases(cases)

@@ -40,7 +40,7 @@ def brier_loss(
     >>> print(f"{brier_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.2f}")
     0.17
     """
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "brier_loss")
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
     return _brier(proba, _true_class(proba, target), weight)
 
 
@@ -72,7 +72,7 @@ def log_loss(
     >>> print(f"{log_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.4f}")
     0.3081
     """
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels, "log_loss")
+    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
     return _log_loss(proba, _true_class(proba, target), weight)
 
 

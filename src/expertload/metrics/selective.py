@@ -81,9 +81,8 @@ def aurc_loss(
     >>> aurc_loss([0, 1, 1, 0], y_proba)
     0.0625
     """
-    caller = "aurc_loss"
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _aurc(cases, convention, caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return _aurc(cases, convention)
 
 
 def aurc_loss_from_correctness(
@@ -113,9 +112,8 @@ def aurc_loss_from_correctness(
     >>> aurc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
     0.0625
     """
-    caller = "aurc_loss_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _aurc(cases, convention, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    return _aurc(cases, convention)
 
 
 def excess_aurc_loss(
@@ -146,9 +144,8 @@ def excess_aurc_loss(
     >>> excess_aurc_loss([0, 1, 1, 0], y_proba)
     0.0
     """
-    caller = "excess_aurc_loss"
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _excess_aurc(cases, convention, caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return _excess_aurc(cases, convention)
 
 
 def excess_aurc_loss_from_correctness(
@@ -178,9 +175,8 @@ def excess_aurc_loss_from_correctness(
     >>> print(f"{excess_aurc_loss_from_correctness([1, 0, 1, 1], [0.6, 0.7, 0.8, 0.9]):.4f}")
     0.0833
     """
-    caller = "excess_aurc_loss_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _excess_aurc(cases, convention, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    return _excess_aurc(cases, convention)
 
 
 def augrc_loss(
@@ -216,7 +212,7 @@ def augrc_loss(
     >>> augrc_loss([0, 1, 1, 0], y_proba)
     0.03125
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, "augrc_loss")
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
     return _augrc(Tally.from_cases(cases))
 
 
@@ -241,8 +237,7 @@ def augrc_loss_from_correctness(
     >>> augrc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
     0.03125
     """
-    caller = "augrc_loss_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     return _augrc(Tally.from_cases(cases))
 
 
@@ -276,9 +271,8 @@ def auarc_score(
     >>> auarc_score([0, 1, 1, 0], y_proba)
     0.9375
     """
-    caller = "auarc_score"
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return area_of_cases(cases, "thresholds", caller)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return area_of_cases(cases, "thresholds")
 
 
 # ------------------------------------------------------------------ converters
@@ -293,7 +287,7 @@ def aurc_from_aucoc(aucoc: float) -> float:
     >>> aurc_from_aucoc(0.9375)
     0.0625
     """
-    return 1 - check_fraction(aucoc, "aucoc", "aurc_from_aucoc")
+    return 1 - check_fraction(aucoc, "aucoc")
 
 
 def aucoc_from_aurc(aurc: float) -> float:
@@ -305,7 +299,7 @@ def aucoc_from_aurc(aurc: float) -> float:
     >>> aucoc_from_aurc(0.0625)
     0.9375
     """
-    return 1 - check_fraction(aurc, "aurc", "aucoc_from_aurc")
+    return 1 - check_fraction(aurc, "aurc")
 
 
 def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
@@ -320,24 +314,23 @@ def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
     >>> print(f"{excess_aurc_from_aucoc(0.95, accuracy=0.75):.4f}")
     0.0158
     """
-    caller = "excess_aurc_from_aucoc"
-    accuracy = check_fraction(accuracy, "accuracy", caller)
+    accuracy = check_fraction(accuracy, "accuracy")
     best = 1 - accuracy + (accuracy * np.log(accuracy) if accuracy > 0 else 0.0)
-    return float(1 - check_fraction(aucoc, "aucoc", caller) - best)
+    return float(1 - check_fraction(aucoc, "aucoc") - best)
 
 
 # ------------------------------------------------------------------ computation
 
 
-def _aurc(cases: Cases, convention: AURCConvention, caller: str) -> float:
-    check_option(convention, get_args(AURCConvention), "convention", caller)
-    return 1 - area_of_cases(cases, convention, caller)
+def _aurc(cases: Cases, convention: AURCConvention) -> float:
+    check_option(convention, get_args(AURCConvention), "convention")
+    return 1 - area_of_cases(cases, convention)
 
 
-def _excess_aurc(cases: Cases, convention: AURCConvention, caller: str) -> float:
+def _excess_aurc(cases: Cases, convention: AURCConvention) -> float:
     best = cases._replace(confidence=cases.correct.astype(np.float64))
     # The best ranking cannot be beaten; what falls below zero is rounding.
-    return max(0.0, _aurc(cases, convention, caller) - _aurc(best, convention, caller))
+    return max(0.0, _aurc(cases, convention) - _aurc(best, convention))
 
 
 def _augrc(table: Tally) -> float:

@@ -56,9 +56,8 @@ def confirming_evidence(
     >>> confirming_evidence([0, 0], [81, 82], target_accuracy=0.95).round(2).tolist()
     [19.68, 20.53]
     """
-    caller = "confirming_evidence"
-    target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
-    wrong, total = as_audit_sums(errors, audits, caller)
+    target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
+    wrong, total = as_audit_sums(errors, audits)
     evidence: FloatArray = np.exp(_log_evidence(wrong, total, np.asarray(1 - target)))
     return evidence
 
@@ -86,9 +85,8 @@ def accuracy_lower_bound(
     >>> accuracy_lower_bound([0, 0, 4], [0, 100, 200]).round(3).tolist()
     [0.0, 0.959, 0.939]
     """
-    caller = "accuracy_lower_bound"
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    wrong, total = as_audit_sums(errors, audits, caller)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    wrong, total = as_audit_sums(errors, audits)
     needed = -np.log1p(-level)
     low, high = np.zeros(wrong.shape), np.ones(wrong.shape)
     for _ in range(HALVINGS):  # the smallest refuted error rate, kept at or below `high`

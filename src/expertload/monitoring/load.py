@@ -116,18 +116,17 @@ class LoadMonitor:
         confidence_level: float = 0.95,
         blocks: int | None = None,
     ) -> None:
-        caller = type(self).__name__
-        self.threshold = check_threshold(threshold, caller)
-        self.expected_load = check_fraction(expected_load, "expected_load", caller)
-        n = check_count(n_cases, "n_cases", caller)
+        self.threshold = check_threshold(threshold)
+        self.expected_load = check_fraction(expected_load, "expected_load")
+        n = check_count(n_cases, "n_cases")
         self.confidence_level = check_fraction(
-            confidence_level, "confidence_level", caller, inclusive=False
+            confidence_level, "confidence_level", inclusive=False
         )
-        self._blocks = check_blocks(blocks, caller)
+        self._blocks = check_blocks(blocks)
         part = (1 - self.confidence_level) / 4
         self.warning_evidence = 1 / part
         self._load = _Played(_load_game(self.threshold, self.expected_load, n, part))
-        known = _check_quantiles(quantiles, caller)
+        known = _check_quantiles(quantiles)
         self._shape = None if known is None else _Played(_shape_game(known, n, part))
         self.n_seen, self.n_delegated = 0, 0
 
@@ -156,7 +155,7 @@ class LoadMonitor:
         >>> LoadMonitor.from_policy(policy).expected_load
         0.0
         """
-        _check_watched_load(policy, f"{cls.__name__}.from_policy")
+        _check_watched_load(policy)
         return cls(
             threshold=policy.threshold,
             expected_load=policy.expert_load,
@@ -178,7 +177,7 @@ class LoadMonitor:
         LoadMonitor
             This monitor.
         """
-        given = as_floats(confidence, "confidence", f"{type(self).__name__}.update")
+        given = as_floats(confidence, "confidence")
         for first in range(0, len(given), CHUNK):
             part = given[first : first + CHUNK].astype(np.float64)
             self._load.play(part, self._blocks)
@@ -303,28 +302,28 @@ def _shape_game(quantiles: FloatArray, n: int, part: float) -> Game:
     return Game(cuts[kept], above[kept], bets)
 
 
-def _check_quantiles(value: ArrayLike | None, caller: str) -> FloatArray | None:
+def _check_quantiles(value: ArrayLike | None) -> FloatArray | None:
     """Return ascending quantiles, three or more of them."""
     if value is None:
         return None
-    quantiles = _floats(value, "quantiles", caller)
+    quantiles = _floats(value, "quantiles")
     if quantiles.ndim != 1 or len(quantiles) < 3:
         wanted = "must be three or more, from the smallest to the largest"
-        raise ShapeError(message("quantiles", caller, wanted, f"shape {quantiles.shape}"))
+        raise ShapeError(message("quantiles", wanted, f"shape {quantiles.shape}"))
     if not np.isfinite(quantiles).all() or (np.diff(quantiles) < 0).any():
-        raise ParameterError(message("quantiles", caller, "must be finite and ascending", "others"))
+        raise ParameterError(message("quantiles", "must be finite and ascending", "others"))
     return quantiles
 
 
-def _check_watched_load(policy: Any, caller: str) -> None:
+def _check_watched_load(policy: Any) -> None:
     """Raise unless a policy has one threshold that decides something."""
     if not hasattr(policy, "threshold"):
         raise NotCertifiedError(
-            f"{caller} needs a policy with one threshold. Got {type(policy).__name__}. Hint: "
+            f"A load monitor needs a policy with one threshold. Got {type(policy).__name__}. Hint: "
             "monitor each group separately, with the policy of that group."
         )
     if not math.isfinite(policy.threshold):
         raise NotCertifiedError(
-            f"{caller} needs a policy that decides something. Got a threshold of "
+            f"A load monitor needs a policy that decides something. Got a threshold of "
             f"{policy.threshold:g}: everything is delegated, or nothing is."
         )

@@ -78,14 +78,13 @@ class AccuracyMonitor(Verdict):
         least_inclusion_probability: float | None = None,
         order: Order = "decision",
     ) -> None:
-        caller = type(self).__name__
         super().__init__(
-            check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False),
-            check_fraction(confidence_level, "confidence_level", caller, inclusive=False),
-            check_blocks(blocks, caller),
+            check_fraction(target_accuracy, "target_accuracy", inclusive=False),
+            check_fraction(confidence_level, "confidence_level", inclusive=False),
+            check_blocks(blocks),
         )
-        self._least_inclusion = check_least_inclusion(least_inclusion_probability, caller)
-        check_option(order, get_args(Order), "order", caller)
+        self._least_inclusion = check_least_inclusion(least_inclusion_probability)
+        check_option(order, get_args(Order), "order")
         self._order: Order = order
         self._policy: str | None = None  # the digest of the monitored policy
 
@@ -118,7 +117,7 @@ class AccuracyMonitor(Verdict):
         >>> AccuracyMonitor.from_policy(policy).target_accuracy
         0.95
         """
-        _check_monitored_policy(policy, f"{cls.__name__}.from_policy")
+        _check_monitored_policy(policy)
         options.setdefault("confidence_level", policy.confidence_level)
         monitor = cls(target_accuracy=policy.target_accuracy, **options)
         monitor._policy = policy_digest(policy)
@@ -163,40 +162,36 @@ class AccuracyMonitor(Verdict):
         RepeatedCaseError, DecisionOrderError, ProbabilityError, CorrectnessError
             And other input errors. In that case nothing is counted.
         """
-        caller = f"{type(self).__name__}.update"
         batch = self._batch(
-            correct, inclusion_probability, least_inclusion_probability, decided_at, key, caller
+            correct, inclusion_probability, least_inclusion_probability, decided_at, key
         )
-        self._count_batch(batch, caller)
+        self._count_batch(batch)
         return self
 
-    def _count_batch(self, batch: Batch, caller: str, *, mix: bool = True) -> None:
-        change = self._records.plan(batch, self._order, caller, mix=mix)
+    def _count_batch(self, batch: Batch, *, mix: bool = True) -> None:
+        change = self._records.plan(batch, self._order, mix=mix)
         self._records.apply(batch, change)
         # Open reviews were counted as right, so only a wrong answer changes earlier counts.
         if any(grade != 1 for grade in change.answers.values()):
             self._forget()
 
-    def _batch(
-        self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any, caller: str
-    ) -> Batch:
+    def _batch(self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any) -> Batch:
         check_same_order(
-            caller,
             correct=correct,
             inclusion_probability=inclusion,
             least_inclusion_probability=least,
             decided_at=decided_at,
             key=key,
         )
-        answers = as_answers(correct, caller)
+        answers = as_answers(correct)
         n = len(answers)
         named = least if least is not None else self._least_inclusion
         return Batch(
             answers,
-            as_inclusion(inclusion, n, "inclusion_probability", caller),
-            as_inclusion(named, n, "least_inclusion_probability", caller),
-            as_moments(decided_at, n, caller),
-            as_keys(key, n, caller),
+            as_inclusion(inclusion, n, "inclusion_probability"),
+            as_inclusion(named, n, "least_inclusion_probability"),
+            as_moments(decided_at, n),
+            as_keys(key, n),
         )
 
     def merge(self, *others: AccuracyMonitor) -> AccuracyMonitor:
@@ -221,12 +216,11 @@ class AccuracyMonitor(Verdict):
         >>> north.merge(south).n_audits
         4
         """
-        caller = f"{type(self).__name__}.merge"
-        _check_same_promise([each._promise for each in (self, *others)], caller)
+        _check_same_promise([each._promise for each in (self, *others)])
         merged = self._empty()
-        merged._policy = _check_same_policy([each._policy for each in (self, *others)], caller)
+        merged._policy = _check_same_policy([each._policy for each in (self, *others)])
         records = [each._records for each in (self, *others)]
-        merged._records = AuditRecords.merged([each for each in records if len(each)], caller)
+        merged._records = AuditRecords.merged([each for each in records if len(each)])
         return merged
 
     @property
@@ -237,16 +231,14 @@ class AccuracyMonitor(Verdict):
     def _restore(self, audits: dict[str, Any]) -> None:
         """Count the audits of a file, in the order of the file."""
         if audits["correct"]:
-            caller = f"{type(self).__name__}.update"
             batch = self._batch(
                 audits["correct"],
                 audits["inclusion_probability"],
                 audits["least_inclusion_probability"],
                 audits["decided_at"],
                 audits["key"],
-                caller,
             )
-            self._count_batch(batch, caller, mix=False)
+            self._count_batch(batch, mix=False)
 
     @property
     def _promise(self) -> dict[str, Any]:
@@ -289,47 +281,47 @@ class AccuracyMonitor(Verdict):
         return load(cls, path)
 
 
-def _check_same_promise(promises: Sequence[dict[str, Any]], caller: str) -> None:
+def _check_same_promise(promises: Sequence[dict[str, Any]]) -> None:
     """Raise unless monitors watch the same promise in the same way."""
     first = promises[0]
     for other in promises[1:]:
         for name, value in other.items():
             if value != first[name]:
                 raise ParameterError(
-                    f"The monitors passed to {caller} must have the same promise. Got {name} "
+                    f"The monitors to merge must have the same promise. Got {name} "
                     f"{first[name]!r} and {value!r}."
                 )
 
 
-def _check_same_policy(digests: Sequence[str | None], caller: str) -> str | None:
+def _check_same_policy(digests: Sequence[str | None]) -> str | None:
     """Return the digest of the monitored policy; raise if there are several."""
     known = [digest for digest in dict.fromkeys(digests) if digest is not None]
     if len(known) > 1:
         raise ParameterError(
-            f"The monitors passed to {caller} must have the same policy. Got monitors of "
+            f"The monitors to merge must have the same policy. Got monitors of "
             f"{len(known)} policies with the same target. Hint: audits of one policy say nothing "
             "about another."
         )
     return known[0] if known else None
 
 
-def _check_monitored_policy(policy: Any, caller: str) -> None:
+def _check_monitored_policy(policy: Any) -> None:
     """Raise unless a policy promises an accuracy among automatic decisions."""
     if not hasattr(policy, "target_accuracy"):
         raise NotCertifiedError(
-            f"{caller} needs a certified policy. Got {type(policy).__name__}, which describes its "
+            f"A monitor needs a certified policy. Got {type(policy).__name__}, which describes its "
             "data and promises nothing. Hint: make it with expertload.operating_point.certify."
         )
     certified = getattr(policy, "certified", None)
     if not (certified if certified is not None else policy.is_certified):
         raise NotCertifiedError(
-            f"{caller} needs a policy that is certified. Got one that delegates everything, "
+            "A monitor needs a policy that is certified. Got one that delegates everything, "
             "because nothing could be certified: there are no automatic decisions to monitor."
         )
     parts = policy.values() if certified is not None else [policy]
     if any(part.risk != "selective" for part in parts):
         raise NotCertifiedError(
-            f"{caller} needs a policy that promises the accuracy of automatic decisions. Got "
+            "A monitor needs a policy that promises the accuracy of automatic decisions. Got "
             "risk='joint', which is about model and experts together. Hint: certify with "
             "risk='selective'."
         )

@@ -101,17 +101,16 @@ def required_audits(
     >>> print(required_audits(0.95, 0.85, n_rounds=500))
     63 audits on average until the fall is found, 143 in 95 of 100 cases.
     """
-    caller = "required_audits"
-    target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
-    drop = _check_drop(drop_to, target, caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    before = _check_after(after, accuracy_before, target, caller)
+    target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
+    drop = _check_drop(drop_to, target)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    before = _check_after(after, accuracy_before, target)
     bets = accuracy_bets(target)
-    _check_drop(drop, target, caller, growth=float(growth_rates(bets, 1 - drop).max()))
-    streams = _Streams(before, 1 - drop, check_count(after, "after", caller, minimum=0))
-    rounds = check_count(n_rounds, "n_rounds", caller)
-    rng = random_generator(random_state, caller)
-    found = _alarms(streams, bets, 1 / (1 - level), check_blocks(blocks, caller), rounds, rng)
+    _check_drop(drop, target, growth=float(growth_rates(bets, 1 - drop).max()))
+    streams = _Streams(before, 1 - drop, check_count(after, "after", minimum=0))
+    rounds = check_count(n_rounds, "n_rounds")
+    rng = random_generator(random_state)
+    found = _alarms(streams, bets, 1 / (1 - level), check_blocks(blocks), rounds, rng)
     return _summarised(found, streams.after)
 
 
@@ -164,15 +163,14 @@ def _summarised(found: IntArray, after: int) -> RequiredAudits:
     )
 
 
-def _check_drop(value: Any, target: float, caller: str, *, growth: float = math.inf) -> float:
+def _check_drop(value: Any, target: float, *, growth: float = math.inf) -> float:
     """Return the accuracy after a fall; raise if the bets cannot detect the fall."""
-    drop = check_fraction(value, "drop_to", caller)
+    drop = check_fraction(value, "drop_to")
     if drop >= target:
         wanted = f"must be below the target, {target:g}"
-        raise ParameterError(message("drop_to", caller, wanted, f"{drop:g}"))
+        raise ParameterError(message("drop_to", wanted, f"{drop:g}"))
     if growth <= 0:
         raise insufficient(
-            caller,
             "a fall that can be detected",
             f"one from {target:g} to {drop:g}",
             "use a lower drop_to: the monitor bets on error rates of at least 1.3 times the "
@@ -181,9 +179,9 @@ def _check_drop(value: Any, target: float, caller: str, *, growth: float = math.
     return drop
 
 
-def _check_after(after: Any, before: Any, target: float, caller: str) -> float:
+def _check_after(after: Any, before: Any, target: float) -> float:
     """Return the error rate before a fall."""
-    check_count(after, "after", caller, minimum=0)
+    check_count(after, "after", minimum=0)
     if before is None:
         return (1 - target) / 2
-    return 1 - check_fraction(before, "accuracy_before", caller)
+    return 1 - check_fraction(before, "accuracy_before")

@@ -111,25 +111,25 @@ class AuditRecords:
 
     # ------------------------------------------------------------------ changing
 
-    def plan(self, batch: Batch, order: Order, caller: str, *, mix: bool = True) -> Change:
+    def plan(self, batch: Batch, order: Order, *, mix: bool = True) -> Change:
         """Return the effect of a batch, or raise; nothing is changed yet.
 
         Cases of one moment are mixed, unless they were when they were stored.
         """
-        places = self._places_of(batch, caller)
+        places = self._places_of(batch)
         late = [row for row, place in enumerate(places) if place is not None]
         new = [row for row, place in enumerate(places) if place is None]
         for row in late:
-            self._check_late(batch, row, places, caller)
+            self._check_late(batch, row, places)
         if new:
-            self._check_columns(batch, caller)
-            self._check_inclusion(batch, new, caller)
+            self._check_columns(batch)
+            self._check_inclusion(batch, new)
         answers = {
             place: float(batch.correct[row])
             for row, place in enumerate(places)
             if place is not None and not math.isnan(batch.correct[row])
         }
-        return Change(self._ordered(batch, new, order, caller, mix=mix), answers)
+        return Change(self._ordered(batch, new, order, mix=mix), answers)
 
     def apply(self, batch: Batch, change: Change) -> None:
         """Apply a planned change; this cannot fail halfway."""
@@ -148,55 +148,51 @@ class AuditRecords:
         self.keys += keys
         self.places |= {key: start + i for i, key in enumerate(keys) if key is not None}
 
-    def _places_of(self, batch: Batch, caller: str) -> list[int | None]:
+    def _places_of(self, batch: Batch) -> list[int | None]:
         if batch.keys is None:
             return [None] * len(batch.correct)
         seen: set[Key] = set()
         for key in batch.keys:
             if key in seen:
-                raise _repeated_case(key, "it is given twice", caller)
+                raise _repeated_case(key, "it is given twice")
             seen.add(key)
         return [self.places.get(key) for key in batch.keys]
 
-    def _check_late(
-        self, batch: Batch, row: int, places: Sequence[int | None], caller: str
-    ) -> None:
+    def _check_late(self, batch: Batch, row: int, places: Sequence[int | None]) -> None:
         place = places[row]
         if place is None or batch.keys is None:
             return
         if not math.isnan(self.correct[place]):
-            raise _repeated_case(batch.keys[row], "it already has its label", caller)
+            raise _repeated_case(batch.keys[row], "it already has its label")
         if batch.moments is None or self.clock is None:
             return
         if (batch.moments.clock, batch.moments.values[row]) != (self.clock, self.moments[place]):
-            raise _moment_changed(batch.keys[row], self.moment(place), caller)
+            raise _moment_changed(batch.keys[row], self.moment(place))
 
-    def _check_columns(self, batch: Batch, caller: str) -> None:
+    def _check_columns(self, batch: Batch) -> None:
         """Raise unless these cases have the same columns as earlier ones."""
         if not len(self):
             return
         for name, said in NAMES.items():
             if _is_not_given(getattr(self, name)[-1]) != (getattr(batch, name) is None):
-                raise _column_changed(said, caller)
+                raise _column_changed(said)
         clock = None if batch.moments is None else batch.moments.clock
         if clock != self.clock:
-            raise _clock_changed(self.clock, clock, caller)
+            raise _clock_changed(self.clock, clock)
 
-    def _check_inclusion(self, batch: Batch, new: list[int], caller: str) -> None:
+    def _check_inclusion(self, batch: Batch, new: list[int]) -> None:
         """Raise unless the weights follow from a design that was fixed before."""
         if batch.inclusion is None:
             if batch.least is not None:
-                raise _unclear_inclusion("if least_inclusion_probability is given", "none", caller)
+                raise _unclear_inclusion("if least_inclusion_probability is given", "none")
         elif batch.least is None:
-            _check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()}, caller)
+            _check_one_inclusion({*self.inclusion[-1:], *batch.inclusion[new].tolist()})
         elif (batch.inclusion < batch.least).any():
             row = int((batch.inclusion < batch.least).argmax())
             got = f"{batch.inclusion[row]:g} below the smallest, {batch.least[row]:g}"
-            raise _unclear_inclusion("of at least least_inclusion_probability", got, caller)
+            raise _unclear_inclusion("of at least least_inclusion_probability", got)
 
-    def _ordered(
-        self, batch: Batch, new: list[int], order: Order, caller: str, *, mix: bool
-    ) -> list[int]:
+    def _ordered(self, batch: Batch, new: list[int], order: Order, *, mix: bool) -> list[int]:
         """Return new rows in the order of decisions; raise if one is before a counted row."""
         if batch.moments is None or order == "arrival":
             return new
@@ -204,17 +200,17 @@ class AuditRecords:
         ordered = sorted(new, key=lambda row: values[row])  # stable
         if ordered and self.moments and values[ordered[0]] < self.moments[-1]:
             early = Moments(batch.moments.clock, [values[ordered[0]]])
-            raise _decisions_go_back(_said(early), self.moment(len(self) - 1), caller)
+            raise _decisions_go_back(_said(early), self.moment(len(self) - 1))
         return _mixed(ordered, values, batch.keys) if mix else ordered
 
     # ------------------------------------------------------------------ merging
 
     @classmethod
-    def merged(cls, parts: Sequence[AuditRecords], caller: str) -> AuditRecords:
+    def merged(cls, parts: Sequence[AuditRecords]) -> AuditRecords:
         """Return the audits of several, in the order of decisions; equal moments by key."""
         clocks = {part.clock for part in parts}
         if len(parts) > 1 and (len(clocks) > 1 or None in clocks):
-            raise _unclear_order(caller)
+            raise _unclear_order()
         columns: dict[str, Any] = {
             name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
         }
@@ -223,12 +219,12 @@ class AuditRecords:
             both = both._sorted()
         for name in ("inclusion", "least", "keys"):
             if len({_is_not_given(value) for value in getattr(both, name)}) > 1:
-                raise _column_changed(NAMES[name], caller)
+                raise _column_changed(NAMES[name])
         if both.least and _is_not_given(both.least[0]):
-            _check_one_inclusion({v for v in both.inclusion if not _is_not_given(v)}, caller)
+            _check_one_inclusion({v for v in both.inclusion if not _is_not_given(v)})
         for place, key in enumerate(both.keys):
             if key is not None and both.places.setdefault(key, place) != place:
-                raise _repeated_case(key, "more than one monitor has it", caller)
+                raise _repeated_case(key, "more than one monitor has it")
         return both
 
     def _sorted(self) -> AuditRecords:
@@ -287,70 +283,70 @@ def _said(moments: Moments) -> str:
     return str(value) if isinstance(value, int) else f"{value:.15g}"  # seconds since 1970 need ten
 
 
-def _repeated_case(key: Key, why: str, caller: str) -> RepeatedCaseError:
+def _repeated_case(key: Key, why: str) -> RepeatedCaseError:
     """Return the error for a case that is given twice."""
     return RepeatedCaseError(
-        f"{caller} needs one label per case. Got the case {key!r} again: {why}. Nothing was "
+        f"A monitor needs one label per case. Got the case {key!r} again: {why}. Nothing was "
         "counted. Hint: leave out cases that were counted before; to correct a label, start a new "
         "monitor."
     )
 
 
-def _decisions_go_back(moment: str, last: str | None, caller: str) -> DecisionOrderError:
+def _decisions_go_back(moment: str, last: str | None) -> DecisionOrderError:
     """Return the error for a case decided before one that is already counted."""
     return DecisionOrderError(
-        f"{caller} counts cases in the order of their decisions. Got a new case decided at "
+        f"A monitor counts cases in the order of their decisions. Got a new case decided at "
         f"{moment}, before the last one counted, {last}. Nothing was counted. Hint: record every "
         "audited case when it is drawn (correct=None) and add its label later, or use "
         "order='arrival' if the time a review takes cannot depend on whether the case is right."
     )
 
 
-def _moment_changed(key: Key, known: str | None, caller: str) -> DecisionOrderError:
+def _moment_changed(key: Key, known: str | None) -> DecisionOrderError:
     """Return the error for a label whose moment differs from that of its case."""
     return DecisionOrderError(
-        f"The case {key!r} of {caller} was decided at {known}. Got another 'decided_at' with its "
+        f"The case {key!r} was decided at {known}. Got another 'decided_at' with its "
         "label. Nothing was counted. Hint: leave out 'decided_at' for known cases."
     )
 
 
-def _clock_changed(known: Clock | None, got: Clock | None, caller: str) -> DecisionOrderError:
+def _clock_changed(known: Clock | None, got: Clock | None) -> DecisionOrderError:
     """Return the error for moments of another kind, or given only for some cases."""
     words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
     return DecisionOrderError(
-        f"{caller} needs 'decided_at' for every case or for none, always of the same kind. Got "
+        f"'decided_at' is needed for every case or for none, always of the same kind. Got "
         f"{words[got]} after {words[known]}. Nothing was counted."
     )
 
 
-def _column_changed(name: str, caller: str) -> ParameterError:
+def _column_changed(name: str) -> ParameterError:
     """Return the error for a column that is given only for some cases."""
     return ParameterError(
-        f"{caller} needs '{name}' for every case or for none. Got it for some cases. Nothing was "
+        f"'{name}' is needed for every case or for none. Got it for some cases. Nothing was "
         "counted."
     )
 
 
-def _check_one_inclusion(given: set[float], caller: str) -> None:
+def _check_one_inclusion(given: set[float]) -> None:
     """Raise if probabilities differ, but the smallest one is not given."""
     if len(given) > 1:
         wanted = "to be the same for all cases if least_inclusion_probability is not given"
-        raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}", caller)
+        raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}")
 
 
-def _unclear_inclusion(wanted: str, got: str, caller: str) -> ParameterError:
+def _unclear_inclusion(wanted: str, got: str) -> ParameterError:
     """Return the error for inclusion probabilities that do not give weights."""
     return ParameterError(
-        f"{caller} needs 'inclusion_probability' {wanted}. Got {got}. Nothing was counted. Hint: "
+        f"'inclusion_probability' is needed {wanted}. Got {got}. Nothing was counted. Hint: "
         "least_inclusion_probability=... is the smallest probability with which any decided case "
         "is audited, fixed before the audits; it may change with time, but not with the case."
     )
 
 
-def _unclear_order(caller: str) -> DecisionOrderError:
+def _unclear_order() -> DecisionOrderError:
     """Return the error for audits that cannot be ordered."""
     return DecisionOrderError(
-        f"{caller} puts the audits of several monitors in the order of decisions. Got audits "
+        "Merging puts the audits of several monitors in the order of decisions. Got audits "
         "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "
         "decided_at=... to update."
     )

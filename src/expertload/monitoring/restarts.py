@@ -185,9 +185,8 @@ def evidence_path(
     >>> path.round(1).tolist()
     [0.5, 1.1, 3.7, 3.1, 12.4, 63.5]
     """
-    caller = "evidence_path"
-    target = check_fraction(target_accuracy, "target_accuracy", caller, inclusive=False)
-    errors, weights = as_audit_errors(correct, weight, caller)
+    target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
+    errors, weights = as_audit_errors(correct, weight)
     bets = accuracy_bets(target)
     capital = start(bets, shape=errors.shape[:-1])
-    return advance(capital, errors, weights, bets=bets, blocks=check_blocks(blocks, caller))[1]
+    return advance(capital, errors, weights, bets=bets, blocks=check_blocks(blocks))[1]

@@ -70,18 +70,9 @@ def choose(
     >>> point.threshold, point.expert_load, point.accuracy
     (0.7, 0.25, 1.0)
     """
-    caller = "choose"
-    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels)
     table = Tally.from_cases(cases)
-    point = _choose(
-        table,
-        target_accuracy,
-        load_budget,
-        error_cost,
-        review_cost,
-        expert_accuracy,
-        caller,
-    )
+    point = _choose(table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy)
     return replace(
         point, origin=origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names)
     )
@@ -124,18 +115,9 @@ def choose_from_correctness(
     Accept at confidence >= 0.8: 40.0% of cases decided automatically, 100.0% of them right; 60.0%
     delegated (3 of 5).
     """
-    caller = "choose_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     table = Tally.from_cases(cases)
-    point = _choose(
-        table,
-        target_accuracy,
-        load_budget,
-        error_cost,
-        review_cost,
-        expert_accuracy,
-        caller,
-    )
+    point = _choose(table, target_accuracy, load_budget, error_cost, review_cost, expert_accuracy)
     return replace(point, origin=origin_of(cases, table, ranked_by="given_confidence"))
 
 
@@ -170,11 +152,10 @@ def at_threshold(
     >>> operating_point.at_threshold(y_true, y_proba, threshold=0.75).expert_load
     0.5
     """
-    caller = "at_threshold"
-    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
+    cases, names = check_named_cases(y_true, y_proba, confidence, sample_weight, labels)
     table = Tally.from_cases(cases)
     origin = origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names)
-    return point_at_threshold(table, check_threshold(threshold, caller), origin)
+    return point_at_threshold(table, check_threshold(threshold), origin)
 
 
 def at_threshold_from_correctness(
@@ -204,11 +185,10 @@ def at_threshold_from_correctness(
     >>> at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7).n_errors_spared
     1.0
     """
-    caller = "at_threshold_from_correctness"
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
     table = Tally.from_cases(cases)
     origin = origin_of(cases, table, ranked_by="given_confidence")
-    return point_at_threshold(table, check_threshold(threshold, caller), origin)
+    return point_at_threshold(table, check_threshold(threshold), origin)
 
 
 # ------------------------------------------------------------------ reading the table
@@ -259,19 +239,18 @@ def _choose(
     error_cost: float | None,
     review_cost: float | None,
     expert_accuracy: float,
-    caller: str,
 ) -> OperatingPoint:
-    _check_one_criterion(caller, target_accuracy, load_budget, error_cost, review_cost)
+    _check_one_criterion(target_accuracy, load_budget, error_cost, review_cost)
     if target_accuracy is not None:
-        target = check_fraction(target_accuracy, "target_accuracy", caller)
+        target = check_fraction(target_accuracy, "target_accuracy")
         return point_for_target(table, target, Origin())
     options = _options(table)
     if load_budget is not None:
-        budget = check_fraction(load_budget, "load_budget", caller)
+        budget = check_fraction(load_budget, "load_budget")
         return options.point(_most_accurate_within(options, budget))
-    error = check_positive(error_cost, "error_cost", caller, zero=True)
-    review = check_positive(review_cost, "review_cost", caller, zero=True)
-    expert = check_fraction(expert_accuracy, "expert_accuracy", caller)
+    error = check_positive(error_cost, "error_cost", zero=True)
+    review = check_positive(review_cost, "review_cost", zero=True)
+    expert = check_fraction(expert_accuracy, "expert_accuracy")
     delegated = options.accepted[0] - options.accepted
     cost = error * (options.errors + (1 - expert) * delegated) + review * delegated
     return options.point(int(np.argmin(cost)))  # the smallest load, if equal
@@ -289,7 +268,6 @@ def _most_accurate_within(options: _Options, budget: float) -> int:
 
 
 def _check_one_criterion(
-    caller: str,
     target_accuracy: float | None,
     load_budget: float | None,
     error_cost: float | None,
@@ -300,12 +278,12 @@ def _check_one_criterion(
     given = (target_accuracy is not None) + (load_budget is not None) + costs
     if given != 1:
         raise ParameterError(
-            f"{caller} needs exactly one criterion: target_accuracy, load_budget, or error_cost "
+            f"Give exactly one criterion: target_accuracy, load_budget, or error_cost "
             f"with review_cost. Got {given or 'none'}. Hint: pass, for example, "
             "target_accuracy=0.95."
         )
     if costs and (error_cost is None or review_cost is None):
         raise ParameterError(
-            f"{caller} needs both error_cost and review_cost. Got only "
+            f"error_cost and review_cost belong together. Got only "
             f"{'review_cost' if error_cost is None else 'error_cost'}."
         )

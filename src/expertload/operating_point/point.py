@@ -102,7 +102,7 @@ class OperatingPoint:
         >>> point.team_accuracy(expert_accuracy=0.9)
         0.975
         """
-        expert = check_fraction(expert_accuracy, "expert_accuracy", "team_accuracy")
+        expert = check_fraction(expert_accuracy, "expert_accuracy")
         right = self.n_accepted - self.n_errors + expert * self.n_delegated
         return float(right / self.n_cases)
 
@@ -123,9 +123,9 @@ class OperatingPoint:
         >>> point.cost(error_cost=100.0, review_cost=5.0)
         26.25
         """
-        error = check_positive(error_cost, "error_cost", "cost", zero=True)
-        review = check_positive(review_cost, "review_cost", "cost", zero=True)
-        expert = check_fraction(expert_accuracy, "expert_accuracy", "cost")
+        error = check_positive(error_cost, "error_cost", zero=True)
+        review = check_positive(review_cost, "review_cost", zero=True)
+        expert = check_fraction(expert_accuracy, "expert_accuracy")
         errors = self.n_errors + (1 - expert) * self.n_delegated
         return float((error * errors + review * self.n_delegated) / self.n_cases)
 
@@ -156,7 +156,7 @@ class OperatingPoint:
         >>> accepted.tolist(), labels.tolist()
         ([True, False], ['dog', 'dog'])
         """
-        answers, scores = read_cases(self.origin, y_proba, confidence, "decide")
+        answers, scores = read_cases(self.origin, y_proba, confidence)
         return Decisions(reaches(scores, self.threshold), answers)
 
     def accepts(self, confidence: ArrayLike) -> BoolArray:
@@ -169,7 +169,7 @@ class OperatingPoint:
         >>> point.accepts([0.65, 0.7]).tolist()
         [False, True]
         """
-        return reaches(as_floats(confidence, "confidence", "accepts"), self.threshold)
+        return reaches(as_floats(confidence, "confidence"), self.threshold)
 
     def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
         """Write the point as JSON; an older file is replaced completely or not at all.
@@ -215,25 +215,23 @@ class OperatingPoint:
 
 
 def read_cases(
-    origin: Origin, y_proba: ArrayLike, confidence: ArrayLike | None, caller: str
+    origin: Origin, y_proba: ArrayLike, confidence: ArrayLike | None
 ) -> tuple[AnyArray, FloatArray]:
     """Return the model's answers and the confidences to compare with a threshold."""
-    _check_confidence_matches(
-        origin.ranked_by == "given_confidence", confidence is not None, caller
-    )
-    check_same_order(caller, y_proba=y_proba, confidence=confidence)
+    _check_confidence_matches(origin.ranked_by == "given_confidence", confidence is not None)
+    check_same_order(y_proba=y_proba, confidence=confidence)
     if origin.labels is not None or confidence is None:
-        y_proba = arrange_probabilities(y_proba, origin.labels, caller)
-    proba = check_probabilities(y_proba, "y_proba", caller)
+        y_proba = arrange_probabilities(y_proba, origin.labels)
+    proba = check_probabilities(y_proba, "y_proba")
     column = proba.argmax(axis=1)
     if confidence is None:
         scores = confidence_of(origin, proba)
     else:
-        scores = as_floats(confidence, "confidence", caller)
-        check_same_length(caller, y_proba=proba, confidence=scores)
+        scores = as_floats(confidence, "confidence")
+        check_same_length(y_proba=proba, confidence=scores)
     if origin.labels is None:
         return column, scores
-    check_width(proba, len(origin.labels), caller)
+    check_width(proba, len(origin.labels))
     return np.asarray(origin.labels)[column], scores
 
 
@@ -288,26 +286,24 @@ def quantity(number: float) -> str:
     return f"{number:.0f}" if is_whole else f"{number:.6g}"
 
 
-def _check_confidence_matches(needed: bool, given: bool, caller: str) -> None:
+def _check_confidence_matches(needed: bool, given: bool) -> None:
     """Raise unless the new confidence is of the kind that the threshold was made with."""
     if needed and not given:
         raise ParameterError(
-            f"This operating point was made with your own confidence, so {caller} needs the "
+            "This operating point was made with your own confidence, so it needs the "
             "'confidence' of the new cases. Got none. Hint: pass confidence=..., or use "
             "accepts(confidence)."
         )
     if given and not needed:
         raise ParameterError(
-            f"This operating point was made with the largest probability, so {caller} does not "
+            "This operating point was made with the largest probability, so it does not "
             "accept another 'confidence'. Hint: leave it out, or make the point with confidence=..."
         )
 
 
-def check_width(proba: FloatArray, n_classes: int, caller: str) -> None:
+def check_width(proba: FloatArray, n_classes: int) -> None:
     """Raise unless probabilities have as many columns as the operating point has classes."""
     if proba.shape[1] != n_classes:
         raise ShapeError(
-            message(
-                "y_proba", caller, f"must have {n_classes} columns", f"{proba.shape[1]} columns"
-            )
+            message("y_proba", f"must have {n_classes} columns", f"{proba.shape[1]} columns")
         )

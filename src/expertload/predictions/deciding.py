@@ -132,7 +132,7 @@ def decide_file(
     >>> counts.n_accepted, counts.n_delegated
     (1, 1)
     """
-    check_option(invalid, get_args(Invalid), "invalid", "decide_file")
+    check_option(invalid, get_args(Invalid), "invalid")
     source = open_source(path, options, progress)
     by_group = isinstance(policy, CertifiedGroups)
     columns = policy_columns(
@@ -330,7 +330,7 @@ def _decide(
                 columns, chunk, where, lone=columns.lone, first_row=first_row
             )
             if numbered.names is not None:
-                check_width(proba, len(numbered.names), "decide")
+                check_width(proba, len(numbered.names))
             accepted, answers = policy.decide(proba, confidence=confidence, **by_group)
             named["label"] = numbered.called(answers)
             scores = confidence_of(policy.origin, proba) if confidence is None else confidence

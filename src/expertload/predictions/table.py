@@ -181,7 +181,7 @@ class PredictionsTable:
                 correct, confidence, sample_weight=self.weight, **options
             )
             return self._named(found)
-        weight = check_weight(self.weight, self.n_cases, "evaluate_predictions")
+        weight = check_weight(self.weight, self.n_cases)
         names = tuple(self.labels.tolist())
         predictions = Predictions(self.place, self.y_proba, weight)
         ranked_by = self.confidence if score is None else score.confidence(self.y_proba)
@@ -198,9 +198,7 @@ class PredictionsTable:
 
     def _members(self) -> Members | None:
         groups = self.group_codes
-        return groups and Members.from_codes(
-            names_from(groups.values), groups.codes, "evaluate_predictions"
-        )
+        return groups and Members.from_codes(names_from(groups.values), groups.codes)
 
     def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
         """Store the columns in the operating point, to find them in new files."""

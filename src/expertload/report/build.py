@@ -90,18 +90,16 @@ def build_report(
     ...     print(page.name, page.read_text(encoding="utf-8").count("<h1>"))
     report.html 1
     """
-    caller = "build_report"
-    check_page_name(path, "path", caller)
-    evaluations = _check_evaluations(models, Evaluation, caller)
+    check_page_name(path, "path")
+    evaluations = _check_evaluations(models, Evaluation)
     defaults = {
-        "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy", caller),
+        "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy"),
         "volume": check_positive(
             next(iter(evaluations.values())).n_cases if volume is None else volume,
             "volume",
-            caller,
             zero=True,
         ),
-        "minutes": check_positive(minutes_a_case, "minutes_a_case", caller, zero=True),
+        "minutes": check_positive(minutes_a_case, "minutes_a_case", zero=True),
     }
     page = _render(evaluations, defaults, title, note, created or datetime.now(UTC))
     write_atomically(path, page.encode("utf-8", "replace"))  # a file name may not be valid text
@@ -191,15 +189,14 @@ def _versions() -> str:
     return f"expertload {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
 
 
-def _check_evaluations(models: Any, kind: type, caller: str) -> dict[str, Any]:
+def _check_evaluations(models: Any, kind: type) -> dict[str, Any]:
     """Return evaluations by name; a single one without a name is called "model"."""
-    named = check_models({"Model": models} if isinstance(models, kind) else models, caller)
+    named = check_models({"Model": models} if isinstance(models, kind) else models)
     for name, model in named.items():
         if not isinstance(model, kind):
             raise ParameterError(
                 message(
                     "models",
-                    caller,
                     f"must map names to {kind.__name__} objects",
                     f"a {type(model).__name__} for '{name}'",
                     "pass results of evaluate_predictions",

@@ -34,7 +34,7 @@ def max_logit_confidence(logits: ArrayLike) -> FloatArray:
     >>> max_logit_confidence([[0.0, 0.0], [3.0, 1.0]])
     array([0., 3.])
     """
-    top: FloatArray = check_logits(logits, "max_logit_confidence").max(axis=1)
+    top: FloatArray = check_logits(logits).max(axis=1)
     return top
 
 
@@ -63,9 +63,8 @@ def energy_confidence(logits: ArrayLike, *, temperature: float = 1.0) -> FloatAr
     >>> energy_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.693, 3.127])
     """
-    caller = "energy_confidence"
-    temperature = check_positive(temperature, "temperature", caller)
-    scaled = check_logits(logits, caller) / temperature
+    temperature = check_positive(temperature, "temperature")
+    scaled = check_logits(logits) / temperature
     return temperature * np.asarray(logsumexp(scaled, axis=1))
 
 
@@ -95,9 +94,8 @@ def max_logit_norm_confidence(logits: ArrayLike, *, norm: float = 5.0) -> FloatA
     >>> max_logit_norm_confidence([[0.0, 0.0, 0.0], [3.0, 1.0, 0.0]], norm=2).round(3)
     array([0.   , 0.772])
     """
-    caller = "max_logit_norm_confidence"
-    power = check_minimum(norm, 1.0, "norm", caller, "2 to 10 are usual")
-    values = check_logits(logits, caller).astype(np.float64)
+    power = check_minimum(norm, 1.0, "norm", "2 to 10 are usual")
+    values = check_logits(logits).astype(np.float64)
     # Divided by the largest first, so that neither the mean nor a power can overflow.
     values /= np.maximum(np.abs(values).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     values -= values.mean(axis=1, keepdims=True)

@@ -41,7 +41,7 @@ def max_softmax_confidence(logits: ArrayLike) -> FloatArray:
     >>> max_softmax_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.5  , 0.881])
     """
-    return top_probability(check_logits(logits, "max_softmax_confidence"))
+    return top_probability(check_logits(logits))
 
 
 def tempered_softmax_confidence(logits: ArrayLike, *, temperature: float = 1000.0) -> FloatArray:
@@ -71,9 +71,8 @@ def tempered_softmax_confidence(logits: ArrayLike, *, temperature: float = 1000.
     >>> tempered_softmax_confidence([[0.0, 0.0], [3.0, 1.0]], temperature=2.0).round(3)
     array([0.5  , 0.731])
     """
-    caller = "tempered_softmax_confidence"
-    temperature = check_positive(temperature, "temperature", caller)
-    return top_probability(check_logits(logits, caller) / temperature)
+    temperature = check_positive(temperature, "temperature")
+    return top_probability(check_logits(logits) / temperature)
 
 
 def margin_confidence(logits: ArrayLike) -> FloatArray:
@@ -95,7 +94,7 @@ def margin_confidence(logits: ArrayLike) -> FloatArray:
     >>> margin_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.   , 0.762])
     """
-    proba = softmax(check_logits(logits, "margin_confidence"), axis=1)
+    proba = softmax(check_logits(logits), axis=1)
     second_and_top = np.partition(proba, -2, axis=1)[:, -2:]
     margin: FloatArray = second_and_top[:, 1] - second_and_top[:, 0]
     return margin
@@ -120,7 +119,7 @@ def entropy_confidence(logits: ArrayLike) -> FloatArray:
     >>> entropy_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.   , 0.473])
     """
-    values = check_logits(logits, "entropy_confidence")
+    values = check_logits(logits)
     entropy = entr(softmax(values, axis=1)).sum(axis=1)
     # Rounding can leave the entropy a hair above its maximum.
     confidence: FloatArray = np.clip(1 - entropy / np.log(values.shape[1]), 0, 1)
@@ -150,7 +149,7 @@ def gini_confidence(logits: ArrayLike) -> FloatArray:
     >>> gini_confidence([[0.0, 0.0], [3.0, 1.0]]).round(3)
     array([0.5 , 0.79])
     """
-    squares: FloatArray = softmax(check_logits(logits, "gini_confidence"), axis=1) ** 2
+    squares: FloatArray = softmax(check_logits(logits), axis=1) ** 2
     confidence: FloatArray = squares.sum(axis=1)
     return confidence
 

@@ -73,11 +73,10 @@ def coc_band(
     >>> band.low.round(2), band.high.round(2)
     (array([0.3 , 0.44, 0.34, 0.21]), array([0.95, 1.  , 1.  , 1.  ]))
     """
-    caller = "coc_band"
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    cases = cases.in_clusters(clusters, caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_same_order(y_true=y_true, y_proba=y_proba, clusters=clusters)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    cases = cases.in_clusters(clusters)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     table = Tally.from_cases(cases)
     return band_of_curve(table.curve(), table, cases, level)
 
@@ -112,11 +111,10 @@ def coc_band_from_correctness(
     >>> coc_band_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).low.round(2)
     array([0.3 , 0.44, 0.34, 0.21])
     """
-    caller = "coc_band_from_correctness"
-    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    cases = cases.in_clusters(clusters, caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_same_order(correct=correct, confidence=confidence, clusters=clusters)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    cases = cases.in_clusters(clusters)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     table = Tally.from_cases(cases)
     return band_of_curve(table.curve(), table, cases, level)
 

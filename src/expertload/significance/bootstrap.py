@@ -87,24 +87,23 @@ def bootstrap_interval(
     >>> print(f"{interval.low:.2f} to {interval.high:.2f}")
     0.37 to 0.43
     """
-    caller = "bootstrap_interval"
-    check_count(n_resamples, "n_resamples", caller, minimum=2)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    rng = random_generator(random_state, caller)
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
+    check_count(n_resamples, "n_resamples", minimum=2)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    rng = random_generator(random_state)
+    check_same_order(y_true=y_true, y_proba=y_proba, clusters=clusters)
     if metric is aucoc_score:
-        cases = check_cases(y_true, y_proba, None, None, None, caller)
-        return _aucoc_interval(cases.in_clusters(clusters, caller), n_resamples, level, rng)
-    y = as_array(y_true, "y_true", caller)
-    proba, classes = sort_probabilities(y_true, y_proba, caller)
-    check_same_length(caller, y_true=y, y_proba=proba)
+        cases = check_cases(y_true, y_proba, None, None, None)
+        return _aucoc_interval(cases.in_clusters(clusters), n_resamples, level, rng)
+    y = as_array(y_true, "y_true")
+    proba, classes = sort_probabilities(y_true, y_proba)
+    check_same_length(y_true=y, y_proba=proba)
     if classes is None and asks_for_classes(metric):  # a resample may lack some of them
-        _, classes = check_named_predictions(y, proba, None, None, caller)
+        _, classes = check_named_predictions(y, proba, None, None)
     metric = with_classes(metric, classes)
-    estimate = check_metric_value(metric(y, proba), caller)
-    cluster = number_clusters(clusters, len(y), caller)
+    estimate = check_metric_value(metric(y, proba))
+    cluster = number_clusters(clusters, len(y))
     picks = (_resampled_rows(len(y), cluster, rng) for _ in range(n_resamples))
-    values = np.array([check_metric_value(metric(y[i], proba[i]), caller) for i in picks])
+    values = np.array([check_metric_value(metric(y[i], proba[i])) for i in picks])
     return percentile_interval(estimate, values, level)
 
 
@@ -140,13 +139,12 @@ def bootstrap_interval_from_correctness(
     >>> print(f"{interval.low:.2f} to {interval.high:.2f}")
     0.99 to 1.00
     """
-    caller = "bootstrap_interval_from_correctness"
-    check_count(n_resamples, "n_resamples", caller, minimum=2)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
-    cases = check_correctness_cases(correct, confidence, None, caller)
-    cases = cases.in_clusters(clusters, caller)
-    return _aucoc_interval(cases, n_resamples, level, random_generator(random_state, caller))
+    check_count(n_resamples, "n_resamples", minimum=2)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    check_same_order(correct=correct, confidence=confidence, clusters=clusters)
+    cases = check_correctness_cases(correct, confidence, None)
+    cases = cases.in_clusters(clusters)
+    return _aucoc_interval(cases, n_resamples, level, random_generator(random_state))
 
 
 def with_classes(metric: Callable[..., float], classes: Any) -> Callable[..., float]:
@@ -168,7 +166,7 @@ def _aucoc_interval(
     cases: Cases, n_resamples: int, level: float, rng: np.random.Generator
 ) -> Interval:
     values = np.fromiter(resampled_areas(cases, n_resamples, rng), dtype=np.float64)
-    return percentile_interval(area_of_cases(cases, "exact", "bootstrap_interval"), values, level)
+    return percentile_interval(area_of_cases(cases, "exact"), values, level)
 
 
 def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) -> Iterator[float]:

@@ -70,10 +70,9 @@ def aucoc_interval(
     >>> print(aucoc_interval(y_true, y_proba))
     0.8058 (95 % interval 0.7624 to 0.8430)
     """
-    caller = "aucoc_interval"
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, clusters=clusters)
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels, caller)
-    return _interval(cases.in_clusters(clusters, caller), confidence_level, caller)
+    check_same_order(y_true=y_true, y_proba=y_proba, clusters=clusters)
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return _interval(cases.in_clusters(clusters), confidence_level)
 
 
 def aucoc_interval_from_correctness(
@@ -105,10 +104,9 @@ def aucoc_interval_from_correctness(
     >>> print(f"{interval.standard_error:.6f}")
     0.000101
     """
-    caller = "aucoc_interval_from_correctness"
-    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
-    cases = check_correctness_cases(correct, confidence, sample_weight, caller)
-    return _interval(cases.in_clusters(clusters, caller), confidence_level, caller)
+    check_same_order(correct=correct, confidence=confidence, clusters=clusters)
+    cases = check_correctness_cases(correct, confidence, sample_weight)
+    return _interval(cases.in_clusters(clusters), confidence_level)
 
 
 def aucoc_paired_test(
@@ -152,14 +150,13 @@ def aucoc_paired_test(
     >>> print(aucoc_paired_test(y_true, good, noisy))
     difference 0.1694 (95 % interval 0.1199 to 0.2190), p = 7.9e-11
     """
-    caller = "aucoc_paired_test"
     models = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
     check_same_order(
-        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+        **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
     )
-    a = check_cases(y_true, y_proba_a, confidence_a, sample_weight, labels, caller)
-    b = check_cases(y_true, y_proba_b, confidence_b, sample_weight, labels, caller)
-    return _paired_test(clustered({"a": a, "b": b}, clusters, caller), confidence_level, caller)
+    a = check_cases(y_true, y_proba_a, confidence_a, sample_weight, labels)
+    b = check_cases(y_true, y_proba_b, confidence_b, sample_weight, labels)
+    return _paired_test(clustered({"a": a, "b": b}, clusters), confidence_level)
 
 
 def aucoc_paired_test_from_correctness(
@@ -196,15 +193,14 @@ def aucoc_paired_test_from_correctness(
     >>> print(f"{result.difference:.3f}, p = {result.p_value:.2f}")
     0.432, p = 0.36
     """
-    caller = "aucoc_paired_test_from_correctness"
     models = {"correct_a": correct_a, "correct_b": correct_b}
     check_same_order(
-        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+        **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
     )
-    a = check_correctness_cases(correct_a, confidence_a, sample_weight, caller)
-    b = check_correctness_cases(correct_b, confidence_b, sample_weight, caller)
-    check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
-    return _paired_test(clustered({"a": a, "b": b}, clusters, caller), confidence_level, caller)
+    a = check_correctness_cases(correct_a, confidence_a, sample_weight)
+    b = check_correctness_cases(correct_b, confidence_b, sample_weight)
+    check_same_length(correct_a=a.correct, correct_b=b.correct)
+    return _paired_test(clustered({"a": a, "b": b}, clusters), confidence_level)
 
 
 # ------------------------------------------------------------------ computation
@@ -223,9 +219,9 @@ def interval_of_tally(table: Tally, cases: Cases, level: float) -> Interval:
     )
 
 
-def _interval(cases: Cases, confidence_level: float, caller: str) -> Interval:
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_several(cases, caller)
+def _interval(cases: Cases, confidence_level: float) -> Interval:
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    check_several(cases)
     return interval_of_tally(Tally.from_cases(cases), cases, level)
 
 
@@ -249,6 +245,6 @@ def _one_sided_rate(cases: Cases, level: float) -> float:
     return -math.expm1(math.log((1 - level) / 2) / effective_n)
 
 
-def _paired_test(models: Mapping[str, Cases], confidence_level: float, caller: str) -> Comparison:
-    (found,) = compare_cases(models, "all", confidence_level, caller).values()
+def _paired_test(models: Mapping[str, Cases], confidence_level: float) -> Comparison:
+    (found,) = compare_cases(models, "all", confidence_level).values()
     return found

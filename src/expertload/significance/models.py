@@ -85,14 +85,13 @@ def compare_models(
     noise 0 minus noise 0.3: 7.9e-11, adjusted 1.6e-10
     noise 0.03 minus noise 0.3: 2.2e-12, adjusted 6.5e-12
     """
-    caller = "compare_models"
-    given = check_models(models, caller)
-    check_same_order(caller, **given, clusters=clusters)
+    given = check_models(models)
+    check_same_order(**given, clusters=clusters)
     cases = {
-        name: check_cases(y_true, proba, None, sample_weight, labels, caller)
+        name: check_cases(y_true, proba, None, sample_weight, labels)
         for name, proba in given.items()
     }
-    return compare_cases(clustered(cases, clusters, caller), pairs, confidence_level, caller)
+    return compare_cases(clustered(cases, clusters), pairs, confidence_level)
 
 
 def compare_models_from_correctness(
@@ -126,48 +125,43 @@ def compare_models_from_correctness(
     >>> print(f"{found.difference:.3f}, p = {found.p_value:.2f}")
     0.432, p = 0.36
     """
-    caller = "compare_models_from_correctness"
-    given = check_model_pairs(models, caller)
+    given = check_model_pairs(models)
     check_same_order(
-        caller,
         **{f"correct of {name}": correct for name, (correct, _) in given.items()},
         **{f"confidence of {name}": confidence for name, (_, confidence) in given.items()},
         clusters=clusters,
     )
     cases = {
-        name: check_correctness_cases(correct, confidence, sample_weight, caller)
+        name: check_correctness_cases(correct, confidence, sample_weight)
         for name, (correct, confidence) in given.items()
     }
-    return compare_cases(clustered(cases, clusters, caller), pairs, confidence_level, caller)
+    return compare_cases(clustered(cases, clusters), pairs, confidence_level)
 
 
 # ------------------------------------------------------------------ computation
 
 
-def clustered(
-    models: Mapping[str, Cases], clusters: ArrayLike | None, caller: str
-) -> dict[str, Cases]:
+def clustered(models: Mapping[str, Cases], clusters: ArrayLike | None) -> dict[str, Cases]:
     """Return the cases of each model with the cluster of each case."""
-    return {name: cases.in_clusters(clusters, caller) for name, cases in models.items()}
+    return {name: cases.in_clusters(clusters) for name, cases in models.items()}
 
 
 def compare_cases(
     models: Mapping[str, Cases],
     pairs: str,
     confidence_level: float,
-    caller: str,
     *,
     tallies: Mapping[str, Tally] | None = None,
 ) -> dict[Pair, Comparison]:
     """Compare models by their validated cases; tallies that are known are not made again."""
-    check_option(pairs, get_args(Pairs), "pairs", caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_option(pairs, get_args(Pairs), "pairs")
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     first, *others = models.values()
     if not others:
         return {}
     for other in others:
-        check_same_cases(first, other, None, None, caller)
-    check_several(first, caller)
+        check_same_cases(first, other, None, None)
+    check_several(first)
     known = tallies or {name: Tally.from_cases(cases) for name, cases in models.items()}
     influence = {name: influence_of_cases(cases, known[name]) for name, cases in models.items()}
     found = {

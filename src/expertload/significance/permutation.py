@@ -113,42 +113,41 @@ def permutation_test(
     >>> print(permutation_test(y_true, good, noisy, random_state=0))
     difference 0.1694, p = 0.001 (1000 rounds)
     """
-    caller = "permutation_test"
-    check_count(n_rounds, "n_rounds", caller)
-    rng = random_generator(random_state, caller)
-    check_option(exchange, EXCHANGES, "exchange", caller)
+    check_count(n_rounds, "n_rounds")
+    rng = random_generator(random_state)
+    check_option(exchange, EXCHANGES, "exchange")
     rows = {"y_true": y_true, "y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
-    check_same_order(caller, **rows, clusters=clusters)
+    check_same_order(**rows, clusters=clusters)
     if metric is aucoc_score:
-        a = check_cases(y_true, y_proba_a, None, None, labels, caller)
-        b = check_cases(y_true, y_proba_b, None, None, labels, caller)
-        units = independent_units(len(a.correct), clusters, caller)
+        a = check_cases(y_true, y_proba_a, None, None, labels)
+        b = check_cases(y_true, y_proba_b, None, None, labels)
+        units = independent_units(len(a.correct), clusters)
         return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
     if exchange == "ranks":
         raise incompatible_options_error(
-            "exchange='ranks' and metric", caller, "only AUCOC can be computed from ranks"
+            "exchange='ranks' and metric", "only AUCOC can be computed from ranks"
         )
-    y = as_array(y_true, "y_true", caller)
+    y = as_array(y_true, "y_true")
     if labels is None:
-        proba_a, of_a = sort_probabilities(y_true, y_proba_a, caller)
-        proba_b, of_b = sort_probabilities(y_true, y_proba_b, caller)
+        proba_a, of_a = sort_probabilities(y_true, y_proba_a)
+        proba_b, of_b = sort_probabilities(y_true, y_proba_b)
         told = with_classes(metric, of_b if of_a is None else of_a)
     else:
-        proba_a, proba_b = (as_array(each, "y_proba", caller) for each in (y_proba_a, y_proba_b))
+        proba_a, proba_b = (as_array(each, "y_proba") for each in (y_proba_a, y_proba_b))
         told = partial(metric, labels=labels)
-    check_same_length(caller, y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
-    check_same_shape(caller, y_proba_a=proba_a, y_proba_b=proba_b)
+    check_same_length(y_true=y, y_proba_a=proba_a, y_proba_b=proba_b)
+    check_same_shape(y_proba_a=proba_a, y_proba_b=proba_b)
 
     def difference(swap: BoolArray) -> float:
         rows = swap.reshape(-1, *[1] * (proba_a.ndim - 1))
         number_a = told(y, np.where(rows, proba_b, proba_a))
         number_b = told(y, np.where(rows, proba_a, proba_b))
-        return check_metric_value(number_a, caller) - check_metric_value(number_b, caller)
+        return check_metric_value(number_a) - check_metric_value(number_b)
 
     def differences(swaps: BoolArray) -> FloatArray:
         return np.array([difference(swap) for swap in swaps])
 
-    return _test(differences, independent_units(len(y), clusters, caller), n_rounds, rng)
+    return _test(differences, independent_units(len(y), clusters), n_rounds, rng)
 
 
 def permutation_test_from_correctness(
@@ -186,18 +185,17 @@ def permutation_test_from_correctness(
     >>> print(f"{result.difference:.3f}")
     0.432
     """
-    caller = "permutation_test_from_correctness"
-    check_count(n_rounds, "n_rounds", caller)
+    check_count(n_rounds, "n_rounds")
     models = {"correct_a": correct_a, "correct_b": correct_b}
     check_same_order(
-        caller, **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
+        **models, confidence_a=confidence_a, confidence_b=confidence_b, clusters=clusters
     )
-    a = check_correctness_cases(correct_a, confidence_a, None, caller)
-    b = check_correctness_cases(correct_b, confidence_b, None, caller)
-    check_same_length(caller, correct_a=a.correct, correct_b=b.correct)
-    rng = random_generator(random_state, caller)
-    check_option(exchange, EXCHANGES, "exchange", caller)
-    units = independent_units(len(a.correct), clusters, caller)
+    a = check_correctness_cases(correct_a, confidence_a, None)
+    b = check_correctness_cases(correct_b, confidence_b, None)
+    check_same_length(correct_a=a.correct, correct_b=b.correct)
+    rng = random_generator(random_state)
+    check_option(exchange, EXCHANGES, "exchange")
+    units = independent_units(len(a.correct), clusters)
     return _test(_aucoc_differences(a, b, exchange), units, n_rounds, rng)
 
 

@@ -39,18 +39,16 @@ class Reading(NamedTuple):
 
 
 def batch_cases(
-    preds: Any, target: Any, valid: Any, indices: Any, *, reading: Reading, caller: str
+    preds: Any, target: Any, valid: Any, indices: Any, *, reading: Reading
 ) -> BatchCases:
     """Reduce a batch to its cases, leaving out the rows that are not valid or ignored."""
     given = {"preds": preds, "target": target, "valid": valid, "indices": indices}
-    device = _tensor(preds, "preds", caller).device
+    device = _tensor(preds, "preds").device
     tensors = {
-        name: _tensor(value, name, caller).to(device)
-        for name, value in given.items()
-        if value is not None
+        name: _tensor(value, name).to(device) for name, value in given.items() if value is not None
     }
-    tensors = _in_rows(tensors, caller)
-    _check_layout(tensors, caller)
+    tensors = _in_rows(tensors)
+    _check_layout(tensors)
     if reading.from_logits:
         tensors["preds"] = _probabilities(tensors["preds"])
     mask = tensors.pop("valid", None)
@@ -60,28 +58,28 @@ def batch_cases(
     if mask is not None:
         tensors = {name: tensor[mask] for name, tensor in tensors.items()}
     if reading.validate and _is_suspect(tensors["preds"], tensors["target"]):
-        _name_the_error(tensors["preds"], tensors["target"], caller)
+        _name_the_error(tensors["preds"], tensors["target"])
     predicted, confidence = _top_label(tensors["preds"])
     return BatchCases(confidence, predicted == tensors["target"], tensors.get("indices"))
 
 
-def _tensor(value: Any, name: str, caller: str) -> Tensor:
+def _tensor(value: Any, name: str) -> Tensor:
     """Return a tensor as it is; lists and arrays of numbers as tensors."""
     try:
         return value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         got = f"a {type(value).__name__}"
-        raise DataTypeError(message(name, caller, "must be a tensor", got)) from error
+        raise DataTypeError(message(name, "must be a tensor", got)) from error
 
 
-def _in_rows(tensors: dict[str, Tensor], caller: str) -> dict[str, Tensor]:
+def _in_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return dense predictions (n, classes, d1, ...) as rows, one a position."""
     preds, target = tensors["preds"], tensors["target"]
     if preds.ndim < 3 or target.shape != preds.shape[:1] + preds.shape[2:]:
         return tensors
     if "indices" in tensors:
         raise ParameterError(
-            f"The 'indices' parameter of {caller} needs one prediction per sample: these are "
+            "'indices' needs one prediction per sample: these are "
             "dense, with a case at every position. Hint: mark repeated samples with valid=..., see "
             "expertload.torch_metrics.not_padding."
         )
@@ -112,28 +110,28 @@ def _top_label(preds: Tensor) -> tuple[Tensor, Tensor]:
     return predicted, confidence
 
 
-def _check_layout(tensors: dict[str, Tensor], caller: str) -> None:
+def _check_layout(tensors: dict[str, Tensor]) -> None:
     """Raise unless `preds`, `target` and, where given, `valid` and `indices` fit together."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     dtypes = {name: str(tensor.dtype) for name, tensor in tensors.items()}
     if "float" not in dtypes["preds"]:
         hint = "pass probabilities, not predicted classes"
         raise DataTypeError(
-            message("preds", caller, "must hold probabilities", f"{dtypes['preds']} values", hint)
+            message("preds", "must hold probabilities", f"{dtypes['preds']} values", hint)
         )
     if len(shapes["preds"]) not in (1, 2):
         wanted = "must have shape (n, classes, ...), or (n,) for the probability of class 1"
         hint = f"target, of shape {shapes['target']}, must have the same without the second axis"
-        raise ShapeError(message("preds", caller, wanted, f"shape {shapes['preds']}", hint))
+        raise ShapeError(message("preds", wanted, f"shape {shapes['preds']}", hint))
     kinds = {"target": ("int", "bool"), "valid": ("bool",), "indices": ("int",)}
     for name, allowed in kinds.items():
         if name in shapes and shapes[name] != shapes["preds"][:1]:
             rows = f"must have shape {shapes['preds'][:1]}, one value per row of preds"
-            raise ShapeError(message(name, caller, rows, f"shape {shapes[name]}"))
+            raise ShapeError(message(name, rows, f"shape {shapes[name]}"))
         if name in shapes and not any(kind in dtypes[name] for kind in allowed):
             kind, cast = ("booleans", "bool") if allowed == ("bool",) else ("whole numbers", "long")
             got, hint = f"{dtypes[name]} values", f"pass {name}.{cast}()"
-            raise DataTypeError(message(name, caller, f"must hold {kind}", got, hint))
+            raise DataTypeError(message(name, f"must hold {kind}", got, hint))
 
 
 def _is_suspect(preds: Tensor, target: Tensor) -> bool:
@@ -148,14 +146,14 @@ def _is_suspect(preds: Tensor, target: Tensor) -> bool:
     return not bool(fine)
 
 
-def _name_the_error(preds: Tensor, target: Tensor, caller: str) -> None:
+def _name_the_error(preds: Tensor, target: Tensor) -> None:
     softmax = "pass logits=True to the metric, or preds.softmax(dim=1)"
-    check_probabilities(preds, "preds", caller, for_logits=softmax)
+    check_probabilities(preds, "preds", for_logits=softmax)
     low, high, n_classes = int(target.min()), int(target.max()), _n_classes(preds)
     if low < 0 or high >= n_classes:
         marker = low if low < 0 else high
         hint = f"leave out rows without a label: ignore_index={marker} in the metric, or valid=..."
-        raise label_range_error(low, high, n_classes, caller, hint)
+        raise label_range_error(low, high, n_classes, hint)
 
 
 def _n_classes(preds: Tensor) -> int:

@@ -50,7 +50,7 @@ class LoadAtAccuracy(NumberMetric):
 
     def __init__(self, target_accuracy: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy", "LoadAtAccuracy")
+        self.target_accuracy = check_fraction(target_accuracy, "target_accuracy")
 
     def _number(self, table: Table) -> float:
         return load_at_accuracy_from_correctness(

@@ -66,8 +66,8 @@ class CaseMetric(Metric):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.bins = None if bins is None else check_count(bins, "bins", type(self).__name__)
-        ignored = check_ignore_index(ignore_index, type(self).__name__)
+        self.bins = None if bins is None else check_count(bins, "bins")
+        ignored = check_ignore_index(ignore_index)
         self.reading = Reading(logits, ignored, validate_args)
         if self.bins is None:
             for name in LIST_STATES:
@@ -102,14 +102,13 @@ class CaseMetric(Metric):
             this process or another, counts once. Give it in every update or in none; not
             available with `bins`.
         """
-        caller = f"{type(self).__name__}.update"
         if indices is not None and self.bins is not None:
             raise ParameterError(
-                f"The 'indices' parameter of {caller} needs the exact form: with bins, samples are "
+                "'indices' needs the exact form: with bins, samples are "
                 "counted and forgotten, so repeats cannot be found. Hint: mark the padding of a "
                 "distributed sampler with valid=..., see expertload.torch_metrics.not_padding."
             )
-        cases = batch_cases(preds, target, valid, indices, reading=self.reading, caller=caller)
+        cases = batch_cases(preds, target, valid, indices, reading=self.reading)
         if self.bins is None:
             self._keep(cases)
         else:
@@ -133,7 +132,7 @@ class CaseMetric(Metric):
 
     def _kept_table(self) -> Table:
         confidence, correct, indices = (self._joined(name) for name in LIST_STATES)
-        _check_all_or_none_indexed(len(indices), len(correct), type(self).__name__)
+        _check_all_or_none_indexed(len(indices), len(correct))
         if len(indices):
             _, first = np.unique(indices, return_index=True)
             confidence, correct = confidence[first], correct[first]
@@ -238,13 +237,12 @@ def cell_of(confidence: Tensor, edges: Tensor) -> Tensor:
     return torch.bucketize(confidence, edges.to(confidence), right=True) - 1
 
 
-def _check_all_or_none_indexed(n_indices: int, n_cases: int, caller: str) -> None:
+def _check_all_or_none_indexed(n_indices: int, n_cases: int) -> None:
     """Raise if only some of the updates came with sample indices."""
     if n_indices not in (0, n_cases):
         raise ParameterError(
             message(
                 "indices",
-                caller,
                 "must be given in every update or in none",
                 f"{n_indices} indices for {n_cases} cases",
             )

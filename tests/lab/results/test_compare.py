@@ -182,7 +182,7 @@ def test_different_data_are_refused(groups, tmp_path):
         ({"number": "f1"}, "no number 'f1'"),
         ({"number": "auroc"}, "which needs outliers"),
         ({"confidence_level": 95}, r"pass 0.95 for 95 %"),
-        ({"n_rounds": 0}, "'n_rounds' parameter of compare_runs"),
+        ({"n_rounds": 0}, "'n_rounds'"),
     ],
 )
 def test_bad_options_are_refused_in_words(groups, options, message):

@@ -365,7 +365,7 @@ def test_channels_that_mean_nothing_are_refused():
         ({"against": ["corrupted:fog:9"]}, "severity after corrupted:fog: must be from 1 to 5"),
         ({"against": ["corrupted:mist:3"]}, "corruption after corrupted:.*must be one of"),
         ({"against": ["no-such-set"]}, "found no data set 'no-such-set'"),
-        ({"epsilon": -0.1}, "'epsilon' parameter of evaluate_outliers must be zero or more"),
+        ({"epsilon": -0.1}, "'epsilon' must be zero or more"),
         ({"odin_temperature": 0}, "'odin_temperature' parameter"),
         ({"positive": "both"}, "must be one of 'outlier', 'inlier'"),
         ({"resize": "cubic"}, "must be one of 'bilinear', 'nearest'"),

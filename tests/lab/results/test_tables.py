@@ -318,7 +318,7 @@ def test_csv_holds_unrounded_figures():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "everything"}, "'kind' parameter of make_table must be one of 'performance'"),
+        ({"kind": "everything"}, "'kind' must be one of 'performance'"),
         ({"format": "html"}, "must be one of 'markdown', 'latex', 'csv'"),
         ({"outlier_number": "f1"}, "must be one of 'auroc', 'aupr', 'fpr95'"),
     ],

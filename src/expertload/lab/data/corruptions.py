@@ -77,8 +77,8 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
     >>> int(corrupt(grey, "brightness", 5).mean())  # 0.3 of 255 brighter
     177
     """
-    check_option(name, corruption_names(), "name", "corrupt")
-    if check_count(severity, "severity", "corrupt") not in SEVERITIES:
+    check_option(name, corruption_names(), "name")
+    if check_count(severity, "severity") not in SEVERITIES:
         raise ParameterError(
             f"The 'severity' parameter of corrupt must be from 1 to 5. Got {severity} instead."
         )
@@ -114,7 +114,7 @@ def parse_corruption(argument: str, after: str) -> tuple[str, tuple[int, ...]]:
     (('fog', (3,)), ('fog', (1, 2, 3, 4, 5)))
     """
     name, _, severity = argument.partition(":")
-    check_option(name, corruption_names(), f"corruption after {after}:", "load_dataset")
+    check_option(name, corruption_names(), f"corruption after {after}:")
     if not severity:
         return name, SEVERITIES
     if severity not in {str(number) for number in SEVERITIES}:

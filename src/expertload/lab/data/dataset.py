@@ -60,7 +60,6 @@ class Split:
             raise ShapeError(
                 message(
                     "images",
-                    "Split",
                     "must be uint8 of shape (n, height, width, channels)",
                     f"{self.images.dtype} of shape {self.images.shape}",
                     "grey images need a last axis of one: images[..., None]",
@@ -70,12 +69,11 @@ class Split:
             raise ShapeError(
                 message(
                     "labels",
-                    "Split",
                     "must be int64 with 1 dimension",
                     f"{self.labels.dtype} of shape {self.labels.shape}",
                 )
             )
-        check_same_length("Split", images=self.images, labels=self.labels)
+        check_same_length(images=self.images, labels=self.labels)
 
     def __len__(self) -> int:
         return len(self.labels)

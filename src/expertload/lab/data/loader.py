@@ -98,15 +98,14 @@ class BatchLoader:
         world_size: int = 1,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.batch_size = check_count(batch_size, "batch_size", "BatchLoader")
-        self.world_size = check_count(world_size, "world_size", "BatchLoader")
-        self.rank = check_count(rank, "rank", "BatchLoader", minimum=0)
+        self.batch_size = check_count(batch_size, "batch_size")
+        self.world_size = check_count(world_size, "world_size")
+        self.rank = check_count(rank, "rank", minimum=0)
         if self.rank >= self.world_size:
             raise ParameterError(
-                f"The 'rank' parameter of BatchLoader must be below the world size. Got rank "
-                f"{rank} of {world_size}."
+                f"'rank' must be below the world size. Got rank {rank} of {world_size}."
             )
-        self.seed = check_count(seed, "seed", "BatchLoader", minimum=0)
+        self.seed = check_count(seed, "seed", minimum=0)
         self.augmentation = None if augmentation == Augmentation() else augmentation
         self.shuffle = shuffle
         self.drop_last = drop_last

@@ -183,7 +183,7 @@ def fetch_dataset(
     >>> from expertload.lab.data import fetch_dataset
     >>> _ = fetch_dataset("digits")  # embedded: nothing to do
     """
-    folder, files = _folder(data_dir), _entry(name, "fetch_dataset").files
+    folder, files = _folder(data_dir), _entry(name).files
     # Imported here, because listing the data sets should not load an HTTP client.
     with needs_extra("lab", "Downloading"):
         from expertload.lab.data.fetching import fetch_files
@@ -226,12 +226,12 @@ def load_dataset(
     >>> load_dataset("digits")
     Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
     """
-    entry = _entry(name, "load_dataset")
+    entry = _entry(name)
     argument = name.partition(":")[2]
     _check_argument(entry, argument)
-    seed = check_count(seed, "seed", "load_dataset", minimum=0)
+    seed = check_count(seed, "seed", minimum=0)
     if image_size is not None:
-        image_size = check_count(image_size, "image_size", "load_dataset")
+        image_size = check_count(image_size, "image_size")
         if entry.name != "folder":
             raise ParameterError(
                 f"The 'image_size' parameter of load_dataset is only for 'folder:PATH'. Got "
@@ -245,7 +245,7 @@ def _folder(data_dir: str | os.PathLike[str] | None) -> Path:
     return cache_folder() if data_dir is None else Path(data_dir).expanduser()
 
 
-def _entry(name: str, caller: str) -> Entry:
+def _entry(name: str) -> Entry:
     base = str(name).partition(":")[0]
     if base in _ENTRIES:
         return _ENTRIES[base]
@@ -255,7 +255,7 @@ def _entry(name: str, caller: str) -> Entry:
     elif Path(name).is_file():
         near = [f"npz:{name}"]
     hint = f"did you mean {near[0]!r}?" if near else "'expertload lab data list' shows them all."
-    raise ParameterError(f"{caller} found no data set {name!r}. Hint: {hint}")
+    raise ParameterError(f"There is no data set {name!r}. Hint: {hint}")
 
 
 def _check_argument(entry: Entry, argument: str) -> None:

@@ -71,9 +71,7 @@ def _mean_influence(labels: IntArray, models: Models) -> tuple[float, FloatArray
     """Return the mean area of models, and the influence of each case on it."""
     areas, influences = [], []
     for proba in models:
-        cases = check_cases(
-            labels, proba, None, None, np.arange(proba.shape[1]), aucoc_change.__name__
-        )
+        cases = check_cases(labels, proba, None, None, np.arange(proba.shape[1]))
         area, influence = influence_of_cases(cases, Tally.from_cases(cases))
         areas.append(area)
         influences.append(influence)

@@ -89,10 +89,9 @@ def lower_load(
     ...     print(f"{found.rows[0].numbers.aucoc:.3f} to {found.rows[-1].numbers.aucoc:.3f}")
     0.983 to 0.987
     """
-    caller = "lower_load"
-    check_count(networks, "networks", caller, minimum=2)
-    check_count(epochs, "epochs", caller)
-    targets = check_targets(target_accuracy, caller)
+    check_count(networks, "networks", minimum=2)
+    check_count(epochs, "epochs")
+    targets = check_targets(target_accuracy)
     require_extra("jinja2", "report", "The report of the ladder")
     told = narrator or Silent()
     loaded = load_data(data, settings=settings, data_dir=data_dir)

@@ -116,7 +116,7 @@ def climb(
     Ladder
     """
     runs = [run for network in networks for run in network if run is not None]
-    check_same_cases(runs, "climb")
+    check_same_cases(runs)
     climber = _Climber(networks, questions, {*ALWAYS, *always})
     climber.climb()
     return Ladder(

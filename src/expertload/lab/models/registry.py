@@ -79,8 +79,8 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     >>> sum(p.numel() for p in model.parameters())
     275572
     """
-    check_count(num_classes, "num_classes", "build_model", minimum=2)
-    check_count(in_channels, "in_channels", "build_model")
+    check_count(num_classes, "num_classes", minimum=2)
+    check_count(in_channels, "in_channels")
     if ":" in name:
         return _call(import_callable(name, "model"), name, {"num_classes": num_classes, **options})
     if name not in _MODELS:

@@ -29,8 +29,8 @@ __all__ = [
 STEMS = ("small", "medium", "large")
 
 
-def _stem(kind: str, in_channels: int, caller: str) -> list[nn.Module]:
-    check_option(kind, STEMS, "stem", caller)
+def _stem(kind: str, in_channels: int) -> list[nn.Module]:
+    check_option(kind, STEMS, "stem")
     if kind == "large":
         first = nn.Conv2d(in_channels, 64, 7, stride=2, padding=3, bias=False)
         return [first, nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
@@ -60,7 +60,7 @@ def _resnet(
     stem: str,
 ) -> Classifier:
     layers, channels = _stages(block, depths)
-    body = nn.Sequential(*_stem(stem, in_channels, name), *layers, GlobalPool())
+    body = nn.Sequential(*_stem(stem, in_channels), *layers, GlobalPool())
     network = Classifier(body, channels, num_classes)
     initialise(network)
     return network

@@ -59,8 +59,7 @@ def wide_resnet28_10(
     blocks, rest = divmod(depth - 4, 6)
     if rest or blocks < 1:
         raise ParameterError(
-            f"The 'depth' parameter of wide_resnet28_10 must be six per block plus four (16, 22, "
-            f"28, ...). Got {depth} instead."
+            f"'depth' must be six per block plus four (16, 22, 28, ...). Got {depth} instead."
         )
     layers: list[nn.Module] = [conv3x3(in_channels, 16)]
     channels = 16

@@ -152,13 +152,12 @@ def compare_runs(
     >>> print(f"{comparison.difference:.2f}, p = {comparison.permutation.p_value:.3f}")
     0.20, p = 0.001
     """
-    caller = "compare_runs"
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    check_count(n_rounds, "n_rounds", caller)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    check_count(n_rounds, "n_rounds")
     chosen = find_measure(number)
     metric = _metric(chosen)
-    sides = read_runs(first, caller), read_runs(second, caller)
-    check_same_cases([*sides[0], *sides[1]], caller)
+    sides = read_runs(first), read_runs(second)
+    check_same_cases([*sides[0], *sides[1]])
     labels = sides[0][0].test[1]
     proba = tuple(_mean_probabilities(side) for side in sides)
     closed_form = None

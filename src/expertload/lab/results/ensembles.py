@@ -78,7 +78,7 @@ def make_ensemble(
     ...     print(ensemble.test_proba[0].round(3))
     [0.842 0.158]
     """
-    runs = read_runs(folders, "make_ensemble")
+    runs = read_runs(folders)
     if len(runs) < 2:
         raise ParameterError("make_ensemble needs two runs or more. Got one.")
     if any(run.folder.is_ensemble for run in runs):
@@ -101,7 +101,7 @@ def make_ensemble(
     splits = {split: _mean(runs, split) for split in ("validation", "test")}
     for split, (logits, labels) in splits.items():
         folder.write_logits(split, logits, labels)
-    targets = targets_of(runs, None, "make_ensemble")
+    targets = targets_of(runs, None)
     numbers = evaluate_logits(splits["validation"], splits["test"], targets)
     folder.write_json("results.json", numbers)
     return FinishedRun(folder.path)

@@ -110,8 +110,8 @@ def evaluate_runs(
     >>> print(f"{evaluation.runs['ce']['test']['aucoc']:.3f}")
     0.937
     """
-    runs = read_runs(folders, "evaluate_runs")
-    targets = targets_of(runs, target_accuracies, "evaluate_runs")
+    runs = read_runs(folders)
+    targets = targets_of(runs, target_accuracies)
     features = [_features(run, data_dir, allow) if calibrator == "kcal" else None for run in runs]
     each = {
         name: evaluate_logits(
@@ -285,12 +285,10 @@ def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[s
     )
 
 
-def targets_of(
-    runs: Sequence[FinishedRun], given: Sequence[float] | None, caller: str
-) -> list[float]:
+def targets_of(runs: Sequence[FinishedRun], given: Sequence[float] | None) -> list[float]:
     """Return the accuracies at which to report the load: as given, or from the runs' settings."""
     if given is not None:
-        return [check_fraction(t, "target_accuracies", caller) for t in given]
+        return [check_fraction(t, "target_accuracies") for t in given]
     return sorted({t for run in runs for t in run.config.evaluation.target_accuracies})
 
 

@@ -151,11 +151,10 @@ def evaluate_outliers(
     >>> sorted(evaluation.results["digits-clean"]["msp"])
     ['aupr', 'auroc', 'fpr95']
     """
-    caller = "evaluate_outliers"
     settings = _settings(epsilon, odin_temperature, objective, positive, resize, max_images)
     names = [against] if isinstance(against, str) else list(against)
     if not names:
-        raise ParameterError(f"{caller} needs at least one data set to compare with. Got none.")
+        raise ParameterError("Outliers need at least one data set to compare with. Got none.")
     run = FinishedRun(folder)
     logits, labels = run.validation
     scaling = TemperatureScaling(objective=objective)
@@ -202,14 +201,13 @@ def _settings(
     max_images: int | None,
 ) -> dict[str, Any]:
     """Check the settings that determine the results."""
-    caller = "evaluate_outliers"
     return {
-        "epsilon": check_positive(epsilon, "epsilon", caller, zero=True),
-        "odin_temperature": check_positive(odin_temperature, "odin_temperature", caller),
-        "objective": check_option(objective, get_args(Objective), "objective", caller),
-        "positive": check_option(positive, get_args(Positive), "positive", caller),
-        "resize": check_option(resize, get_args(Resize), "resize", caller),
-        "max_images": None if max_images is None else check_count(max_images, "max_images", caller),
+        "epsilon": check_positive(epsilon, "epsilon", zero=True),
+        "odin_temperature": check_positive(odin_temperature, "odin_temperature"),
+        "objective": check_option(objective, get_args(Objective), "objective"),
+        "positive": check_option(positive, get_args(Positive), "positive"),
+        "resize": check_option(resize, get_args(Resize), "resize"),
+        "max_images": None if max_images is None else check_count(max_images, "max_images"),
     }
 
 

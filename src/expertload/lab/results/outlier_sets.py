@@ -138,7 +138,7 @@ def convert_images(
     >>> convert_images(np.full((2, 28, 28, 1), 7, np.uint8), (32, 32, 3)).shape
     (2, 32, 32, 3)
     """
-    check_option(resize, get_args(Resize), "resize", "convert_images")
+    check_option(resize, get_args(Resize), "resize")
     parts = [
         _resized(_with_channels(images[start : start + CHUNK], shape[2]), shape[:2], resize)
         for start in range(0, len(images), CHUNK)

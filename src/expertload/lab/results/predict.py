@@ -97,8 +97,8 @@ def predict_images(
     >>> found.getvalue().splitlines()[0]
     'image,p_0,p_1,p_2,p_3,p_4,p_5,p_6,p_7,p_8,p_9'
     """
-    check_count(batch_size, "batch_size", "predict_images")
-    runs = read_runs(folders, "predict_images")
+    check_count(batch_size, "batch_size")
+    runs = read_runs(folders)
     learned = [run.load_description(data_dir) for run in runs]
     data = _shared(learned)
     source = _open(images, runs[0].config.data.image_size, batch_size)

@@ -71,8 +71,8 @@ def evaluate_test_cases(
     >>> evaluation.is_certified
     True
     """
-    runs = read_runs(folders, "evaluate_test_cases")
-    targets = targets_of(runs, target_accuracies, "evaluate_test_cases")
+    runs = read_runs(folders)
+    targets = targets_of(runs, target_accuracies)
     models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)

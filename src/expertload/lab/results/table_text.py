@@ -127,7 +127,7 @@ def write_tables(
     table,loss,n_seeds,number,mean,spread,mark,published,published_with
     <BLANKLINE>
     """
-    check_option(format, get_args(TableFormat), "format", "write_tables")
+    check_option(format, get_args(TableFormat), "format")
     if format == "csv":
         return _csv(tables)
     write = _markdown if format == "markdown" else _latex

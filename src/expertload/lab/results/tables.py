@@ -107,8 +107,8 @@ def build_tables(
     >>> build_tables([])
     []
     """
-    check_option(kind, get_args(TableKind), "kind", "make_table")
-    check_option(outlier_number, get_args(OutlierNumber), "outlier_number", "make_table")
+    check_option(kind, get_args(TableKind), "kind")
+    check_option(outlier_number, get_args(OutlierNumber), "outlier_number")
     groups = grouped(choose_candidates(rows), lambda r: r.experiment)
     tables = []
     for experiment, chosen in groups.items():

@@ -88,9 +88,7 @@ def with_views(
     >>> run.choice.passes, 0 < numbers["aucoc"] < 1
     (5, True)
     """
-    return [
-        _viewed(run, views, batch_size, data_dir, allow) for run in read_runs(folders, "with_views")
-    ]
+    return [_viewed(run, views, batch_size, data_dir, allow) for run in read_runs(folders)]
 
 
 def _viewed(

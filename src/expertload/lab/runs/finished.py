@@ -169,44 +169,43 @@ def _model_of(folder: str | Path) -> str | Path:
 Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
 
 
-def read_runs(folders: Runs, caller: str) -> list[FinishedRun]:
+def read_runs(folders: Runs) -> list[FinishedRun]:
     """Read runs; refuse repeated runs, and runs of different cases."""
     several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
     if not several:
-        raise ParameterError(f"{caller} needs the folder of at least one run. Got none.")
+        raise ParameterError("At least one run is needed. Got none.")
     runs = [each if isinstance(each, FinishedRun) else FinishedRun(each) for each in several]
-    check_same_cases(runs, caller)
-    _check_distinct(runs, caller)
+    check_same_cases(runs)
+    _check_distinct(runs)
     return runs
 
 
-def check_same_cases(runs: Iterable[FinishedRun], caller: str) -> None:
+def check_same_cases(runs: Iterable[FinishedRun]) -> None:
     """Raise unless all runs were validated and tested on the same cases."""
     first, *others = runs
     for other in others:
         a, b = first.config.data, other.config.data
         if (a.name, a.split_seed) != (b.name, b.split_seed):
             raise ParameterError(
-                f"{caller} needs runs of the same data. Got {a.name!r} (split {a.split_seed}) in "
+                f"Runs must be of the same data. Got {a.name!r} (split {a.split_seed}) in "
                 f"{first.folder.path} and {b.name!r} (split {b.split_seed}) in {other.folder.path}."
             )
         for split in ("validation", "test"):
             if not np.array_equal(getattr(first, split)[1], getattr(other, split)[1]):
                 raise ParameterError(
-                    f"{caller} needs runs of the same data. The {split} labels in "
+                    f"Runs must be of the same data. The {split} labels in "
                     f"{first.folder.path} and {other.folder.path} differ, although both name "
                     f"{a.name!r}. Hint: one may have been trained on another version of the files."
                 )
 
 
-def _check_distinct(runs: Sequence[FinishedRun], caller: str) -> None:
+def _check_distinct(runs: Sequence[FinishedRun]) -> None:
     seen: dict[str, FinishedRun] = {}
     for run in runs:
         twin = seen.setdefault(run.identity, run)
         if twin is not run:
             raise ParameterError(
-                f"{caller} needs distinct runs. {twin.folder.path} and {run.folder.path} are the "
-                "same run."
+                f"Runs must be distinct. {twin.folder.path} and {run.folder.path} are the same run."
             )
 
 

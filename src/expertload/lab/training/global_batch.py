@@ -59,7 +59,7 @@ class GlobalBatchLoss(nn.Module):
 
     def _of(self, logits: Tensor, target: Tensor, cases: Tensor | None) -> Tensor:
         value = call_loss(self.loss, logits, target, cases)
-        check_scalar_loss(value.ndim, "loss", "train")
+        check_scalar_loss(value.ndim, "loss")
         return value
 
 

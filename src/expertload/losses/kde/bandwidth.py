@@ -6,7 +6,7 @@ Both rules are the standard deviation of the confidences times a power of their 
     silverman    std * (3 n / 4)^(-1/5)
 
 as in ``scipy.stats.gaussian_kde`` for one dimension. A batch whose confidences do not differ
-beyond rounding has no width; it is `tied` and the caller decides what that means.
+beyond rounding has no width; it is `tied` and the loss decides what that means.
 """
 
 from __future__ import annotations

@@ -124,11 +124,10 @@ def certify_error_budget(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}, errors {point.n_errors:.0f}")
     0.968, load 0.687, errors 9
     """
-    caller = "certify_error_budget"
-    check_unweighted(sample_weight, caller)
-    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
+    check_unweighted(sample_weight)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels)
     options = max_errors, next_cases, confidence_level
-    return _certify(cases, *options, ranked_by(confidence), names, model_name, caller)
+    return _certify(cases, *options, ranked_by(confidence), names, model_name)
 
 
 def certify_error_budget_from_correctness(
@@ -164,11 +163,10 @@ def certify_error_budget_from_correctness(
     >>> point.is_certified, point.sufficient_cases
     (False, 346)
     """
-    caller = "certify_error_budget_from_correctness"
-    check_unweighted(sample_weight, caller)
-    cases = check_correctness_cases(correct, confidence, None, caller)
+    check_unweighted(sample_weight)
+    cases = check_correctness_cases(correct, confidence, None)
     options = max_errors, next_cases, confidence_level
-    return _certify(cases, *options, "given_confidence", None, model_name, caller)
+    return _certify(cases, *options, "given_confidence", None, model_name)
 
 
 def _certify(
@@ -179,12 +177,11 @@ def _certify(
     ranked: RankedBy,
     labels: tuple[Label, ...] | None,
     model_name: str | None,
-    caller: str,
 ) -> ErrorBudget:
-    check_right_or_wrong(cases, caller)
-    budget = check_count(max_errors, "max_errors", caller, minimum=0)
-    coming = check_count(next_cases, "next_cases", caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+    check_right_or_wrong(cases)
+    budget = check_count(max_errors, "max_errors", minimum=0)
+    coming = check_count(next_cases, "next_cases")
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     table = Tally.from_cases(cases)
     origin = origin_of(cases, table, ranked_by=ranked, labels=labels, model_name=model_name)
     allowed = allowed_calibration_errors(len(cases.correct), coming, budget, 1 - level)
@@ -259,13 +256,12 @@ def sufficient_calibration_cases(next_cases: int, max_errors: int, level: float)
     return enough
 
 
-def check_right_or_wrong(cases: Cases, caller: str) -> None:
+def check_right_or_wrong(cases: Cases) -> None:
     """Raise if cases are graded, because errors are counted."""
     if cases.is_graded:
         raise CorrectnessError(
             message(
                 "correct",
-                caller,
                 "must be right or wrong, since errors are counted",
                 "grades between",
                 "certify accepts grades",

@@ -171,12 +171,12 @@ class CertifiedPoint(OperatingPoint):
             raise ParameterError(f"There is no certified threshold to move to. {self.guarantee}")
         steps = self._certified_steps
         if threshold is not None:
-            return self._at_threshold(check_threshold(threshold, "at"), steps)
+            return self._at_threshold(check_threshold(threshold), steps)
         if expert_load is not None:
-            load = check_fraction(expert_load, "expert_load", "at")
+            load = check_fraction(expert_load, "expert_load")
             reached = steps.n_accepted <= (1 - load) * self.n_cases + 1e-9
             return self._at_loosest(reached, steps, f"delegates a share of {load:.6g} or more")
-        least = check_fraction(accuracy, "accuracy", "at")
+        least = check_fraction(accuracy, "accuracy")
         reached = steps.n_errors <= (1 - least) * steps.n_accepted + 1e-9
         return self._at_loosest(reached, steps, f"was right in {least:.6g} or more")
 

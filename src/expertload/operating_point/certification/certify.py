@@ -158,16 +158,13 @@ def certify(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}, accuracy {point.accuracy:.3f}")
     0.916, load 0.538, accuracy 0.963
     """
-    caller = "certify"
-    check_unweighted(sample_weight, caller)
-    check_same_order(
-        caller, y_true=y_true, y_proba=y_proba, confidence=confidence, clusters=clusters
-    )
-    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    options = confidence_level, method, risk, thresholds, ladder_scores, caller
+    check_unweighted(sample_weight)
+    check_same_order(y_true=y_true, y_proba=y_proba, confidence=confidence, clusters=clusters)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels)
+    options = confidence_level, method, risk, thresholds, ladder_scores
     promises = read_promises(target_accuracy, *options)
-    cases = cases.in_clusters(clusters, caller)
-    clustering = read_clustering(cases, cluster_promise, risk, random_state, caller)
+    cases = cases.in_clusters(clusters)
+    clustering = read_clustering(cases, cluster_promise, risk, random_state)
     points = certify_cases(cases, promises, clustering, ranked_by(confidence), names, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 
@@ -239,14 +236,13 @@ def certify_from_correctness(
     At the accuracy observed, it takes at least 59 cases. A target of 0.941 is within reach of
     these data; certify it on fresh cases.
     """
-    caller = "certify_from_correctness"
-    check_unweighted(sample_weight, caller)
-    check_same_order(caller, correct=correct, confidence=confidence, clusters=clusters)
-    cases = check_correctness_cases(correct, confidence, None, caller)
-    options = confidence_level, method, risk, thresholds, ladder_scores, caller
+    check_unweighted(sample_weight)
+    check_same_order(correct=correct, confidence=confidence, clusters=clusters)
+    cases = check_correctness_cases(correct, confidence, None)
+    options = confidence_level, method, risk, thresholds, ladder_scores
     promises = read_promises(target_accuracy, *options)
-    cases = cases.in_clusters(clusters, caller)
-    clustering = read_clustering(cases, cluster_promise, risk, random_state, caller)
+    cases = cases.in_clusters(clusters)
+    clustering = read_clustering(cases, cluster_promise, risk, random_state)
     points = certify_cases(cases, promises, clustering, "given_confidence", None, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 

@@ -62,18 +62,16 @@ class Clustering(NamedTuple):
     seed: int
 
 
-def read_clustering(
-    cases: Cases, what: Any, risk: Any, seed: Any, caller: str
-) -> Clustering | None:
+def read_clustering(cases: Cases, what: Any, risk: Any, seed: Any) -> Clustering | None:
     """Return what is promised about cases in clusters; None if there are no clusters."""
-    check_option(what, get_args(ClusterPromise), "cluster_promise", caller)
-    number = check_count(seed, "random_state", caller, minimum=0)
+    check_option(what, get_args(ClusterPromise), "cluster_promise")
+    number = check_count(seed, "random_state", minimum=0)
     if cases.cluster is None:
         return None
     if what == "all_cases" and risk != "selective":
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
         hint = "cluster_promise='one_case_each' supports any risk"
-        raise ParameterError(message("risk", caller, wanted, repr(risk), hint))
+        raise ParameterError(message("risk", wanted, repr(risk), hint))
     return Clustering(cases, what, number)
 
 

@@ -71,12 +71,11 @@ def certify_mean_cost(
     >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
     0.841, load 0.406
     """
-    caller = "certify_mean_cost"
-    check_unweighted(sample_weight, caller)
+    check_unweighted(sample_weight)
     rows = {"y_true": y_true, "y_proba": y_proba, "confidence": confidence}
-    check_same_order(caller, **rows, error_costs=error_costs)
-    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level, caller)
+    check_same_order(**rows, error_costs=error_costs)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels)
+    priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level)
     points = certify_cases(priced, [promise], None, ranked_by(confidence), names, model_name)
     return points[promise.target]
 
@@ -114,33 +113,31 @@ def certify_mean_cost_from_correctness(
     >>> point.is_certified, point.expert_load
     (True, 0.0)
     """
-    caller = "certify_mean_cost_from_correctness"
-    check_unweighted(sample_weight, caller)
-    check_same_order(caller, correct=correct, confidence=confidence, error_costs=error_costs)
-    cases = check_correctness_cases(correct, confidence, None, caller)
-    priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level, caller)
+    check_unweighted(sample_weight)
+    check_same_order(correct=correct, confidence=confidence, error_costs=error_costs)
+    cases = check_correctness_cases(correct, confidence, None)
+    priced, promise = _priced(cases, error_costs, max_mean_cost, confidence_level)
     points = certify_cases(priced, [promise], None, "given_confidence", None, model_name)
     return points[promise.target]
 
 
 def _priced(
-    cases: Cases, error_costs: ArrayLike, max_mean_cost: float, confidence_level: float, caller: str
+    cases: Cases, error_costs: ArrayLike, max_mean_cost: float, confidence_level: float
 ) -> tuple[Cases, Promise]:
     """Return cases whose missing grades are costs, and the promise about them."""
-    costs = as_floats(error_costs, "error_costs", caller)
-    check_same_length(caller, error_costs=costs, confidence=cases.confidence)
+    costs = as_floats(error_costs, "error_costs")
+    check_same_length(error_costs=costs, confidence=cases.confidence)
     if costs.min() < 0 or costs.max() > 1:
         raise ParameterError(
             message(
                 "error_costs",
-                caller,
                 "must be in [0, 1]",
                 f"values from {costs.min():g} to {costs.max():g}",
                 "divide all costs, and max_mean_cost, by the largest cost",
             )
         )
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
-    most = check_fraction(max_mean_cost, "max_mean_cost", caller, inclusive=False)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    most = check_fraction(max_mean_cost, "max_mean_cost", inclusive=False)
     grades = 1.0 - costs * (1.0 - cases.correct.astype(np.float64))
     whole = ((grades == 0) | (grades == 1)).all()  # then errors can be counted
     priced = Cases(grades == 1 if whole else grades, cases.confidence, None)

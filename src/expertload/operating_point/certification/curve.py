@@ -66,13 +66,13 @@ class CertifiedCurve:
 
         The target may be chosen after the curve was seen.
         """
-        target = check_fraction(target_accuracy, "target_accuracy", "load_at_accuracy")
+        target = check_fraction(target_accuracy, "target_accuracy")
         reached = self.lower >= target - COMPARISON_SLACK
         return float(self.expert_load[reached.argmax()]) if reached.any() else 1.0
 
     def threshold_at_accuracy(self, target_accuracy: float) -> float:
         """Return the loosest threshold whose bound reaches a target, infinity if none does."""
-        target = check_fraction(target_accuracy, "target_accuracy", "threshold_at_accuracy")
+        target = check_fraction(target_accuracy, "target_accuracy")
         reached = self.lower >= target - COMPARISON_SLACK
         return float(self.thresholds[reached.argmax()]) if reached.any() else np.inf
 
@@ -121,10 +121,9 @@ def certified_curve(
     >>> print(f"load for 0.9: {curve.load_at_accuracy(0.9):.3f}")
     load for 0.9: 0.335
     """
-    caller = "certified_curve"
-    check_unweighted(sample_weight, caller)
-    cases = check_named_cases(y_true, y_proba, confidence, None, labels, caller)[0]
-    return _curve(cases, confidence_level, caller)
+    check_unweighted(sample_weight)
+    cases = check_named_cases(y_true, y_proba, confidence, None, labels)[0]
+    return _curve(cases, confidence_level)
 
 
 def certified_curve_from_correctness(
@@ -155,15 +154,14 @@ def certified_curve_from_correctness(
     >>> print(f"{curve.lower[0]:.3f}")
     0.967
     """
-    caller = "certified_curve_from_correctness"
-    check_unweighted(sample_weight, caller)
-    cases = check_correctness_cases(correct, confidence, None, caller)
-    return _curve(cases, confidence_level, caller)
+    check_unweighted(sample_weight)
+    cases = check_correctness_cases(correct, confidence, None)
+    return _curve(cases, confidence_level)
 
 
-def _curve(cases: Cases, confidence_level: float, caller: str) -> CertifiedCurve:
-    check_right_or_wrong(cases, caller)
-    level = check_fraction(confidence_level, "confidence_level", caller, inclusive=False)
+def _curve(cases: Cases, confidence_level: float) -> CertifiedCurve:
+    check_right_or_wrong(cases)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
     return curve_of_tally(Tally.from_cases(cases), level)
 
 

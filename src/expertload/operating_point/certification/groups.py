@@ -119,19 +119,18 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         >>> points.decide([0.9, 0.9], groups=["a", "b"], confidence=[0.5, 0.5]).accepted.tolist()
         [True, False]
         """
-        caller = "decide"
-        check_same_order(caller, y_proba=y_proba, confidence=confidence, groups=groups)
-        answers, scores = read_cases(self.origin, y_proba, confidence, caller)
-        return Decisions(self._accepts(scores, groups, caller), answers)
+        check_same_order(y_proba=y_proba, confidence=confidence, groups=groups)
+        answers, scores = read_cases(self.origin, y_proba, confidence)
+        return Decisions(self._accepts(scores, groups), answers)
 
     def accepts(self, confidence: ArrayLike, *, groups: ArrayLike) -> BoolArray:
         """Return which confidences are accepted in their groups, where labels do not matter."""
-        check_same_order("accepts", confidence=confidence, groups=groups)
-        return self._accepts(as_floats(confidence, "confidence", "accepts"), groups, "accepts")
+        check_same_order(confidence=confidence, groups=groups)
+        return self._accepts(as_floats(confidence, "confidence"), groups)
 
-    def _accepts(self, scores: FloatArray, groups: ArrayLike, caller: str) -> BoolArray:
-        names, rows = np.unique(check_groups(groups, caller), return_inverse=True)
-        check_same_length(caller, groups=rows, confidence=scores)
+    def _accepts(self, scores: FloatArray, groups: ArrayLike) -> BoolArray:
+        names, rows = np.unique(check_groups(groups), return_inverse=True)
+        check_same_length(groups=rows, confidence=scores)
         threshold = np.array([self._threshold(name) for name in plain_labels(names)])
         return reaches(scores, threshold[rows])
 
@@ -197,11 +196,10 @@ def certify_groups(
     >>> points["north"].is_certified, points["south"].reason
     (True, 'too_few_cases')
     """
-    caller = "certify_groups"
-    check_unweighted(sample_weight, caller)
-    check_same_order(caller, y_true=y_true, y_proba=y_proba, confidence=confidence, groups=groups)
-    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels, caller)
-    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
+    check_unweighted(sample_weight)
+    check_same_order(y_true=y_true, y_proba=y_proba, confidence=confidence, groups=groups)
+    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels)
+    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None)
     origin = origin_of(
         cases,
         Tally.from_cases(cases),
@@ -209,7 +207,7 @@ def certify_groups(
         labels=names,
         model_name=model_name,
     )
-    return certify_by_group(cases, check_groups(groups, caller), promise, origin, caller)
+    return certify_by_group(cases, check_groups(groups), promise, origin)
 
 
 def certify_groups_from_correctness(
@@ -247,22 +245,21 @@ def certify_groups_from_correctness(
     >>> points.certified
     (0, 1)
     """
-    caller = "certify_groups_from_correctness"
-    check_unweighted(sample_weight, caller)
-    check_same_order(caller, correct=correct, confidence=confidence, groups=groups)
-    cases = check_correctness_cases(correct, confidence, None, caller)
-    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None, caller)
+    check_unweighted(sample_weight)
+    check_same_order(correct=correct, confidence=confidence, groups=groups)
+    cases = check_correctness_cases(correct, confidence, None)
+    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None)
     origin = origin_of(
         cases, Tally.from_cases(cases), ranked_by="given_confidence", model_name=model_name
     )
-    return certify_by_group(cases, check_groups(groups, caller), promise, origin, caller)
+    return certify_by_group(cases, check_groups(groups), promise, origin)
 
 
 def certify_by_group(
-    cases: Cases, groups: AnyArray, promise: Promise, origin: Origin, caller: str
+    cases: Cases, groups: AnyArray, promise: Promise, origin: Origin
 ) -> CertifiedGroups:
     """Certify each group of validated cases at its share of the level."""
-    check_same_length(caller, confidence=cases.confidence, groups=groups)
+    check_same_length(confidence=cases.confidence, groups=groups)
     names, rows = np.unique(groups, return_inverse=True)
     shared = promise._replace(error_level=promise.error_level / len(names))
     points = {}
