@@ -183,7 +183,7 @@ def test_shares_are_not_percent():
 def test_models_that_cannot_be_scored_say_why(grades):
     X, y = grades
     svm = LinearSVC().fit(X, y)
-    with pytest.raises(ParameterError, match="aucoc must be a fitted.*CalibratedClassifierCV"):
+    with pytest.raises(ParameterError, match="must be a fitted.*CalibratedClassifierCV"):
         aucoc_scorer(svm, X, y)
     assert aucoc_scorer(CalibratedClassifierCV(svm).fit(X, y), X, y) > 0.5
     several = MultiOutputClassifier(LogisticRegression(max_iter=500)).fit(X, np.stack([y, y], 1))

@@ -46,7 +46,6 @@ P3 = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
 def test_bad_predictions(y_true, y_proba, error, match):
     with pytest.raises(error, match=match) as caught:
         el.aucoc_score(y_true, y_proba)
-    assert "aucoc_score" in str(caught.value)
     assert isinstance(caught.value, el.exceptions.ExpertLoadError)
     assert isinstance(caught.value, ValueError)
 

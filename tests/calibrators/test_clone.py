@@ -25,7 +25,7 @@ def test_options_are_kept_and_can_be_set():
     assert copy.get_params() == {"input": "probabilities", "objective": "ece"}
     assert copy.set_params(objective="nll") is copy
     assert copy.objective == "nll"
-    with pytest.raises(ParameterError, match="set_params"):
+    with pytest.raises(ParameterError, match="bins"):
         copy.set_params(bins=3)
 
 

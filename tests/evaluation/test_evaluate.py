@@ -159,7 +159,7 @@ def test_wrong_targets(wrong):
 
 
 def test_one_case_is_too_few():
-    with pytest.raises(InsufficientDataError, match="at least 2"):
+    with pytest.raises(InsufficientDataError, match="At least 2"):
         evaluate_from_correctness([1], [0.5])
 
 

@@ -187,7 +187,7 @@ def test_two_classes_by_name_in_any_order_or_one_of_them(kind, names, probabilit
 @pytest.mark.parametrize("names", [["p_1", "p_2", "p_other"], ["p_0", "p_a", "p_b"]])
 def test_numbers_among_other_names_are_refused(names):
     frame = predictions(TRUE, names)
-    with pytest.raises(exceptions.LabelError, match=r"tally_frame names no column.*labels="):
+    with pytest.raises(exceptions.LabelError, match=r"names no column.*labels="):
         tally_frame(frame, probabilities="p_*")
     table = tally_frame(frame, probabilities="p_*", labels=[0, 1, 2])
     assert table.aucoc() == pytest.approx(WANTED, abs=1e-12)

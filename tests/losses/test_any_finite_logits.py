@@ -101,7 +101,7 @@ def test_gradients_are_right(dtype, size, log_odds, soft):
     if soft:
         target = torch.from_numpy(rng.dirichlet([1.0] * 4, 64)).to(dtype)
     rows = rng.normal(0, 1, (2, 64))
-    reading = Reading(-100, False, "test", log_odds, any_target=True)
+    reading = Reading(-100, False, log_odds, any_target=True)
     inputs = logits.clone().requires_grad_()
     loss = confidence_loss(inputs, target, reading, lambda _: LossAndGradient(np.zeros(()), rows))
     (found,) = torch.autograd.grad(loss, inputs)

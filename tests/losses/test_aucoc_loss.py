@@ -434,7 +434,7 @@ def test_nan_raises_when_asked_to_and_passes_on_otherwise():
             assert torch.isnan(aucoc_loss(logits, target, **options))
     with pytest.raises(NonFiniteError, match="logits"):
         aucoc_loss(logits, target, check_finite=True)
-    with pytest.raises(NonFiniteError, match="AUCOCLoss"):
+    with pytest.raises(NonFiniteError, match="logits"):
         AUCOCLoss(check_finite=True)(logits, target)
 
 

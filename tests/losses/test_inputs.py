@@ -60,16 +60,16 @@ def test_errors_name_the_caller():
 def test_an_ignored_class_is_a_number(loss, index):
     """True is 1 to Python: it would leave out a class without a word."""
     logits, target = torch.zeros(4, 3), torch.tensor([0, 1, 2, 1])
-    with pytest.raises(ParameterError, match="'ignore_index' parameter .* whole number or None"):
+    with pytest.raises(ParameterError, match="'ignore_index' .* whole number or None"):
         loss(ignore_index=index)(logits, target)
 
 
 @pytest.mark.parametrize("loss", [AUCOCLoss, AUCOCUpperBoundLoss, MMCELoss, SoftECELoss, FocalLoss])
 def test_what_is_no_tensor_is_named(loss):
     logits, target = torch.zeros(4, 3), torch.tensor([0, 1, 2, 1])
-    with pytest.raises(DataTypeError, match="'logits' parameter .* tensor. Got a ndarray"):
+    with pytest.raises(DataTypeError, match="'logits' .* tensor. Got a ndarray"):
         loss()(logits.numpy(), target)
-    with pytest.raises(DataTypeError, match="'target' parameter .* tensor. Got a list"):
+    with pytest.raises(DataTypeError, match="'target' .* tensor. Got a list"):
         loss()(logits, target.tolist())
 
 

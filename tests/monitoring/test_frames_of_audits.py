@@ -23,7 +23,7 @@ MISSING_TIMES = {
 @pytest.mark.parametrize("moments", MISSING_TIMES.values(), ids=MISSING_TIMES)
 def test_a_time_that_is_none_is_refused_and_nothing_is_counted(moments):
     monitor = AccuracyMonitor(target_accuracy=0.9)
-    with pytest.raises(DataTypeError, match="'decided_at' parameter"):
+    with pytest.raises(DataTypeError, match="'decided_at'"):
         monitor.update([1, 0], decided_at=moments)
     assert monitor.n_audits == 0
 

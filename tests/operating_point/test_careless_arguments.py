@@ -39,7 +39,7 @@ def test_what_is_no_target_is_refused(target):
         lambda: evaluate_predictions(NUMBERS, BOTH, target_accuracy=target),
         lambda: AccuracyMonitor(target_accuracy=target),
     ):
-        with pytest.raises(ParameterError, match="'target_accuracy' parameter"):
+        with pytest.raises(ParameterError, match="'target_accuracy'"):
             call()
 
 
@@ -108,9 +108,9 @@ def test_counts_of_clusters_are_those_of_decisions_in_single_precision():
     ids=["a missing name", "a missing number", "two columns"],
 )
 def test_clusters_to_split_by_are_names(clusters):
-    with pytest.raises((DataTypeError, ShapeError), match="'clusters' parameter"):
+    with pytest.raises((DataTypeError, ShapeError), match="'clusters'"):
         split_cases(N, clusters=clusters)
-    with pytest.raises((DataTypeError, ShapeError), match="'clusters' parameter"):
+    with pytest.raises((DataTypeError, ShapeError), match="'clusters'"):
         choose_confidence(NUMBERS, BOTH, clusters=clusters)
 
 

@@ -128,7 +128,7 @@ def test_free_reviews_delegate_and_dear_ones_do_not():
     [
         ({}, "Got none"),
         ({"target_accuracy": 0.9, "load_budget": 0.1}, "Got 2"),
-        ({"error_cost": 1.0}, "needs both error_cost and review_cost. Got only error_cost"),
+        ({"error_cost": 1.0}, "error_cost and review_cost belong together. Got only error_cost"),
         ({"review_cost": 1.0}, "Got only review_cost"),
         ({"target_accuracy": 95}, "pass 0.95 for 95 %"),
         ({"load_budget": 20}, "pass 0.2 for 20 %"),

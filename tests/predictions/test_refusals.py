@@ -40,7 +40,7 @@ BROKEN = {
     "a note for Excel": ("x.csv", "sep=;\n" + GOOD.replace(",", ";"), "'sep=;', .* remove this"),
     "blanks between": ("x.csv", '"label" "p_a"\n"a" 0.9\n', "Hint: .*--delimiter"),
     "rows that do not sum to one": ("x.csv", GOOD + "a,0.9,0.9\n", "one.* 1.8 in row 3.* p_a, p_b"),
-    "one case": ("x.csv", "label,p_a,p_b\na,0.9,0.1\n", "at least 2"),
+    "one case": ("x.csv", "label,p_a,p_b\na,0.9,0.1\n", "At least 2"),
     "short row": ("x.csv", GOOD * 3 + "a\n", "line 10 .1 value.* must have 3 value"),
     "long row": ("x.csv", GOOD + "a,0.5,0.5,9,9,9\n", "line 4 .6 value.* must have 3 value"),
     "open quote": ("x.csv", GOOD + '"a,0.5,0.5\n', "opens in line 4 of x.csv is never closed"),

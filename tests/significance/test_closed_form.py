@@ -266,7 +266,7 @@ def test_tiny_influences_do_not_underflow():
 
 
 def test_too_few_cases_and_bad_levels_are_refused():
-    with pytest.raises(InsufficientDataError, match="at least 2 cases. Got 1"):
+    with pytest.raises(InsufficientDataError, match="At least 2 cases are needed. Got 1"):
         sig.aucoc_interval_from_correctness([1], [0.5])
     with pytest.raises(InsufficientDataError, match="Got 1"):
         sig.aucoc_interval_from_correctness([1, 0], [0.5, 0.6], sample_weight=[0, 2])

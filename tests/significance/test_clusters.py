@@ -283,9 +283,9 @@ def test_an_evaluation_uses_its_clusters_for_every_interval():
 
 
 def test_one_cluster_is_not_enough():
-    with pytest.raises(InsufficientDataError, match="needs at least 2 clusters. Got 1"):
+    with pytest.raises(InsufficientDataError, match="At least 2 clusters are needed. Got 1"):
         sig.aucoc_interval_from_correctness([1, 0, 1], [0.1, 0.2, 0.3], clusters=["a"] * 3)
-    with pytest.raises(InsufficientDataError, match="evaluate_from_correctness needs at least 2"):
+    with pytest.raises(InsufficientDataError, match="At least 2"):
         evaluate_from_correctness([1, 0, 1], [0.1, 0.2, 0.3], clusters=["a"] * 3)
 
 

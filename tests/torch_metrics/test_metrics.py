@@ -297,9 +297,8 @@ def bad_inputs():
 )
 def test_bad_input_is_named(error, words, preds, target, options):
     metric = AUCOC()
-    with pytest.raises(error, match=words) as raised:
+    with pytest.raises(error, match=words):
         metric.update(preds, target, **options)
-    assert "AUCOC.update" in str(raised.value)
 
 
 def test_values_are_not_looked_at_when_asked_not_to():

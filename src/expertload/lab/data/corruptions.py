@@ -79,9 +79,7 @@ def corrupt(images: ImageArray, name: str, severity: int, *, seed: int = 0) -> I
     """
     check_option(name, corruption_names(), "name")
     if check_count(severity, "severity") not in SEVERITIES:
-        raise ParameterError(
-            f"The 'severity' parameter of corrupt must be from 1 to 5. Got {severity} instead."
-        )
+        raise ParameterError(f"'severity' must be from 1 to 5. Got {severity} instead.")
     function = _CORRUPTIONS[name]
     result = np.empty_like(images)
     for start in range(0, len(images), CHUNK):

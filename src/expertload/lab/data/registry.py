@@ -234,8 +234,7 @@ def load_dataset(
         image_size = check_count(image_size, "image_size")
         if entry.name != "folder":
             raise ParameterError(
-                f"The 'image_size' parameter of load_dataset is only for 'folder:PATH'. Got "
-                f"{image_size} with {name!r}."
+                f"'image_size' is only for 'folder:PATH'. Got {image_size} with {name!r}."
             )
     folder = _folder(data_dir)
     return entry.load(DataRequest(name, argument, folder, data_dir is not None, seed, image_size))
