@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "COCCurve",
+    "Cases",
     "OperatingPoint",
     "accuracy_at_load",
     "accuracy_at_load_from_correctness",
@@ -40,6 +41,7 @@ __all__ = [
 # The modules that need nothing but numpy and scipy.
 _MODULES = {
     "calibrators",
+    "cases",
     "curve",
     "display",
     "exceptions",
@@ -55,6 +57,7 @@ _MODULES = {
 # because a star import would fail if scikit-learn is not installed.
 _HOMES = {
     **dict.fromkeys(set(__all__) - _MODULES, "curve"),
+    "Cases": "cases",
     "OperatingPoint": "operating_point",
     "certify": "operating_point",
     "DelegatingClassifier": "delegating_classifier",
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
         scores,
         significance,
     )
+    from expertload.cases import Cases
     from expertload.curve import (
         COCCurve,
         accuracy_at_load,

@@ -12,11 +12,10 @@ those two (a segmentation with its Dice score, a detector, a language model's gr
 
 from __future__ import annotations
 
-from expertload._area import binary_area
-from expertload._cases import Cases, check_cases, check_correctness_cases, check_whole_weight
+from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction, check_option
-from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
+from expertload._validation import check_fraction
+from expertload.tally import COCCurve, Convention, Tally
 
 __all__ = [
     "COCCurve",
@@ -333,9 +332,4 @@ def accuracy_at_load_from_correctness(
 
 def area_of_cases(cases: Cases, convention: Convention) -> float:
     """Return the area under the curve of validated cases."""
-    check_option(convention, CONVENTIONS, "convention")
-    if cases.is_counted and convention != "authors":
-        return binary_area(cases.correct, cases.confidence, convention)
-    if convention == "thresholds":
-        check_whole_weight(cases.weight)
-    return Tally.from_cases(cases).area(convention)
+    return cases.aucoc(convention)

@@ -9,16 +9,18 @@ the order of rows, and weights, repeats and merged shards give the same results.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from expertload._area import delegated_mass
 from expertload._blocks import blocks, differences
-from expertload._cases import Cases
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_option
 from expertload.exceptions import MissingExtraError
+
+if TYPE_CHECKING:
+    from expertload.cases import Cases
 
 __all__ = [
     "COCCurve",

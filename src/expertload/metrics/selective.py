@@ -24,6 +24,7 @@ Two libraries define AURC differently. With A for ``convention="authors"``:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -328,7 +329,7 @@ def _aurc(cases: Cases, convention: AURCConvention) -> float:
 
 
 def _excess_aurc(cases: Cases, convention: AURCConvention) -> float:
-    best = cases._replace(confidence=cases.correct.astype(np.float64))
+    best = replace(cases, confidence=cases.correct.astype(np.float64))
     # The best ranking cannot be beaten; what falls below zero is rounding.
     return max(0.0, _aurc(cases, convention) - _aurc(best, convention))
 

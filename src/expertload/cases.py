@@ -1,0 +1,618 @@
+"""Cases: what the model said, how sure it was, what is true, and who belongs together.
+
+Everything in this package is about cases. They are validated once, here; every number is computed
+from them, most of them from their `tally`, which is added up once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expertload._area import binary_area
+from expertload._blocks import blocks
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload._validation import (
+    as_array,
+    as_floats,
+    check_fraction,
+    check_option,
+    check_probabilities,
+    check_same_length,
+    check_same_order,
+    message,
+    percent_hint,
+)
+from expertload.columns import ClassName, check_named_labels, frame_columns, number_clusters
+from expertload.exceptions import (
+    CorrectnessError,
+    InsufficientDataError,
+    LabelError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    WeightError,
+)
+from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
+
+__all__ = ["Cases"]
+
+# If the largest weight is between these, weights are not changed. Otherwise sums of squares could
+# overflow or underflow, so weights are rescaled: only their ratios matter.
+SMALLEST, LARGEST = 2.0**-400, 2.0**400
+# The smallest share of the largest weight that arithmetic can distinguish from zero.
+WIDEST = 2.0**-600
+
+# The fields with one value per case.
+ROW_WISE = ("correct", "confidence", "weight", "clusters", "groups", "target", "proba")
+# More names of classes than this are counted, not shown.
+MOST_SHOWN = 5
+
+
+class Predictions(NamedTuple):
+    """Validated predictions: `proba` has one column per class, `target` is a column number."""
+
+    target: IntArray
+    proba: FloatArray
+    weight: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cases:
+    """Validated cases: how right the model was on each, and how sure.
+
+    Make them with `from_predictions` or `from_correctness`; the arrays are not checked again.
+
+    Attributes
+    ----------
+    correct : ndarray of shape (n_cases,)
+        Whether each case is right, or its grade in [0, 1].
+    confidence : ndarray of shape (n_cases,)
+        The confidence that ranks cases, higher meaning keep automatic.
+    weight : ndarray of shape (n_cases,) or None
+        How much each case counts.
+    clusters : ndarray of shape (n_cases,) or None
+        The number of each case's cluster, for example its patient. Clusters change intervals and
+        tests, but neither the curve nor the area.
+    groups : ndarray of shape (n_cases,) or None
+        The group of each case, for example its site, as it was given.
+    target, proba : ndarray or None
+        The column of each case's true class, and the probabilities, one column per class; None if
+        only correctness is known.
+    labels : tuple or None
+        The name of each column, or its number if it has no name.
+    is_ranked_by_probability : bool
+        Whether the confidence is the largest probability of each case.
+
+    Examples
+    --------
+    >>> from expertload import Cases
+    >>> cases = Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    >>> cases
+    Cases(n=4, accuracy=0.75)
+    >>> cases.load_at_accuracy(0.95)
+    0.25
+    >>> print(f"{cases.aucoc():.4f}")
+    0.9658
+    """
+
+    correct: AnyArray
+    confidence: FloatArray
+    weight: FloatArray | None = None
+    clusters: IntArray | None = None
+    groups: AnyArray | None = None
+    target: IntArray | None = None
+    proba: FloatArray | None = None
+    labels: tuple[ClassName, ...] | None = None
+    is_ranked_by_probability: bool = False
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Cases:
+        """Validate labels and probabilities.
+
+        Parameters
+        ----------
+        y_true, y_proba, confidence, sample_weight, labels
+            As in `expertload.coc_curve`.
+        clusters : array-like of shape (n_cases,), optional
+            The cluster of each case, for example its patient. Cases of one cluster need not be
+            independent: clusters are. By default all cases are.
+        groups : array-like of shape (n_cases,), optional
+            The group of each case, for example its site.
+
+        Examples
+        --------
+        >>> from expertload import Cases
+        >>> Cases.from_predictions(["cat", "dog"], [0.2, 0.4], labels=["cat", "dog"])
+        Cases(n=2, accuracy=0.5, labels=('cat', 'dog'))
+        """
+        rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
+        check_same_order(**rows, confidence=confidence, clusters=clusters, groups=groups)
+        (target, proba, weight), names = check_named_predictions(
+            y_true, y_proba, sample_weight, labels
+        )
+        cases = cls.from_matched(target, proba, names, confidence=confidence, weight=weight)
+        return cases._belonging_to(clusters, groups)
+
+    @classmethod
+    def from_matched(
+        cls,
+        target: IntArray,
+        proba: FloatArray,
+        labels: tuple[ClassName, ...],
+        *,
+        confidence: ArrayLike | None = None,
+        weight: FloatArray | None = None,
+    ) -> Cases:
+        """Return cases whose labels were matched to columns, and validated, by a reader."""
+        correct, top = top_label(Predictions(target, proba, weight))
+        cases = cls(
+            correct,
+            top,
+            weight,
+            target=target,
+            proba=proba,
+            labels=labels,
+            is_ranked_by_probability=confidence is None,
+        )
+        if confidence is None:
+            return cases
+        scores = as_floats(confidence, "confidence")
+        check_same_length(y_proba=proba, confidence=scores)
+        return replace(cases, confidence=scores)
+
+    @classmethod
+    def from_correctness(
+        cls,
+        correct: ArrayLike,
+        confidence: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Cases:
+        """Validate the correctness and the confidence of each case.
+
+        For anything that has those two: a segmentation with its Dice score, a detector, a language
+        model's graded answers.
+
+        Parameters
+        ----------
+        correct : array-like of shape (n_cases,)
+            Whether each case is right, or a grade in [0, 1]; accuracies are then mean grades.
+        confidence : array-like of shape (n_cases,)
+            The confidence that ranks cases, higher meaning keep automatic: any finite numbers.
+        sample_weight, clusters, groups
+            As in `from_predictions`.
+
+        Examples
+        --------
+        >>> from expertload import Cases
+        >>> cases = Cases.from_correctness([0, 1, 1], [0.5, 0.5, 0.7], clusters=["a", "a", "b"])
+        >>> cases
+        Cases(n=3, accuracy=0.667, clusters=2)
+        """
+        check_same_order(
+            correct=correct,
+            confidence=confidence,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            groups=groups,
+        )
+        grades = check_grades(correct)
+        scores = as_floats(confidence, "confidence")
+        check_same_length(correct=grades, confidence=scores)
+        cases = cls(grades, scores, check_weight(sample_weight, len(grades)))
+        return cases._belonging_to(clusters, groups)
+
+    def _belonging_to(self, clusters: ArrayLike | None, groups: ArrayLike | None) -> Cases:
+        """Return the same cases with their clusters and groups."""
+        named = None if groups is None else as_array(groups, "groups")
+        if named is not None and named.shape != (len(self),):
+            wanted = f"must name a group for each of {len(self)} cases"
+            raise ShapeError(message("groups", wanted, named.shape))
+        return replace(self, clusters=number_clusters(clusters, len(self)), groups=named)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    def __repr__(self) -> str:
+        parts = [f"n={len(self)}", f"accuracy={self.accuracy:.3g}"]
+        if self.labels is not None:
+            shown = self.labels if len(self.labels) <= MOST_SHOWN else f"{len(self.labels)} classes"
+            parts.append(f"labels={shown}")
+        if self.weight is not None:
+            parts.append("weighted")
+        if self.clusters is not None:
+            parts.append(f"clusters={len(np.unique(self.clusters))}")
+        if self.groups is not None:
+            parts.append("grouped")
+        return f"Cases({', '.join(parts)})"
+
+    # ------------------------------------------------------------------ numbers
+
+    @cached_property
+    def tally(self) -> Tally:
+        """The cases added up by confidence, computed once."""
+        return Tally.from_cases(self)
+
+    @property
+    def accuracy(self) -> float:
+        """The mean correctness of all cases."""
+        return float(np.average(self.correct, weights=self.weight))
+
+    def curve(self) -> COCCurve:
+        """Return the COC curve."""
+        return self.tally.curve()
+
+    def aucoc(self, convention: Convention = "exact") -> float:
+        """Return the area under the COC curve, as `expertload.aucoc_score` defines it."""
+        check_option(convention, CONVENTIONS, "convention")
+        if self.is_counted and convention != "authors":
+            return binary_area(self.correct, self.confidence, convention)
+        if convention == "thresholds":
+            check_whole_weight(self.weight)
+        return self.tally.area(convention)
+
+    def load_at_accuracy(self, target_accuracy: float) -> float:
+        """Return the smallest expert load whose accuracy reaches a target, 1 where none does."""
+        return self.tally.load_at_accuracy(check_fraction(target_accuracy, "target_accuracy"))
+
+    def accuracy_at_load(self, expert_load: float) -> float:
+        """Return the accuracy at the strictest threshold that delegates no more than a load."""
+        return self.tally.accuracy_at_load(check_fraction(expert_load, "expert_load"))
+
+    # ------------------------------------------------------------------ other views
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether correctness is graded, not just right or wrong."""
+        return self.correct.dtype != np.bool_
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether cases are right or wrong and unweighted, so that a tally has all information."""
+        return self.weight is None and not self.is_graded
+
+    @property
+    def unit(self) -> IntArray:
+        """The number of each case's cluster; of the case itself, if there are no clusters."""
+        return np.arange(len(self)) if self.clusters is None else self.clusters
+
+    @cached_property
+    def by_probability(self) -> Cases:
+        """The same cases ranked by their largest probability; unchanged if none is known."""
+        if self.is_ranked_by_probability or self.target is None or self.proba is None:
+            return self
+        top = top_label(Predictions(self.target, self.proba, None))[1]
+        return replace(self, confidence=top, is_ranked_by_probability=True)
+
+    def take(self, rows: AnyArray) -> Cases:
+        """Return some of the cases; clusters keep their numbers."""
+        given = {name: getattr(self, name) for name in ROW_WISE}
+        taken = {name: values[rows] for name, values in given.items() if values is not None}
+        return replace(self, **taken)
+
+    # Ways of before `Cases` was public, until all rooms use the others.
+
+    @property
+    def cluster(self) -> IntArray | None:
+        """Return `clusters`."""
+        return self.clusters
+
+    def in_clusters(self, clusters: ArrayLike | None) -> Cases:
+        """Return the same cases with the cluster of each."""
+        return replace(self, clusters=number_clusters(clusters, len(self)))
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.correct, self.confidence, self.weight, self.clusters)
+
+
+def as_cases(
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> Cases:
+    """Return the cases of a function that takes labels and probabilities, or `Cases` for both."""
+    rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
+    belonging = {"clusters": clusters, "groups": groups}
+    if isinstance(y_true, Cases):
+        given = {"y_proba": y_proba, **rows, **belonging}
+        twice = [name for name, value in given.items() if value is not None]
+        if twice:
+            raise ParameterError(
+                message(
+                    twice[0],
+                    "must be left out where the first argument is Cases, which hold it",
+                    "both",
+                    f"pass {twice[0]} to Cases.from_predictions or Cases.from_correctness",
+                )
+            )
+        return y_true
+    if y_proba is None:
+        raise ParameterError(
+            message("y_proba", "must be given with y_true", "none", "or pass one Cases for both")
+        )
+    return Cases.from_predictions(y_true, y_proba, **rows, **belonging)
+
+
+def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Return weights as float64, or None if there are none."""
+    if sample_weight is None:
+        return None
+    weight = as_floats(sample_weight, "sample_weight").astype(np.float64, copy=False)
+    if len(weight) != n:
+        raise ShapeError(
+            message("sample_weight", f"must have one value per case ({n})", len(weight))
+        )
+    if (weight < 0).any():
+        raise WeightError(
+            message("sample_weight", "must not be negative", f"a smallest of {weight.min():g}")
+        )
+    largest = float(weight.max())
+    if largest == 0:
+        raise WeightError(message("sample_weight", "must not be all zero", "zeros alone"))
+    smallest = float(weight.min(where=weight > 0, initial=largest))
+    if smallest < largest * WIDEST:
+        raise WeightError(
+            message(
+                "sample_weight",
+                f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)",
+                f"{smallest:g} and {largest:g}",
+            )
+        )
+    # Dividing by a power of two is exact.
+    is_usual = SMALLEST < largest < LARGEST
+    return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
+
+
+def check_whole_weight(weight: FloatArray | None) -> None:
+    """Raise unless weights are counts, for metrics that depend on the number of cases."""
+    if weight is not None and (weight != np.floor(weight)).any():
+        raise WeightError(
+            message(
+                "sample_weight",
+                "must hold whole numbers for convention='thresholds', which counts cases",
+                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
+                "use convention='exact', which takes any weights",
+            )
+        )
+
+
+def check_correctness_cases(
+    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None
+) -> Cases:
+    return Cases.from_correctness(correct, confidence, sample_weight=sample_weight)
+
+
+def check_grades(correct: ArrayLike) -> AnyArray:
+    """Return correctness as booleans if it is only right or wrong, else as grades."""
+    array = as_array(correct, "correct")
+    if array.dtype == np.bool_ and array.ndim == 1 and array.size:
+        return array
+    grades = as_floats(array, "correct")
+    if grades.min() < 0 or grades.max() > 1:
+        raise CorrectnessError(
+            message(
+                "correct",
+                "must be in [0, 1]: 1 for right, 0 for wrong, or a grade between",
+                f"values from {grades.min():g} to {grades.max():g}",
+                percent_hint(float(grades.max())),
+            )
+        )
+    right = grades == 1
+    return right if (right | (grades == 0)).all() else grades
+
+
+def check_outlier_cases(
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None
+) -> Cases:
+    """Validate the outlier metrics' arguments: two sides, both present."""
+    check_same_order(
+        is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
+    )
+    flags = as_floats(is_outlier, "is_outlier")
+    if not np.isin(flags, (0, 1)).all():
+        raise LabelError(
+            message("is_outlier", "must hold only 0 and 1 (or False and True)", "others")
+        )
+    scores = as_floats(outlier_score, "outlier_score")
+    check_same_length(is_outlier=flags, outlier_score=scores)
+    weight = check_weight(sample_weight, len(flags))
+    outlier = flags == 1
+    if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
+        raise InsufficientDataError(
+            f"This metric compares outliers with inliers and needs at least one of each. "
+            f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
+        )
+    return Cases(outlier, scores, weight)
+
+
+def check_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+) -> Cases:
+    return Cases.from_predictions(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+
+
+def check_named_cases(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+) -> tuple[Cases, tuple[ClassName, ...]]:
+    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
+    return cases, cases.labels or ()
+
+
+def with_confidence(predictions: Predictions, confidence: ArrayLike | None) -> tuple[Cases, Cases]:
+    target, proba, weight = predictions
+    cases = Cases.from_matched(target, proba, (), confidence=confidence, weight=weight)
+    return cases.by_probability, cases
+
+
+def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
+    """Return whether the top label is right, and its probability; of equals, the first wins."""
+    target, proba, _ = predictions
+    if not proba.flags.f_contiguous:
+        predicted = proba.argmax(axis=1)
+        return predicted == target, pick(proba, predicted)
+    correct, top = np.empty(len(proba), np.bool_), np.empty(len(proba), proba.dtype)
+    for rows in blocks(len(proba)):
+        correct[rows], top[rows] = _top_of_columns(proba[rows], target[rows])
+    return correct, top
+
+
+def _top_of_columns(proba: FloatArray, target: IntArray) -> tuple[BoolArray, FloatArray]:
+    """Return the same for an array stored column by column.
+
+    The top label is the number of columns before the first one that equals the largest.
+    """
+    columns = list(proba.T)
+    top = columns[0].copy()
+    for column in columns[1:]:
+        np.maximum(top, column, out=top)
+    predicted = np.zeros(len(proba), np.min_scalar_type(len(columns)))
+    is_before = np.ones(len(proba), np.bool_)
+    for column in columns[:-1]:
+        is_before &= column < top
+        predicted += is_before
+    return predicted == target, top
+
+
+def pick(proba: FloatArray, column: IntArray) -> FloatArray:
+    """Return one value per row, from the given column of that row."""
+    by_column = proba.flags.f_contiguous
+    values = proba.T.ravel() if by_column else proba.ravel()
+    row_step, column_step = (1, len(proba)) if by_column else (proba.shape[1], 1)
+    picked = np.empty(len(proba), proba.dtype)
+    for rows in blocks(len(proba)):
+        place = column[rows].astype(np.int64)
+        place *= column_step
+        place += np.arange(rows.start * row_step, rows.stop * row_step, row_step)
+        values.take(place, out=picked[rows], mode="clip")  # any other mode makes a copy first
+    return picked
+
+
+def check_predictions(
+    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
+) -> Predictions:
+    """Validate labels and probabilities against each other."""
+    return check_named_predictions(y_true, y_proba, sample_weight, labels)[0]
+
+
+def check_named_predictions(
+    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
+) -> tuple[Predictions, tuple[ClassName, ...]]:
+    """Validate labels and probabilities; return with them the name or number of each column."""
+    check_same_order(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
+    proba = _one_class(check_probabilities(y_proba, "y_proba"), y_proba, labels)
+    target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
+    check_same_length(y_true=target, y_proba=proba)
+    return Predictions(target, proba, check_weight(sample_weight, len(target))), names
+
+
+def _one_class(proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None) -> FloatArray:
+    """Return whether a single column belongs to a model with one class, or to one of two classes.
+
+    A classifier that was fitted on one class returns a matrix with one column of ones.
+    """
+    shape = as_array(y_proba, "y_proba").shape
+    if len(shape) != 2 or shape[1] != 1 or not (proba[:, 1] == 1).all():
+        return proba
+    if labels is not None and np.size(labels) == 1:
+        return proba[:, 1:]
+    if labels is None and frame_columns(y_proba) is None:
+        raise ProbabilityError(
+            message(
+                "y_proba",
+                "must show whether its single column of ones belongs to the only class, or to the "
+                "second",
+                f"shape {shape}",
+                "pass labels=classes_ of the classifier, or one dimension for the second class",
+            )
+        )
+    return proba
+
+
+def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
+    """Return which cases are accepted: those whose confidence is at least the threshold.
+
+    Always compared in double precision. A threshold rounded to single precision would accept cases
+    just below it.
+    """
+    accepted: BoolArray = confidence.astype(np.float64, copy=False) >= threshold
+    return accepted
+
+
+def check_several(cases: Cases) -> None:
+    """Raise unless there are two independent cases or clusters, of positive weight."""
+    counted = np.ones(len(cases.correct), np.bool_) if cases.weight is None else cases.weight > 0
+    what, present = "cases", int(np.count_nonzero(counted))
+    if cases.cluster is not None:
+        what, present = "clusters", len(np.unique(cases.cluster[counted]))
+    if present < 2:
+        raise InsufficientDataError(f"At least 2 {what} are needed. Got {present}.")
+
+
+def check_unweighted(sample_weight: Any) -> None:
+    """Raise if cases are weighted, because they must be counted."""
+    if sample_weight is not None:
+        raise WeightError(
+            message(
+                "sample_weight",
+                "must be None: the tests count cases drawn one by one",
+                "weights",
+                "certify each group of cases separately with certify_groups, or draw cases as "
+                "new ones will come",
+            )
+        )
+
+
+def check_same_cases(
+    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None
+) -> None:
+    """Raise unless two models were evaluated on the same cases, as far as is known."""
+    check_same_length(first_model=a.correct, second_model=b.correct)
+    known = target_a is not None and target_b is not None
+    pairs = {
+        "labels": (target_a, target_b) if known else (None, None),
+        "weights": (a.weight, b.weight),
+        "clusters": (a.cluster, b.cluster),
+    }
+    for what, (of_a, of_b) in pairs.items():
+        if not _are_same(of_a, of_b):
+            raise ShapeError(
+                f"The models must be evaluated on the same cases in the same "
+                f"order. Got {what} that differ. Hint: sort both by the same identifier."
+            )
+
+
+def _are_same(a: AnyArray | None, b: AnyArray | None) -> bool:
+    return a is b if a is None or b is None else bool((a == b).all())
