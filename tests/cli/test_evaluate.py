@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import expertload
-from expertload import _cases, tally
+from expertload import cases as cases_module
+from expertload import tally
 from expertload.evaluation import evaluate_predictions
 from expertload.operating_point import certify_groups, load_operating_point, origin
 from expertload.predictions import arrays
@@ -77,8 +78,8 @@ def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
 def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
     calls = Counter()
     watched = (
-        (_cases, "check_probabilities"),
-        (_cases, "check_named_labels"),
+        (cases_module, "check_probabilities"),
+        (cases_module, "check_named_labels"),
         (arrays, "probabilities_from"),
         (arrays, "match_columns"),
         (tally, "_count"),

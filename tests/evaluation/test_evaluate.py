@@ -14,7 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import expertload
-from expertload import _cases, metrics, operating_point, significance, tally
+from expertload import cases as cases_module
+from expertload import metrics, operating_point, significance, tally
 from expertload.evaluation import (
     compare_evaluations,
     evaluate_from_correctness,
@@ -249,9 +250,9 @@ def test_arrays_are_validated_tallied_and_hashed_once(monkeypatch):
     y, proba = predictions()
     calls = counting(
         monkeypatch,
-        (_cases, "check_probabilities"),
-        (_cases, "check_named_labels"),
-        (_cases, "check_grades"),
+        (cases_module, "check_probabilities"),
+        (cases_module, "check_named_labels"),
+        (cases_module, "check_grades"),
         (tally, "_count"),
         (tally, "_add_up"),
         (origin, "_digest"),
