@@ -119,9 +119,7 @@ def test_a_module_that_is_not_installed_is_a_sentence():
 
 
 def test_an_unknown_option_lists_the_known_ones():
-    with pytest.raises(
-        ParameterError, match="'sharpness'.*temperature, n_bins, norm"
-    ):
+    with pytest.raises(ParameterError, match="'sharpness'.*temperature, n_bins, norm"):
         build_loss("ce+sece", sharpness=1)
 
 
