@@ -10,7 +10,7 @@ import time
 import httpx
 import uvicorn
 
-from expertload.desk.protocol import LimitedProtocol
+from expertload.desk.app import LimitedProtocol
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from expertload.desk.intake import (
     read_policy,
     receive,
 )
-from expertload.desk.intake.body import MOST_PIXELS, read_body
+from expertload.desk.intake.case import MOST_PIXELS, read_body
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import policy_text, sent

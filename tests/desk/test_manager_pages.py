@@ -31,7 +31,7 @@ def test_policies_come_and_go_by_forms(served):
         assert bad.status_code == 422
         assert "not a policy" in bad.text
         added = client.post("/manage/policies", files={"policy": ("p.json", policy_text())})
-        assert added.headers["location"] == "/manage/policies?said=added"
+        assert added.headers["location"] == "/manage/policies?notice=added"
         assert client.form("/manage/policies/1/look-back", percent="50").status_code == 409
         assert client.form("/manage/policies/1/activate").status_code == 303
         assert client.form("/manage/policies/1/activate").status_code == 409

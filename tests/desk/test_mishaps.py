@@ -50,7 +50,7 @@ def test_a_refusal_leads_back_and_the_other_pages_stay_in_reach(served, path, fi
         assert client.get(there).status_code == 200
         for each in ("/review", "/manage", "/sign-out"):
             assert f'"{each}"' in refused.text
-        came_from = {"Referer": f"{served.address}/manage/policies?said=added"}
+        came_from = {"Referer": f"{served.address}/manage/policies?notice=added"}
         again = client.post("/manage/recertify", headers=came_from)
         assert back(again.text) == "/manage/policies"
 
@@ -107,8 +107,8 @@ def test_two_answers_from_two_windows_are_the_first(served):
         fields = {name: field(page, name) for name in ("lease", "submission")}
         client.form("/review/answer", **fields, label="cat")
         other = client.form("/review/answer", **fields, label="dog")
-        assert other.headers["location"] == "/review?said=twice"
-        page = client.get("/review?said=twice").text
+        assert other.headers["location"] == "/review?notice=twice"
+        page = client.get("/review?notice=twice").text
         assert "The first answer stands" in page
         assert '<span class="name">b</span>' in page
     assert served.counts()["answers.counted"] == 1

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from expertload.desk.pages import figures
-from expertload.desk.pages.figures import overview
-from expertload.desk.pages.pictures import Before, course_of, hourly_bars
+from expertload.desk.pages import overview as page
+from expertload.desk.pages.overview import Before, course_of, hourly_bars, overview
 from expertload.desk.store.tables import cases, monitors, policies, projects, readings
 from expertload.desk.watch import state_of
 from expertload.operating_point import certify
@@ -123,19 +122,20 @@ def test_the_picture_ends_with_the_latest_audits(world, monkeypatch):
     world.send(*(sent(f"case-{i:03}") for i in range(60)))
     read_all(world, lambda key: "cat" if key < "case-050" else "dog")
     world.send(*(sent(f"late-{i}") for i in range(3)))
-    whole = world.desk.read(overview).course
-    monkeypatch.setattr(figures, "MOST_AUDITS", 20)
-    part = world.desk.read(overview).course
-    assert part.frame.x_range == (whole.frame.x_range[1] - 19, whole.frame.x_range[1])
+    whole = world.desk.read(overview)["course"]
+    monkeypatch.setattr(page, "MOST_AUDITS", 20)
+    part = world.desk.read(overview)["course"]
+    last = whole["frame"].x_range[1]
+    assert part["frame"].x_range == (last - 19, last)
     for name in ("estimate", "bound"):
         assert _end(part, name) == pytest.approx(_end(whole, name), abs=2e-3), name
 
 
 def _end(course, name: str) -> float:
     """The value at which a line of a picture ends."""
-    start, steps = getattr(course, name)[1:].split("l")
+    start, steps = course[name][1:].split("l")
     y = float(start.split()[1]) + sum(float(step) for step in steps.split()[1::2])
-    frame = course.frame
+    frame = course["frame"]
     low, high = frame.y_range
     return low + (frame.bottom - y) / (frame.bottom - frame.top) * (high - low)
 
@@ -153,17 +153,19 @@ def test_a_picture_goes_on_from_what_came_before():
 
 def test_large_numbers_are_readable():
     bars = hourly_bars([(datetime(2026, 5, 1, 10, tzinfo=UTC), 2_500_000, 2_000_000, 300)])
-    assert [tick.label for tick in bars.y_ticks][-1] == "2\u202f500\u202f000"
+    assert [tick.label for tick in bars["y_ticks"]][-1] == "2\u202f500\u202f000"
 
 
 @pytest.mark.parametrize("n", range(1, 25))
 def test_the_last_hour_has_a_label_and_the_others_are_even(n):
     start = datetime(2026, 5, 1, tzinfo=UTC)
     bars = hourly_bars([(start + timedelta(hours=i), 5, 4, 3) for i in range(n)])
-    labels = [re.sub("<.*?>", "", tick.label) for tick in bars.x_ticks]
+    labels = [re.sub("<.*?>", "", tick.label) for tick in bars["x_ticks"]]
     shown = range(n - 1, -1, -1 if n <= 8 else -3)
     assert labels == [f"{i:02}:00" for i in reversed(shown)]
-    assert [tick.is_minor for tick in bars.x_ticks][::-1] == [i % 2 == 1 for i in range(len(shown))]
+    assert [tick.is_minor for tick in bars["x_ticks"]][::-1] == [
+        i % 2 == 1 for i in range(len(shown))
+    ]
 
 
 def test_every_tile_of_the_overview_recounts(served):

@@ -12,7 +12,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from expertload.desk.app import create_app
-from expertload.desk.pages.route import PageRoute
+from expertload.desk.pages.page import PageRoute
 from expertload.desk.people import (
     hash_password,
     make_link,
@@ -276,7 +276,7 @@ def test_a_reader_works_without_script(served):
         assert '<span class="name">b</span>' in page
         assert "You answered <b" in page
         client.form("/review/undo", submission=page.split('name="submission" value="')[1][:32])
-        page = client.get("/review?said=undone").text
+        page = client.get("/review?notice=undone").text
         assert '<span class="name">a</span>' in page
         assert "taken back" in page
         answer(client, "cat")
@@ -288,7 +288,7 @@ def test_a_reader_works_without_script(served):
         client.form("/review/next")
         lease = field(client.get("/review").text, "lease")
         back = client.form("/review/return", lease=lease)
-        assert back.headers["location"] == "/review?said=returned"
+        assert back.headers["location"] == "/review?notice=returned"
         assert "A case waits" in client.get("/review").text
         assert client.get("/review/waiting").json() == {"waiting": True}
 
@@ -303,8 +303,8 @@ def test_an_answer_out_of_time_is_kept_and_said(served):
         served.claim("ben")
         fields = {name: field(page, name) for name in ("lease", "submission")}
         late = client.form("/review/answer", **fields, label="cat")
-        assert late.headers["location"] == "/review?said=late"
-        assert "marked as late" in client.get("/review?said=late").text
+        assert late.headers["location"] == "/review?notice=late"
+        assert "marked as late" in client.get("/review?notice=late").text
 
 
 def test_what_is_sent_is_text_and_never_a_page(served):

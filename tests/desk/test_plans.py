@@ -14,7 +14,7 @@ from sqlalchemy import event
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
 from expertload.desk.queue import extend, hand_back, skip, undo, upcoming
-from expertload.desk.queue.claiming import _CANDIDATE
+from expertload.desk.queue.claims import _CANDIDATE
 from expertload.desk.trail import deliver, seal_events
 from expertload.desk.watch import state_of
 from tests.desk.people import visitor

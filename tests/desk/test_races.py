@@ -7,14 +7,13 @@ first one calls there. SQLite has one writer, which makes such moments impossibl
 from __future__ import annotations
 
 import contextlib
-import importlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.pages import figures, people_page
+from expertload.desk.pages import manage, overview
 from expertload.desk.people import (
     accounts,
     disable_user,
@@ -24,19 +23,16 @@ from expertload.desk.people import (
     roles_of,
     set_roles,
 )
+from expertload.desk.queue import answers as queue_answers
 from expertload.desk.queue import undo
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
-from expertload.desk.trail import verify
+from expertload.desk.trail import chain, verify
+from expertload.desk.watch import policies as watch_policies
 from expertload.desk.watch import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import person, visit
 from tests.desk.world import dumps, policy_text, sent
-
-# Functions of the same names hide these modules.
-undo_module = importlib.import_module("expertload.desk.queue.undo")
-chain_module = importlib.import_module("expertload.desk.trail.chain")
-look_back_module = importlib.import_module("expertload.desk.watch.look_back")
 
 on_postgresql = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 
@@ -70,7 +66,7 @@ def after(monkeypatch, module, name, act):
 def test_a_case_is_voided_while_a_reader_takes_it(world, monkeypatch):
     world.send(sent("a", 0.6))
     world.user("ben")
-    after(monkeypatch, look_back_module, "_open_readings", lambda: world.claim("ben"))
+    after(monkeypatch, watch_policies, "_open_readings", lambda: world.claim("ben"))
     world.desk.write(void_case, "a", reason="sent by mistake")
     assert world.case("a").state == "void"
     assert world.claim("ben") is None
@@ -90,7 +86,7 @@ def test_a_case_is_voided_while_its_answer_is_stored(world, monkeypatch):
             with contextlib.suppress(TimeoutError):
                 later[0].result(timeout=1)  # it is done, or waits for us
 
-        at(monkeypatch, look_back_module, "_open_readings", answered)
+        at(monkeypatch, watch_policies, "_open_readings", answered)
         with contextlib.suppress(DeskRefusedError):
             world.desk.write(void_case, "a", reason="sent by mistake")
         later[0].result()
@@ -104,7 +100,7 @@ def test_an_answer_is_taken_back_while_the_second_reader_begins(world, monkeypat
     world.send(sent("a", 0.6))
     world.answer(world.claim(), "cat", submission="one")
     world.user("ben")
-    at(monkeypatch, undo_module, "take_back", lambda: world.claim("ben"))
+    at(monkeypatch, queue_answers, "take_back", lambda: world.claim("ben"))
     world.desk.write(undo, world.user("ann"), "one")
     assert [row.state for row in world.rows(select(readings).order_by(readings.c.id))] == [
         "leased",
@@ -119,7 +115,7 @@ def test_an_answer_is_taken_back_twice_at_once(world, monkeypatch):
     world.send(sent("a", 0.6))
     world.answer(world.claim(), "cat", submission="one")
     ann = world.user("ann")
-    at(monkeypatch, undo_module, "locked_case", lambda: world.desk.write(undo, ann, "one"))
+    at(monkeypatch, queue_answers, "_locked_case", lambda: world.desk.write(undo, ann, "one"))
     with pytest.raises(DeskRefusedError, match="taken back"):
         world.desk.write(undo, ann, "one")
     check_all(world.desk)
@@ -128,7 +124,7 @@ def test_an_answer_is_taken_back_twice_at_once(world, monkeypatch):
 def test_what_comes_while_somebody_verifies_is_no_tampering(world, monkeypatch):
     """Events and tables are compared as they were at one moment."""
     world.send(sent("before", 0.6))
-    at(monkeypatch, chain_module, "_different", lambda: world.send_one("meanwhile", 0.6))
+    at(monkeypatch, chain, "_different", lambda: world.send_one("meanwhile", 0.6))
     verdict = world.desk.read(verify)
     assert verdict.problems == ()
     assert verdict.n_unsealed == len(world.rows(select(events))) - 1
@@ -137,10 +133,10 @@ def test_what_comes_while_somebody_verifies_is_no_tampering(world, monkeypatch):
 
 def test_a_page_is_of_one_moment(world, monkeypatch):
     world.activate()
-    at(monkeypatch, figures, "_agreement", lambda: world.send_one("meanwhile", 0.6))
-    shown = world.desk.read(figures.overview)
-    assert shown.state["counts"]["received"] == 0
-    assert shown.bars is None, "the counters of hours are read after those of all time"
+    at(monkeypatch, overview, "_agreement", lambda: world.send_one("meanwhile", 0.6))
+    shown = world.desk.read(overview.overview)
+    assert shown["state"]["counts"]["received"] == 0
+    assert shown["bars"] is None, "the counters of hours are read after those of all time"
 
 
 # ------------------------------------------------------------------ managers
@@ -182,7 +178,7 @@ def test_two_managers_who_shut_each_other_out_do_not_leave_a_desk_without_one(
     with visit(served, "max") as client:
         at(
             monkeypatch,
-            people_page,
+            manage,
             "_name",
             lambda: served.desk.write(set_roles, max_, ["reader"]),
         )

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from expertload.desk.app import create_app
+from expertload.desk.app import MOST_HEAD_BYTES, create_app
 from expertload.desk.client import DeskClient
-from expertload.desk.protocol import MOST_BYTES
 from expertload.desk.trail import add_webhook, deliver
 from tests.desk.world import dumps, sent
 
@@ -36,7 +35,7 @@ def answer(line) -> bytes:
 def test_a_head_that_never_ends_is_cut(line):
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: desk\r\nX-Long: ")
     sent_bytes, cut = 0, False
-    while sent_bytes < 50 * MOST_BYTES and not cut:
+    while sent_bytes < 50 * MOST_HEAD_BYTES and not cut:
         try:
             sent_bytes += line.send(b"a" * 1_000)
         except (BrokenPipeError, ConnectionResetError):
@@ -52,7 +51,7 @@ def test_a_long_body_and_many_requests_on_one_line_are_no_long_head(served, line
             sent(f"{number}-{i}", body={"kind": "text", "content": "x" * 900}) for i in range(99)
         ]
         body = dumps(*cases)
-        assert len(body) > MOST_BYTES
+        assert len(body) > MOST_HEAD_BYTES
         kind = "Content-Type: application/x-ndjson\r\n"
         start = f"POST /api/cases HTTP/1.1\r\n{head}{kind}Content-Length: {len(body)}\r\n\r\n"
         line.sendall(start.encode() + body[:10])

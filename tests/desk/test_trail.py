@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk.pages import audit
+from expertload.desk.pages import manage
 from expertload.desk.store.tables import cases, events, metadata
 from expertload.desk.trail import differences, replay, seal_events, verify
 from tests.desk.world import sent
@@ -106,7 +106,7 @@ def test_an_event_that_cannot_be_read_any_more_is_found_and_shown(used, changes,
     problems = used.desk.read(verify).problems
     assert any("Block 1 is not as it was sealed" in said for said in problems)
     assert f"The changes of event {number} cannot be read." in problems
-    shown = used.desk.read(audit._events, number + 1, "", "")[0]
+    shown = used.desk.read(manage._events, number + 1, "", "")[0]
     assert shown["changes"] == [changes]
     tamper(used, "UPDATE events SET changes = :to WHERE id = :id", to=before, id=number)
     assert used.desk.read(verify).is_intact

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 
 import numpy as np
@@ -24,13 +23,11 @@ from expertload.desk.watch import (
     waiting_probability,
     withdraw,
 )
+from expertload.desk.watch import policies as watch_policies
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent
-
-# The function of that name hides the module that it is in.
-look_back_module = importlib.import_module("expertload.desk.watch.look_back")
 
 # ------------------------------------------------------------------ look-back
 
@@ -78,7 +75,7 @@ def test_a_case_that_is_closed_while_somebody_looks_back_stays_closed(world, mon
     judge = world.claim("judge", "arbiter")
     assert judge.key == held.key
     world.desk.write(withdraw, number, reason="test")
-    opening = look_back_module._reopen
+    opening = watch_policies._reopen
 
     def late(transaction, numbers):
         if world.case(held.key).state == "auto":
@@ -88,7 +85,7 @@ def test_a_case_that_is_closed_while_somebody_looks_back_stays_closed(world, mon
     if world.desk.database.engine.dialect.name == "sqlite":  # whose one writer is busy now
         world.answer(judge, "dog", "judge", "arbiter")
     else:
-        monkeypatch.setattr(look_back_module, "_reopen", late)
+        monkeypatch.setattr(watch_policies, "_reopen", late)
     assert world.desk.write(look_back, number) == 1
     assert (world.case(held.key).state, world.case(held.key).audit) == ("closed", "wrong")
     check_all(world.desk)
@@ -251,16 +248,16 @@ def test_readers_needed_by_simulation():
 
 
 def test_what_the_last_hours_need(world):
-    assert world.desk.read(capacity_of).readers_needed is None
+    assert world.desk.read(capacity_of)["readers_needed"] is None
     world.send(*(sent(f"case-{i}") for i in range(10)))
     for _ in range(10):
         held = world.claim()
         world.clock.turn(30)
         world.answer(held, "cat")
     capacity = world.desk.read(capacity_of)
-    assert capacity.seconds_a_reading == pytest.approx(30)
-    assert capacity.readings_an_hour == pytest.approx(10, rel=0.2)
-    assert capacity.readers_needed == 1
+    assert capacity["seconds_a_reading"] == pytest.approx(30)
+    assert capacity["readings_an_hour"] == pytest.approx(10, rel=0.2)
+    assert capacity["readers_needed"] == 1
     assert world.desk.read(state_of)["capacity"]["readers_needed"] == 1
 
 
@@ -272,12 +269,12 @@ def test_a_shifted_load_warns_and_does_no_more(world):
     rng = np.random.default_rng(0)
     stream(world, 300, rng)
     shift = world.desk.read(load_shift)
-    assert not shift.warns
-    assert shift.n_cases == 300
+    assert not shift["warns"]
+    assert shift["n_cases"] == 300
     world.send(*(sent(f"strange-{i}", 0.55) for i in range(300)))
     shift = world.desk.read(load_shift)
-    assert shift.warns
-    assert shift.observed > shift.expected
+    assert shift["warns"]
+    assert shift["observed"] > shift["expected"]
     (policy,) = world.rows(select(policies))
     assert (policy.id, policy.state) == (number, "active")
 

@@ -8,8 +8,11 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from expertload.desk.api import install_api
 from expertload.desk.desk import Desk
@@ -18,10 +21,11 @@ from expertload.desk.people import OpenIdConnect, TrustedProxy
 from expertload.desk.trail import deliver, seal_events
 from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
-__all__ = ["create_app", "listen", "serve"]
+__all__ = ["MOST_HEAD_BYTES", "LimitedProtocol", "create_app", "listen", "serve"]
 
 log = logging.getLogger("expertload.desk")
 SECONDS_BETWEEN_TASKS = 1.0
+MOST_HEAD_BYTES = 64_000
 # A batch of cases makes a hundred thousand short-lived objects. By default, Python searches them
 # for reference cycles after every 700 new ones, which takes a fifth of the batch's time.
 OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -91,12 +95,46 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection that is closed if the head of a request is too long.
+
+    Endless headers could otherwise fill the memory, because a head is read before the sender is
+    known. uvicorn's fast parser has no such limit, although its slow one has.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._heads_ended = 0
+        self._in_head = True
+        self._bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Handle some bytes; count them if they continue a head that has not ended."""
+        began = self._heads_ended if self._in_head else None
+        super().data_received(data)
+        if not self._in_head or self._heads_ended != began:
+            self._bytes = 0
+            return
+        self._bytes += len(data)
+        if self._bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(
+                f"The head of a request may have at most {MOST_HEAD_BYTES} bytes."
+            )
+
+    def on_headers_complete(self) -> None:
+        """Record that a head has ended."""
+        self._heads_ended += 1
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Record that the next bytes belong to a new head."""
+        self._in_head = True
+        super().on_message_complete()
+
+
 def serve(app: FastAPI, listening: socket.socket) -> None:
     """Serve an application until it is stopped; requests in progress are finished first."""
-    import uvicorn
-
-    from expertload.desk.protocol import LimitedProtocol
-
     gc.collect()
     gc.freeze()  # existing objects stay, so the garbage collector need not search them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 20)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 from typing import Any
 
 from expertload._validation import require_extra
@@ -124,8 +123,8 @@ class DeskClient:
         answer = self._client.get(f"/api/cases/{name}")
         if answer.status_code != 200:
             raise _refusal(answer)
-        found: dict[str, Any] = answer.json()
-        return found
+        case: dict[str, Any] = answer.json()
+        return case
 
     def _send_batch(self, batch: list[dict[str, Any]]) -> list[SentOutcome]:
         content = "".join(json.dumps(case) + "\n" for case in batch)
@@ -164,12 +163,7 @@ class DeskClient:
     def __enter__(self) -> DeskClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

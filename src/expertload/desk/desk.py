@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, insert, select
 
@@ -22,10 +22,9 @@ from expertload.desk.settings import Rules
 from expertload.desk.store import Database, Transaction, open_database
 from expertload.desk.store.tables import projects
 
-__all__ = ["Desk"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
+Work: TypeAlias = Callable[Concatenate[Transaction, P], T]
 
 
 class Desk:
@@ -97,58 +96,29 @@ class Desk:
 
     # ------------------------------------------------------------------ running
 
-    def write(
-        self,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def write(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work in one transaction and wait for its commit."""
         return self.submit(work, *args, **kwargs).result()
 
-    def submit(
-        self,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Future[T]:
+    def submit(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run work in one transaction; the future gets its result after the commit."""
         return self.database.submit(lambda c: self._run(c, work, *args, **kwargs))
 
-    async def awrite(
-        self,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def awrite(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work in one transaction, from asynchronous code."""
         return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
 
-    def read(
-        self,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def read(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that only reads."""
         return self.database.read(lambda c: work(self._transaction(c), *args, **kwargs))
 
-    async def aread(
-        self,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def aread(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that only reads, from asynchronous code."""
         future = self.database.submit_read(lambda c: work(self._transaction(c), *args, **kwargs))
         return await asyncio.wrap_future(future)
 
     def _run(
-        self,
-        connection: Connection,
-        work: Callable[Concatenate[Transaction, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, connection: Connection, work: Work[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         transaction = self._transaction(connection)
         result = work(transaction, *args, **kwargs)

@@ -18,18 +18,6 @@ from expertload.desk.desk import Desk
 from expertload.desk.people import Principal, Role, find_token, require
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
-__all__ = [
-    "Failure",
-    "answer_error",
-    "desk_of",
-    "error_body",
-    "failure_of",
-    "install_errors",
-    "needs",
-    "read_limited",
-    "token_of",
-]
-
 MOST_BYTES = 64_000_000
 STATUS = {
     "unauthorized": 401,

@@ -31,8 +31,6 @@ from expertload.desk.store import Transaction
 from expertload.desk.store.tables import cases, decisions
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["install_cases"]
-
 router = APIRouter(prefix="/api/cases")
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -14,8 +14,6 @@ from expertload.desk.api.access import desk_of, needs
 from expertload.desk.people import Principal
 from expertload.desk.queue import Claim, ShownBody, answer, claim, extend, hand_back, skip, undo
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
 

@@ -27,8 +27,6 @@ from expertload.desk.watch import (
 )
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["export_response", "policy_text", "router"]
-
 router = APIRouter()
 manager = APIRouter(prefix="/api", dependencies=[Depends(needs("manager"))])
 onlooker = APIRouter(prefix="/api", dependencies=[Depends(needs("manager", "auditor"))])

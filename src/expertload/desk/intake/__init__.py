@@ -1,11 +1,16 @@
 """Cases come in: they are read, checked, routed by the certified policy, and stored once."""
 
-from expertload.desk.intake.body import Body
-from expertload.desk.intake.case import CONTROL, MOST_CASES, SentCase, read_case, read_line
-from expertload.desk.intake.readings import Wanted, open_readings
-from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.intake.case import (
+    CONTROL,
+    MOST_CASES,
+    Body,
+    SentCase,
+    read_body,
+    read_case,
+    read_line,
+)
+from expertload.desk.intake.receiving import Outcome, Wanted, draw, open_readings, receive
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy
-from expertload.desk.intake.sampling import draw
 
 __all__ = [
     "CONTROL",
@@ -18,6 +23,7 @@ __all__ = [
     "Wanted",
     "draw",
     "open_readings",
+    "read_body",
     "read_case",
     "read_line",
     "read_policy",

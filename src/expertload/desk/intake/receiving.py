@@ -1,22 +1,25 @@
-"""Receives cases: each is stored once, decided or queued, and always gets the same answer."""
+"""Receives cases: each is stored once, decided or queued, and always gets the same answer.
+
+Which cases are in the quality sample depends on a keyed hash of the case's key. Sending a case
+again does not draw again, senders cannot foresee the draw, and a higher rate includes every case
+that a lower rate includes.
+"""
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
-from expertload.desk.intake.body import Body
 from expertload.desk.intake.case import SentCase
-from expertload.desk.intake.readings import reading_row
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
-from expertload.desk.intake.sampling import drawing
 from expertload.desk.store import SECOND, Event, Transaction, content_digest
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["Outcome", "receive"]
+Row = tuple[Event, dict[str, Any]]
 
 
 class Outcome(NamedTuple):
@@ -40,48 +43,51 @@ class Outcome(NamedTuple):
     policy: int | None
 
 
+def draw(secret: bytes, purpose: str, project: str, key: str) -> float:
+    """Return a number in [0, 1), fixed for a case and a purpose, and uniform over cases."""
+    drawn = f"{purpose}\x1f{project}\x1f{key}".encode()  # keys hold no control characters
+    digest = hmac.digest(secret, drawn, "sha256")
+    return (int.from_bytes(digest[:8], "big") >> 11) / 2**53  # as many bits as a float can hold
+
+
 def receive(transaction: Transaction, sent: Sequence[SentCase]) -> list[Outcome | DeskRefusedError]:
     """Store cases; return the outcome of each, or why it was refused. The others are stored."""
     first = {case.key: case for case in reversed(sent)}
     known = _known(transaction, list(first))
     new = sorted((c for c in first.values() if c.key not in known), key=lambda case: case.key)
-    outcomes = _store(transaction, new) if new else {}
-    return [_answer(case, first[case.key], known.get(case.key), outcomes) for case in sent]
+    if new:
+        outcomes = _store(transaction, new)
+        known |= {case.key: (case.digest, outcomes[case.key]) for case in new}
+    return [_answer(case, *known[case.key]) for case in sent]
 
 
-class _Stored(NamedTuple):
-    """A case that is already stored, with its first decision, if there is one."""
-
-    key: str
-    digest: str
-    kind: str | None
-    label: str | None
-    policy: int | None
-
-
-def _answer(
-    case: SentCase, first: SentCase, stored: _Stored | None, outcomes: dict[str, Outcome]
-) -> Outcome | DeskRefusedError:
-    digest = first.digest if stored is None else stored.digest
-    if case.digest != digest:
-        return DeskRefusedError(
-            "conflict",
-            f"The key '{case.key}' belongs to a case with other content.",
-            "give every case its own key; a case that has changed is a new case.",
-        )
-    if stored is None:
-        return outcomes[case.key]
-    if stored.kind == "auto":
-        return Outcome(case.key, "decided", stored.label, stored.policy)
-    return Outcome(case.key, "delegated", None, None)
+def _answer(case: SentCase, digest: str, outcome: Outcome) -> Outcome | DeskRefusedError:
+    if case.digest == digest:
+        return outcome
+    return DeskRefusedError(
+        "conflict",
+        f"The key '{case.key}' belongs to a case with other content.",
+        "give every case its own key; a case that has changed is a new case.",
+    )
 
 
-def _known(transaction: Transaction, keys: list[str]) -> dict[str, _Stored]:
-    """Return the cases that are already stored."""
+def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Outcome]]:
+    """Return the digest and the first outcome of the cases that are already stored."""
     found = transaction.rows(
         _KNOWN + transaction.among("keys"), project=transaction.project.id, keys=keys
     )
-    return {row[0]: _Stored(*row) for row in found}
+    return {
+        key: (digest, _decided(key, label, policy) if kind == "auto" else _delegated(key))
+        for key, digest, kind, label, policy in found
+    }
+
+
+def _decided(key: str, label: str | None, policy: int | None) -> Outcome:
+    return Outcome(key, "decided", label, policy)
+
+
+def _delegated(key: str) -> Outcome:
+    return Outcome(key, "delegated", None, None)
 
 
 _KNOWN = (
@@ -123,56 +129,42 @@ def _store(transaction: Transaction, new: Sequence[SentCase]) -> dict[str, Outco
         routes = [unrouted(case, "no_policy") for case in new]
     else:
         routes = active.policy.route(new)
-    rate = transaction.project.sampling_rate if active and active.trusted else 1.0
-    batch = _Batch(transaction, active, rate)
-    for number, case, route in zip(transaction.new_ids(cases, len(new)), new, routes, strict=True):
-        batch.add(number, case, route)
+    batch = _Batch(transaction, active)
+    numbers = transaction.new_ids(cases, len(new))
+    outcomes = {
+        case.key: batch.add(number, case, route)
+        for number, case, route in zip(numbers, new, routes, strict=True)
+    }
     batch.store()
-    return batch.outcomes
+    return outcomes
 
 
 class _Batch:
     """The rows of several cases, collected and then written table by table."""
 
-    def __init__(self, transaction: Transaction, active: _ActivePolicy | None, rate: float) -> None:
+    def __init__(self, transaction: Transaction, active: _ActivePolicy | None) -> None:
         self.transaction = transaction
-        self.active = active
-        self.rate = rate
-        self.outcomes: dict[str, Outcome] = {}
+        self.policy = active.id if active else None
+        self.trusted = active is not None and active.trusted
+        self.rate = transaction.project.sampling_rate if self.trusted else 1.0
         self.made = max(transaction.now, active.since) if active else transaction.now
-        self._due = transaction.now + transaction.project.rules.due_seconds * SECOND
-        self._draw = drawing(transaction.project, "quality")
-        self._policy = active.id if active else None
-        self._cases: list[tuple[Event, dict[str, Any]]] = []
-        self._bodies: list[tuple[Event, dict[str, Any]]] = []
-        self._decisions: list[tuple[Event, dict[str, Any]]] = []
-        self._readings: list[tuple[Event, dict[str, Any]]] = []
+        self.due = transaction.now + transaction.project.rules.due_seconds * SECOND
+        self.cases: list[Row] = []
+        self.bodies: list[Row] = []
+        self.decisions: list[Row] = []
+        self.readings: list[Wanted] = []
 
-    def add(self, number: int, case: SentCase, route: Route) -> None:
+    def add(self, number: int, case: SentCase, route: Route) -> Outcome:
         """Add one case: its row and, if it has them, its body, decision and reading."""
+        project = self.transaction.project
         event = self.transaction.event("case.received", case_id=number)
-        u = self._draw(case.key)
-        decided = route.accepted and self.active is not None and self.active.trusted
-        row = self._row(number, case, route, u, decided)
-        self._cases.append((event, row))
-        if case.body is not None:
-            self._bodies.append((event, _body_row(number, case.body)))
-        if decided:
-            self._decisions.append((event, self._decision(number, route)))
-            outcome = Outcome(case.key, "decided", route.predicted, self._policy)
-        else:
-            outcome = Outcome(case.key, "delegated", None, None)
-        if not decided or u < self.rate:
-            self._readings.append((event, self._reading(number, row["due"], decided)))
-        self.outcomes[case.key] = outcome
-
-    def _row(
-        self, number: int, case: SentCase, route: Route, u: float, decided: bool
-    ) -> dict[str, Any]:
+        u = draw(project.secret, "quality", project.name, case.key)
+        decided = route.accepted and self.trusted
+        due = self.due if case.due is None else case.due
         probabilities = _as_json(case.probabilities)
-        return {
+        row = {
             "id": number,
-            "project_id": self.transaction.project.id,
+            "project_id": project.id,
             "key": case.key,
             "digest": case.digest,
             "state": "auto" if decided else "waiting",
@@ -185,13 +177,25 @@ class _Batch:
             "probabilities_sha256": content_digest(probabilities),
             "accepted": route.accepted,
             "cause": route.cause if decided or not route.accepted else "not_confirmed_yet",
-            "policy_id": self._policy,
+            "policy_id": self.policy,
             "draw": u,
             "rate": self.rate,
             "audit": "open" if route.accepted and u < self.rate else None,
             "received": self.made,
-            "due": self._due if case.due is None else case.due,
+            "due": due,
         }
+        self.cases.append((event, row))
+        if case.body is not None:
+            body = {"kind": case.body.kind, "media_type": case.body.media_type}
+            content = {"sha256": case.body.sha256, "content": case.body.content}
+            self.bodies.append((event, {"id": number, **body, **content}))
+        if not decided or u < self.rate:
+            why = "quality" if decided else "delegated"
+            self.readings.append(Wanted(number, due, event, why))
+        if not decided:
+            return _delegated(case.key)
+        self.decisions.append((event, self._decision(number, route)))
+        return _decided(case.key, route.predicted, self.policy)
 
     def _decision(self, number: int, route: Route) -> dict[str, Any]:
         return {
@@ -199,46 +203,69 @@ class _Batch:
             "version": 1,
             "kind": "auto",
             "label": route.predicted,
-            "policy_id": self._policy,
+            "policy_id": self.policy,
             "reading_id": None,
             "made": self.made,
             "supersedes": None,
         }
 
-    def _reading(self, number: int, due: int, decided: bool) -> dict[str, Any]:
-        why = "quality" if decided else "delegated"
-        return reading_row(self.transaction.project.id, number, why, due=due, now=self.made)
-
     def store(self) -> None:
         """Write all rows, in the order of the foreign keys, and update the counters."""
         transaction = self.transaction
-        transaction.insert_all(cases, self._cases)
-        transaction.insert_all(bodies, self._bodies)
-        for table, rows in ((decisions, self._decisions), (readings, self._readings)):
-            for number, (_, row) in zip(
-                transaction.new_ids(table, len(rows)) if rows else [], rows, strict=True
-            ):
+        transaction.insert_all(cases, self.cases)
+        transaction.insert_all(bodies, self.bodies)
+        if self.decisions:
+            numbers = transaction.new_ids(decisions, len(self.decisions))
+            for number, (_, row) in zip(numbers, self.decisions, strict=True):
                 row["id"] = number
-                if table is readings:
-                    row["root"] = number
-            transaction.insert_all(table, rows)
-        transaction.count("received", len(self._cases))
-        transaction.count("decided", len(self._decisions))
-        transaction.count_hourly("received", len(self._cases))
-        transaction.count_hourly("decided", len(self._decisions))
-        transaction.count_hourly("readings", len(self._readings))
-
-
-def _body_row(number: int, body: Body) -> dict[str, Any]:
-    return {
-        "id": number,
-        "kind": body.kind,
-        "media_type": body.media_type,
-        "sha256": body.sha256,
-        "content": body.content,
-    }
+            transaction.insert_all(decisions, self.decisions)
+        open_readings(transaction, self.readings)
+        for name, n in (("received", len(self.cases)), ("decided", len(self.decisions))):
+            transaction.count(name, n)
+            transaction.count_hourly(name, n)
 
 
 def _as_json(probabilities: dict[str, float] | None) -> str | None:
     """Write probabilities as JSON. JSON has no NaN, so NaN becomes null."""
     return None if probabilities is None else orjson.dumps(probabilities).decode()
+
+
+# ------------------------------------------------------------------ readings
+
+
+class Wanted(NamedTuple):
+    """A case that somebody should read: when it is due, the event that records it, and why."""
+
+    case: int
+    due: int
+    event: Event
+    why: str
+
+
+_NEW: dict[str, Any] = dict.fromkeys(str(c.name) for c in readings.columns)
+
+
+def open_readings(
+    transaction: Transaction,
+    wanted: Sequence[Wanted],
+    *,
+    barred: int | None = None,
+    root: int | None = None,
+) -> None:
+    """Ask somebody to read each of these cases, in the round that started with `root`."""
+    if not wanted:
+        return
+    new = {
+        **_NEW,
+        "project_id": transaction.project.id,
+        "state": "waiting",
+        "barred": barred,
+        "created": transaction.now,
+    }
+    rows = []
+    numbers = transaction.new_ids(readings, len(wanted))
+    for number, (case, due, event, why) in zip(numbers, wanted, strict=True):
+        own = {"id": number, "case_id": case, "due": due, "why": why, "root": root or number}
+        rows.append((event, new | own))
+    transaction.insert_all(readings, rows)
+    transaction.count_hourly("readings", len(rows))

@@ -23,8 +23,6 @@ from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInpu
 from expertload.operating_point import CertifiedGroups, CertifiedPoint, load_operating_point
 from expertload.operating_point.point import confidence_of
 
-__all__ = ["Route", "RoutingPolicy", "read_policy", "unrouted"]
-
 Point = CertifiedPoint | CertifiedGroups
 
 

@@ -1,14 +1,13 @@
 """The reader's page: one case at a time.
 
-Nothing here reads what the model said, how sure it was, or why the case came: the page is made only
-from the claim. Opening the page takes no case; only a form does.
+Nothing here reads what the model answered, how sure it was, or why the case came: the page is made
+only from the claim. Opening the page takes no case; only a form does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Request, Response
@@ -16,8 +15,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import select
 
 from expertload.desk.api.access import desk_of
-from expertload.desk.pages.render import go, render
-from expertload.desk.pages.route import HEADERS, PageRoute
+from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import Principal
 from expertload.desk.queue import (
@@ -35,14 +33,12 @@ from expertload.desk.store import SECOND, Transaction
 from expertload.desk.store.tables import answers, bodies, readings
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/review", route_class=PageRoute)
 Reader = Annotated[Principal, Depends(signed_in("reader", "arbiter"))]
 Text = Annotated[str, Form(max_length=2_000)]
 MOST_BUTTONS = 12  # with more classes than this, readers find a class by typing
 DIGITS = "1234567890"
-SAID = {
+NOTICES = {
     "late": "Your time for that case was over, and it has gone back to the queue. Your answer is "
     "kept, and marked as late.",
     "twice": "You had answered that case already, in another window. The first answer stands.",
@@ -60,50 +56,38 @@ REASONS = (
 )
 
 
-@dataclass(frozen=True)
-class _Page:
-    """What the reader's page shows."""
-
-    held: Claim | None
-    seconds_left: int
-    lease_seconds: int
-    next_image: int | None
-    waits: bool
-    taken_back: dict[str, Any] | None
-
-
 @router.get("")
-async def show(request: Request, reader: Reader, said: str = "") -> Response:
+async def show(request: Request, reader: Reader, notice: str = "") -> Response:
     """Show the case that the reader holds, or a page to take one."""
     page = await desk_of(request).aread(_page, reader)
-    values: dict[str, Any] = {"page": page, "said": SAID.get(said, ""), "who": reader}
-    if page.held is None:
+    held: Claim | None = page["held"]
+    values: dict[str, Any] = {"page": page, "notice": NOTICES.get(notice, "")}
+    if held is None:
         return render(request, "idle.html.j2", **values)
-    content = _content(page.held)
     return render(
         request,
         "review.html.j2",
         **values,
-        held=page.held,
-        content=content,
-        submission=_submission(page.held.lease),
-        reasons=REASONS,
-        keys=_keys(page.held.classes),
-    )
-
-
-def _page(transaction: Transaction, reader: Principal) -> _Page:
-    held = holding(transaction, reader.user)
-    is_arbiter = "arbiter" in reader.roles
-    following = upcoming(transaction, reader.user, arbiter=is_arbiter)
-    return _Page(
         held=held,
-        seconds_left=0 if held is None else (held.until - transaction.now) // SECOND,
-        lease_seconds=transaction.project.rules.lease_seconds,
-        next_image=following if _is_image(transaction, following) else None,
-        waits=following is not None,
-        taken_back=_can_undo(transaction, reader.user),
+        content=_content(held),
+        submission=_submission(held.lease),
+        reasons=REASONS,
+        keys=_keys(held.classes),
     )
+
+
+def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
+    """Read what the reader's page shows."""
+    held = holding(transaction, reader.user)
+    following = upcoming(transaction, reader.user, arbiter="arbiter" in reader.roles)
+    return {
+        "held": held,
+        "seconds_left": 0 if held is None else (held.until - transaction.now) // SECOND,
+        "lease_seconds": transaction.project.rules.lease_seconds,
+        "next_image": following if _is_image(transaction, following) else None,
+        "waits": following is not None,
+        "taken_back": _can_undo(transaction, reader.user),
+    }
 
 
 def _is_image(transaction: Transaction, case: int | None) -> bool:
@@ -189,7 +173,7 @@ def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str,
 async def waiting(request: Request, reader: Reader) -> Response:
     """Return whether a case waits; the idle page asks this."""
     page = await desk_of(request).aread(_page, reader)
-    return JSONResponse({"waiting": page.waits}, headers=HEADERS)
+    return JSONResponse({"waiting": page["waits"]}, headers=HEADERS)
 
 
 # ------------------------------------------------------------------ forms
@@ -203,8 +187,8 @@ async def take(request: Request, reader: Reader) -> Response:
 
 
 async def _claim(request: Request, reader: Principal) -> None:
-    desk = desk_of(request).acting(reader.user)
-    await desk.awrite(claim, reader.user, arbiter="arbiter" in reader.roles)
+    is_arbiter = "arbiter" in reader.roles
+    await desk_of(request).awrite(claim, reader.user, arbiter=is_arbiter)
 
 
 @router.post("/answer")
@@ -212,17 +196,16 @@ async def give(
     request: Request, reader: Reader, lease: Text, submission: Text, label: Text
 ) -> Response:
     """Store an answer and take the next case."""
-    desk = desk_of(request).acting(reader.user)
     try:
-        given = await desk.awrite(answer, reader.user, lease, label, submission)
+        given = await desk_of(request).awrite(answer, reader.user, lease, label, submission)
     except DeskRefusedError as error:
         if error.code != "conflict":
             raise
-        said = "twice"
+        notice = "twice"
     else:
-        said = "late" if given.outcome == "late" else ""
+        notice = "late" if given.outcome == "late" else ""
     await _claim(request, reader)
-    return go(f"/review?said={said}" if said else "/review")
+    return go(f"/review?notice={notice}" if notice else "/review")
 
 
 @router.post("/skip")
@@ -230,33 +213,32 @@ async def pass_on(
     request: Request, reader: Reader, lease: Text, reason: Text, more: Text = ""
 ) -> Response:
     """Pass a case on to other readers, and take the next one."""
-    desk = desk_of(request).acting(reader.user)
-    said = f"{reason}: {more.strip()}"[:2_000] if more.strip() else reason
-    held = await desk.awrite(skip, reader.user, lease, said)
+    why = f"{reason}: {more.strip()}"[:2_000] if more.strip() else reason
+    held = await desk_of(request).awrite(skip, reader.user, lease, why)
     await _claim(request, reader)
-    return go(f"/review?said={'skipped' if held else 'lost'}")
+    return go(f"/review?notice={'skipped' if held else 'lost'}")
 
 
 @router.post("/return")
 async def put_back(request: Request, reader: Reader, lease: Text) -> Response:
     """Put a case back and take no other, to stop working."""
-    held = await desk_of(request).acting(reader.user).awrite(hand_back, reader.user, lease)
-    return go(f"/review?said={'returned' if held else 'lost'}")
+    held = await desk_of(request).awrite(hand_back, reader.user, lease)
+    return go(f"/review?notice={'returned' if held else 'lost'}")
 
 
 @router.post("/extend")
 async def hold(request: Request, reader: Reader, lease: Text) -> Response:
     """Hold a case for longer; the script asks for this while the reader works."""
-    desk = desk_of(request).acting(reader.user)
+    desk = desk_of(request)
     until = await desk.awrite(extend, reader.user, lease)
     if "application/json" in request.headers.get("accept", ""):
         seconds = None if until is None else (until - desk.clock()) / SECOND
         return JSONResponse({"seconds": seconds}, headers=HEADERS)
-    return go(f"/review?said={'lost' if until is None else 'longer'}")
+    return go(f"/review?notice={'lost' if until is None else 'longer'}")
 
 
 @router.post("/undo")
 async def take_back(request: Request, reader: Reader, submission: Text) -> Response:
     """Take the last answer back; the reader holds its case again."""
-    await desk_of(request).acting(reader.user).awrite(undo, reader.user, submission)
-    return go("/review?said=undone")
+    await desk_of(request).awrite(undo, reader.user, submission)
+    return go("/review?notice=undone")

@@ -1,8 +1,12 @@
-"""Signing in and out, with a password or a one-time link; the session is a random cookie."""
+"""Signing in and out: with a password, a one-time link, or single sign-on.
+
+The session is a random cookie.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -10,10 +14,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
 
 from expertload.desk.api.access import desk_of
-from expertload.desk.pages.render import go, render
-from expertload.desk.pages.route import PageRoute
+from expertload.desk.pages.page import PageRoute, go, render
 from expertload.desk.people import (
     SESSION_SECONDS,
+    Attempt,
     OpenIdConnect,
     Principal,
     Role,
@@ -33,8 +37,6 @@ from expertload.desk.people import (
     use_link,
 )
 from expertload.exceptions import DeskRefusedError
-
-__all__ = ["is_secure", "prepare", "router", "signed_in", "welcome"]
 
 router = APIRouter(route_class=PageRoute)
 Text = Annotated[str, Form(max_length=1_000)]
@@ -57,26 +59,27 @@ def _cookie(request: Request) -> str:
 
     Without https, on the loopback address, all ports share cookies, so the name has the port.
     """
-    return "__Host-desk" if is_secure(request) else f"desk-{request.url.port or 80}"
+    return "__Host-desk" if _is_secure(request) else f"desk-{request.url.port or 80}"
 
 
-def is_secure(request: Request) -> bool:
+def _is_secure(request: Request) -> bool:
     """Whether the browser uses https, to the desk or to a proxy in front of it."""
     return request.url.scheme == "https"
 
 
-def welcome(request: Request, secret: str, there: str) -> Response:
+def _set_cookie(request: Request, answer: Response, name: str, value: str, seconds: int) -> None:
+    options: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": _is_secure(request)}
+    answer.set_cookie(name, value, max_age=seconds, **options)
+
+
+def _delete_cookie(request: Request, answer: Response, name: str) -> None:
+    answer.delete_cookie(name, secure=_is_secure(request), httponly=True)
+
+
+def _welcome(request: Request, secret: str, there: str) -> Response:
     """Set the session's cookie and redirect the browser."""
     answer = go(there)
-    answer.set_cookie(
-        _cookie(request),
-        secret,
-        max_age=SESSION_SECONDS,
-        httponly=True,
-        secure=is_secure(request),
-        samesite="lax",
-        path="/",
-    )
+    _set_cookie(request, answer, _cookie(request), secret, SESSION_SECONDS)
     return answer
 
 
@@ -119,8 +122,8 @@ async def ask(
 
 
 def _form(request: Request, *, status: int = 200, **values: Any) -> Response:
-    is_single = request.app.state.provider is not None
-    return render(request, "sign_in.html.j2", status=status, is_single=is_single, **values)
+    has_provider = request.app.state.provider is not None
+    return render(request, "sign_in.html.j2", status=status, has_provider=has_provider, **values)
 
 
 @router.post("/sign-in")
@@ -143,19 +146,19 @@ async def enter(
         return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
     app.guesses_a_name.forget(name)
     secret = await desk.acting(row.id).awrite(begin_session, row.id)
-    return welcome(request, secret, _inside(next))
+    return _welcome(request, secret, _inside(next))
 
 
 @router.get("/welcome/{secret}")
 async def show_link(secret: str, request: Request) -> Response:
-    """Show whose link it is. This does not use it up, because mail programs open links too."""
+    """Show whose link it is. It stays valid, because mail programs open links too."""
     owner = await desk_of(request).aread(peek_link, secret)
     return render(request, "welcome.html.j2", owner=owner, problem="")
 
 
 @router.post("/welcome/{secret}")
 async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
-    """Use a link up: sign in, and store the password if one was chosen."""
+    """Use a link, which then ends: sign in, and store the password if one was chosen."""
     desk = desk_of(request)
     owner = await desk.aread(peek_link, secret)
     stretched = None
@@ -165,7 +168,7 @@ async def follow_link(secret: str, request: Request, password: Text = "") -> Res
         except DeskRefusedError as error:
             return render(request, "welcome.html.j2", status=422, owner=owner, problem=error.said)
     session = await desk.acting(owner.user).awrite(use_link, secret, stretched=stretched)
-    return welcome(request, session, "/")
+    return _welcome(request, session, "/")
 
 
 def _inside(there: str) -> str:
@@ -188,7 +191,12 @@ async def home(request: Request, who: Anybody) -> Response:
 @router.get("/account")
 async def account(request: Request, who: Anybody) -> Response:
     """Show the user's own account."""
-    return render(request, "account.html.j2", who=who, problem="", said="")
+    return _account(request)
+
+
+def _account(request: Request, problem: str = "") -> Response:
+    status = 422 if problem else 200
+    return render(request, "account.html.j2", status=status, problem=problem)
 
 
 @router.post("/account/password")
@@ -201,27 +209,74 @@ async def change_password(request: Request, who: Anybody, old: Text, new: Text) 
     stored = None if row is None else row.password
     if stored is not None and not await asyncio.to_thread(check_password, stored, old):
         guesses.fail(who.name, now)
-        said = "The old password is wrong."
-        return render(request, "account.html.j2", status=422, who=who, problem=said, said="")
+        return _account(request, "The old password is wrong.")
     try:
         stretched = await asyncio.to_thread(hash_password, new)
     except DeskRefusedError as error:
-        return render(request, "account.html.j2", status=422, who=who, problem=error.said, said="")
-    acting = desk.acting(who.user)
-    await acting.awrite(set_password, who.user, stretched)
-    await acting.awrite(end_sessions, who.user)
-    return welcome(request, await acting.awrite(begin_session, who.user), "/account")
+        return _account(request, error.said)
+    await desk.awrite(set_password, who.user, stretched)
+    await desk.awrite(end_sessions, who.user)
+    return _welcome(request, await desk.awrite(begin_session, who.user), "/account")
 
 
 @router.post("/sign-out")
 async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Response:
     """End this session, or all sessions of the user."""
-    desk = desk_of(request).acting(who.user)
+    desk = desk_of(request)
     if everywhere:
         await desk.awrite(end_sessions, who.user)
     else:
         await desk.awrite(end_session, request.cookies.get(_cookie(request), ""))
     answer = go("/sign-in")
-    answer.delete_cookie(_cookie(request), path="/", secure=is_secure(request), httponly=True)
+    _delete_cookie(request, answer, _cookie(request))
     answer.headers["Clear-Site-Data"] = '"cache"'
+    return answer
+
+
+# ------------------------------------------------------------------ single sign-on
+
+ATTEMPT_SECONDS = 600
+
+
+def _provider(request: Request) -> OpenIdConnect:
+    provider: OpenIdConnect | None = request.app.state.provider
+    if provider is None:
+        raise DeskRefusedError("not_found", "This desk has no single sign-on.")
+    return provider
+
+
+def _attempt_cookie(request: Request) -> str:
+    return "__Host-desk-attempt" if _is_secure(request) else "desk-attempt"
+
+
+def _back(request: Request) -> str:
+    return f"{request.base_url}single-sign-on/back"
+
+
+@router.get("/single-sign-on")
+async def to_provider(request: Request) -> Response:
+    """Send the browser to the provider."""
+    attempt = Attempt.new()
+    answer = go(await asyncio.to_thread(_provider(request).address, attempt, _back(request)))
+    cookie = _attempt_cookie(request)
+    _set_cookie(request, answer, cookie, attempt.written, ATTEMPT_SECONDS)
+    return answer
+
+
+@router.get("/single-sign-on/back")
+async def from_provider(request: Request, code: str = "", state: str = "") -> Response:
+    """Sign in the user whom the provider names, if a manager has added them."""
+    provider = _provider(request)
+    attempt = Attempt.read(request.cookies.get(_attempt_cookie(request), ""))
+    if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
+        raise DeskRefusedError("forbidden", "This sign-in did not start here.", "sign in again.")
+    name = await asyncio.to_thread(provider.name_of, code, attempt, _back(request))
+    desk = desk_of(request)
+    who = await desk.aread(find_named, name)
+    if who is None:
+        raise DeskRefusedError(
+            "forbidden", f"'{name}' is not a user of this desk.", "ask a manager to add you."
+        )
+    answer = _welcome(request, await desk.acting(who.user).awrite(begin_session, who.user), "/")
+    _delete_cookie(request, answer, _attempt_cookie(request))
     return answer

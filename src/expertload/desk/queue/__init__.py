@@ -1,9 +1,17 @@
 """The queue: gives each reader one case at a time, stores answers, settles disputes."""
 
-from expertload.desk.queue.claiming import Claim, ShownBody, claim, classes_of, holding, upcoming
-from expertload.desk.queue.completing import Answered, answer, extend, hand_back, skip
-from expertload.desk.queue.settling import Settled, next_reading
-from expertload.desk.queue.undo import undo
+from expertload.desk.queue.answers import Answered, Settled, answer, next_reading, undo
+from expertload.desk.queue.claims import (
+    Claim,
+    ShownBody,
+    claim,
+    classes_of,
+    extend,
+    hand_back,
+    holding,
+    skip,
+    upcoming,
+)
 
 __all__ = [
     "Answered",

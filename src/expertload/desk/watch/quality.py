@@ -1,27 +1,40 @@
-"""Checks the promise: every settled audit updates the evidence, in the same transaction.
+"""Checks the promise with blind labels, and certifies new policies from them.
 
-Audits are counted in the order in which their cases were decided. An open audit counts as right for
-the alarm and as wrong for the bound, so nothing depends on how long readings take. Audits before
-the first open one do not change any more. The capital after them is stored, so that an answer costs
-the same after a million others.
+Every settled audit updates the evidence, in the same transaction. Audits are counted in the order
+in which their cases were decided. An open audit counts as right for the alarm and as wrong for the
+bound, so nothing depends on how long readings take. Audits before the first open one do not change
+any more. The capital after them is stored, so that an answer costs the same after a million others.
+
+To certify a new policy, all labels must have been drawn with the same probability. Delegated cases
+have labels because the model was unsure of them, so certifying on all labels would mean certifying
+on hard cases. But a case whose draw u is below q, the smallest rate of a period, was labelled
+whatever the policy said about it. These cases are a fair sample of all that came in. Cases counted
+by a monitor that raised the alarm are left out: using them after the alarm would mean selecting
+cases by their labels.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import Column, ColumnElement, Select, case, exists, func, select
 
-from expertload.desk.intake import read_policy
+from expertload.desk.intake import draw, read_policy
 from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.store.tables import cases, monitors, projects
+from expertload.desk.store.tables import cases, decisions, monitors, projects
 from expertload.desk.trail import announce
-from expertload.desk.watch.policies import find_policy, withdraw
-
-__all__ = ["recount", "settle_audit"]
+from expertload.desk.watch.policies import add_policy, find_policy, withdraw
+from expertload.exceptions import DeskRefusedError
+from expertload.monitoring import accuracy_lower_bound
+from expertload.monitoring.capital import accuracy_bets
+from expertload.monitoring.restarts import Capital, advance, start
+from expertload.operating_point import CertifiedPoint, certify
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only
 # audits that are older than any running transaction are stored as settled.
@@ -42,22 +55,20 @@ class _Capital:
     stakes: list[float] = field(default_factory=list)
 
 
-def settle_audit(transaction: Transaction, case: AnyRow, label: str | None) -> None:
+def settle_audit(transaction: Transaction, audited: AnyRow, label: str | None) -> None:
     """Store what a blind label says about an automatic decision; None opens the audit again."""
-    if case.audit is None:
+    if audited.audit is None:
         return
-    audit = "open" if label is None else "right" if label == case.predicted else "wrong"
-    event = transaction.event("audit.settled", case_id=case.id)
-    transaction.update(cases, case.id, event, audit=audit)
-    recount(transaction, case.policy_id, changed=case.id)
+    audit = "open" if label is None else "right" if label == audited.predicted else "wrong"
+    event = transaction.event("audit.settled", case_id=audited.id)
+    transaction.update(cases, audited.id, event, audit=audit)
+    recount(transaction, audited.policy_id, changed=audited.id)
 
 
 def recount(transaction: Transaction, policy_id: int, *, changed: int | None = None) -> None:
     """Update a policy's monitor after an audit or a rule has changed, and act on the result."""
     policy = find_policy(transaction, policy_id)
-    query = select(monitors).where(monitors.c.policy_id == policy_id)
-    if transaction.connection.dialect.name == "postgresql":
-        query = query.with_for_update()
+    query = select(monitors).where(monitors.c.policy_id == policy_id).with_for_update()
     monitor = transaction.connection.execute(query).one()
     values = _values(transaction, policy, monitor, changed)
     event = transaction.event("monitor.moved")
@@ -71,10 +82,6 @@ def recount(transaction: Transaction, policy_id: int, *, changed: int | None = N
 def _values(
     transaction: Transaction, policy: AnyRow, monitor: AnyRow, changed: int | None
 ) -> dict[str, Any]:
-    from expertload.monitoring import accuracy_lower_bound
-    from expertload.monitoring.capital import accuracy_bets
-    from expertload.monitoring.restarts import Capital, advance, start
-
     target = read_policy(policy.document).point.target_accuracy
     kept = _Capital(**json.loads(monitor.memory))
     if changed is not None and changed <= kept.after:
@@ -108,7 +115,7 @@ def _values(
         "errors": wrong,
         "open": n_open,
         "bound": float(bound[0]),
-        "memory": json.dumps(memory.__dict__),
+        "memory": json.dumps(asdict(memory)),
     }
 
 
@@ -150,3 +157,211 @@ def _warn(transaction: Transaction, policy: AnyRow) -> None:
     event = transaction.event("monitor.warning")
     transaction.update(projects, transaction.project.id, event, sampling_rate=raised)
     announce(transaction, "monitor.warning", {"policy": policy.id, "sampling_rate": raised})
+
+
+# ------------------------------------------------------------------ certifying anew
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlindLabels:
+    """Cases to certify on.
+
+    Attributes
+    ----------
+    keys, labels : list of str
+        The cases, and the experts' final answers.
+    probabilities : list of dict
+        The model's probability for each class, by the name of the class.
+    rate : float
+        The probability of being labelled, the same for every case.
+    n_open : int
+        Cases of the sample that still wait for a reading. Certifying needs 0.
+    """
+
+    keys: list[str]
+    labels: list[str]
+    probabilities: list[dict[str, float]]
+    rate: float
+    n_open: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSize:
+    """How many blind labels there are: as in `BlindLabels`, but only counted."""
+
+    n_labels: int
+    n_open: int
+    rate: float
+
+
+def blind_labels(
+    transaction: Transaction, *, since: int = 0, until: int | None = None, model: str | None = None
+) -> BlindLabels:
+    """Return the fair sample of a period, one case per cluster."""
+    fair = _fair_sample(transaction, since, until, model)
+    wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
+    rows = transaction.connection.execute(fair.select(*wanted).order_by(cases.c.id)).all()
+    sample = _one_per_cluster(transaction, rows)
+    settled = [row for row in sample if row.label is not None]
+    return BlindLabels(
+        keys=[row.key for row in settled],
+        labels=[str(row.label) for row in settled],
+        probabilities=[json.loads(row.probabilities) for row in settled],
+        rate=fair.rate,
+        n_open=len(sample) - len(settled),
+    )
+
+
+def blind_sample_size(transaction: Transaction) -> SampleSize:
+    """Return the size of the fair sample over the whole time of the desk."""
+    fair = _fair_sample(transaction, 0, None, None)
+    alone = fair.select().where(cases.c.cluster.is_(None)).subquery()
+    n, n_labels = transaction.connection.execute(
+        select(func.count(), func.count(alone.c.label)).select_from(alone)
+    ).one()
+    in_clusters = fair.select(cases.c.id, cases.c.key, cases.c.cluster).where(
+        cases.c.cluster.is_not(None)
+    )
+    chosen = _one_per_cluster(transaction, transaction.connection.execute(in_clusters).all())
+    n_labels += sum(row.label is not None for row in chosen)
+    return SampleSize(n_labels=n_labels, n_open=n + len(chosen) - n_labels, rate=fair.rate)
+
+
+class _FairSample(NamedTuple):
+    """The cases of a period that were labelled with the same probability, whatever the policy said.
+
+    Attributes
+    ----------
+    conditions : tuple
+        Which cases are of the period and may be used.
+    rate : float
+        The probability of being labelled.
+    """
+
+    conditions: tuple[ColumnElement[bool], ...]
+    rate: float
+
+    def select(self, *columns: Column[Any]) -> Select[*tuple[Any, ...]]:
+        """Return the query for these cases; the label is the experts' final answer, if any."""
+        live, later = decisions.alias("live"), decisions.alias("later")
+        is_live = ~exists().where(later.c.supersedes == live.c.id)
+        label = case((cases.c.audit == "right", cases.c.predicted), else_=live.c.label)
+        return (
+            select(*columns, case((_SETTLED, label)).label("label"))
+            .select_from(cases.outerjoin(live, (live.c.case_id == cases.c.id) & is_live))
+            .where(*self.conditions, cases.c.draw < self.rate)
+        )
+
+
+_SETTLED = (cases.c.audit == "right") | (cases.c.state == "closed")
+
+
+def _fair_sample(
+    transaction: Transaction, since: int, until: int | None, model: str | None
+) -> _FairSample:
+    """Return the fair sample of a period, without cases of policies that ended in an alarm."""
+    alarmed = select(monitors.c.policy_id).where(monitors.c.alarmed.is_not(None))
+    conditions = [
+        cases.c.project_id == transaction.project.id,
+        cases.c.received >= since,
+        cases.c.probabilities.is_not(None),
+        cases.c.state != "void",
+        cases.c.policy_id.is_(None) | cases.c.policy_id.not_in(alarmed),
+    ]
+    if until is not None:
+        conditions.append(cases.c.received < until)
+    if model is not None:
+        conditions.append(cases.c.model == model)
+    rate = transaction.connection.execute(select(func.min(cases.c.rate)).where(*conditions))
+    return _FairSample(tuple(conditions), rate.scalar() or 0.0)
+
+
+def _one_per_cluster(transaction: Transaction, rows: Sequence[AnyRow]) -> list[AnyRow]:
+    """Keep one random case per cluster, because cases of one patient are not independent."""
+    project = transaction.project
+
+    def random_rank(row: AnyRow) -> float:
+        return draw(project.secret, "cluster", project.name, row.key)
+
+    chosen: dict[str, AnyRow] = {}
+    alone = []
+    for row in rows:
+        if row.cluster is None:
+            alone.append(row)
+        elif row.cluster not in chosen or random_rank(row) < random_rank(chosen[row.cluster]):
+            chosen[row.cluster] = row
+    return sorted([*alone, *chosen.values()], key=lambda row: int(row.id))
+
+
+def recertify(
+    transaction: Transaction,
+    *,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    since: int = 0,
+    until: int | None = None,
+    model: str | None = None,
+) -> int:
+    """Certify on the fair sample of a period and store the policy as a draft; return its number.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        A transaction for writing.
+    target_accuracy, confidence_level : float
+        As in `expertload.operating_point.certify`.
+    since, until : int
+        The period, in microseconds since 1970.
+    model : str, optional
+        Use only cases of this model. The policy then applies only to this model.
+    """
+    sample = blind_labels(transaction, since=since, until=until, model=model)
+    if sample.n_open:
+        raise DeskRefusedError(
+            "still_open",
+            f"{sample.n_open} case(s) of the sample still wait for a reading. Without them, the "
+            "sample would not be fair.",
+            "read them first, or choose a period that ends before the first of them.",
+        )
+    point = _certified(sample, target_accuracy, confidence_level, model)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "policy.json")
+        point.save(file)
+        return add_policy(transaction, file.read_text(), source="recertified")
+
+
+def _certified(
+    sample: BlindLabels, target: float, level: float, model: str | None
+) -> CertifiedPoint:
+    classes = sorted({name for each in sample.probabilities for name in each})
+    rows = [
+        (label, [each.get(name) for name in classes])
+        for label, each in zip(sample.labels, sample.probabilities, strict=True)
+    ]
+    # Cases that lack the probability of a class are left out: the policy would never decide them.
+    usable = [(label, row) for label, row in rows if None not in row]
+    if len(usable) < 2 or len(classes) < 2:
+        raise DeskRefusedError(
+            "too_few",
+            f"Only {len(usable)} case(s) have a blind label and probabilities.",
+            "read more cases, or choose a longer period.",
+        )
+    proba = np.array([row for _, row in usable], dtype=np.float64)
+    known = set(classes)
+    # If the experts' answer is not a class of the model, every prediction is wrong. So the label
+    # becomes the class that the model finds least likely.
+    labels = [
+        label if label in known else classes[int(row.argmin())]
+        for (label, _), row in zip(usable, proba, strict=True)
+    ]
+    point = certify(
+        np.array(labels),
+        proba,
+        target_accuracy=target,
+        confidence_level=level,
+        labels=classes,
+        model_name=model,
+    )
+    if not point.is_certified:
+        raise DeskRefusedError("not_certified", point.guarantee)
+    return point

@@ -15,8 +15,6 @@ from expertload.desk.store.tables import monitors, projects
 from expertload.desk.watch.quality import recount
 from expertload.exceptions import DeskRefusedError
 
-__all__ = ["change_rules", "edit_rules"]
-
 
 def edit_rules(transaction: Transaction, changes: dict[str, Any]) -> Rules:
     """Change some rules and keep the others; return all of them."""

@@ -1,22 +1,39 @@
-"""The state of the desk, read from counters, so that the cost does not grow with the backlog."""
+"""The state of the desk, read from counters, so that the cost does not grow with the backlog.
+
+It says how many readers are needed (the Erlang C formula for queues), and warns if the expert load
+differs from what the policy was certified with. A very different load means that other cases come
+in, or that another model answers. That is a reason to look, and has no other effect: only labels
+tell whether decisions are right.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
 from typing import Any
 
+import numpy as np
 from sqlalchemy import func, select, text
 
 from expertload.desk.intake import read_policy
 from expertload.desk.store import Transaction
-from expertload.desk.store.tables import counters, in_state, monitors, readings, seals
-from expertload.desk.watch.capacity import capacity_of
-from expertload.desk.watch.drift import load_shift
+from expertload.desk.store.tables import (
+    answers,
+    cases,
+    counters,
+    in_state,
+    monitors,
+    readings,
+    seals,
+)
 from expertload.desk.watch.policies import active_policy
-
-__all__ = ["count_of", "state_of"]
+from expertload.monitoring import LoadMonitor
+from expertload.operating_point import CertifiedGroups
 
 MOST_LOOKED_AT = 500
+HOUR = 3_600_000_000
+MOST_READERS = 100_000
+LATEST_CASES = 2_000
+FEWEST_CASES = 100
 
 
 def count_of(transaction: Transaction) -> dict[str, int]:
@@ -54,8 +71,8 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         },
         "sampling_rate": transaction.project.sampling_rate,
         "strict": transaction.project.rules.strict,
-        "capacity": asdict(capacity_of(transaction)),
-        "shift": None if (shift := load_shift(transaction)) is None else asdict(shift),
+        "capacity": capacity_of(transaction),
+        "shift": load_shift(transaction),
         "policy": _policy(transaction),
         "monitor": _monitor(transaction),
         "head": transaction.connection.execute(
@@ -147,4 +164,133 @@ def _monitor(transaction: Transaction) -> dict[str, Any] | None:
         "open": row.open,
         "bound": row.bound,
         "alarmed": None if row.alarmed is None else row.alarmed / 1e6,
+    }
+
+
+# ------------------------------------------------------------------ how many readers are needed
+
+
+def waiting_probability(readers: int, load: float) -> float:
+    """Return the probability that a reading has to wait (Erlang C).
+
+    Parameters
+    ----------
+    readers : int
+        How many work at the same time.
+    load : float
+        Arrivals per hour times hours per reading. From `readers` on, every reading waits.
+    """
+    if load >= readers:
+        return 1.0
+    blocked = 1.0  # Erlang B by its recursion: no overflow, no cancellation
+    for n in range(1, readers + 1):
+        blocked = load * blocked / (n + load * blocked)
+    return blocked / (1 - load / readers * (1 - blocked))
+
+
+def readers_needed(
+    arrivals_an_hour: float,
+    seconds_a_reading: float,
+    *,
+    wait_seconds: float = 60.0,
+    share_waiting: float = 0.2,
+) -> int:
+    """Return the smallest number of readers with which few readings wait for long.
+
+    Parameters
+    ----------
+    arrivals_an_hour, seconds_a_reading : float
+        How many readings arrive, and how long one takes on average.
+    wait_seconds, share_waiting : float
+        At most this share may wait for this time or longer.
+    """
+    load = arrivals_an_hour * seconds_a_reading / 3_600
+    if load <= 0:
+        return 0
+    readers = math.floor(load) + 1
+    while readers < MOST_READERS:
+        rate = (readers - load) / seconds_a_reading
+        if waiting_probability(readers, load) * math.exp(-rate * wait_seconds) <= share_waiting:
+            break
+        readers += 1
+    return readers
+
+
+def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int, int]:
+    """Return the counters of a kind by the hour; hours without any are left out."""
+    names = [f"{kind}@{hour}" for hour in hours]
+    rows = transaction.connection.execute(
+        select(counters.c.name, func.sum(counters.c.value).label("n"))
+        .where(counters.c.project_id == transaction.project.id, counters.c.name.in_(names))
+        .group_by(counters.c.name)
+    )
+    return {int(row.name.partition("@")[2]): int(row.n) for row in rows}
+
+
+def capacity_of(transaction: Transaction, *, hours: int = 24) -> dict[str, Any]:
+    """Return how much work the last hours brought for experts, and how many readers it needs.
+
+    Returns
+    -------
+    dict
+        "readings_an_hour"; "seconds_a_reading", the mean, None until there are five answers;
+        "hours_needed", the hours of work that arrive per hour; "readers_needed", with which at
+        most one reading in five waits for a minute or longer.
+    """
+    this_hour = transaction.now // HOUR
+    arrived = hourly_counts(transaction, "readings", range(this_hour - hours, this_hour + 1))
+    first = min(arrived, default=this_hour)
+    arrivals = sum(arrived.values()) / max((transaction.now - first * HOUR) / HOUR, 1.0)
+    mean, n = transaction.connection.execute(
+        select(func.avg(answers.c.seconds), func.count()).where(
+            answers.c.standing == "counted", answers.c.given > transaction.now - hours * HOUR
+        )
+    ).one()
+    seconds = float(mean) if n >= 5 and mean else None
+    return {
+        "readings_an_hour": arrivals,
+        "seconds_a_reading": seconds,
+        "hours_needed": None if seconds is None else arrivals * seconds / 3_600,
+        "readers_needed": None if seconds is None else readers_needed(arrivals, seconds),
+    }
+
+
+# ------------------------------------------------------------------ has the load changed
+
+
+def load_shift(transaction: Transaction) -> dict[str, Any] | None:
+    """Compare the latest cases of the active policy with those it was certified on.
+
+    Returns
+    -------
+    dict or None
+        "expected" and "observed", the share delegated when the policy was certified and among
+        the latest cases; "n_cases", how many these are; "warns", whether `LoadMonitor` finds a
+        change in them. None if no policy is active, or too few cases came.
+    """
+    policy = active_policy(transaction)
+    if policy is None:
+        return None
+    latest = transaction.connection.execute(
+        select(cases.c.accepted)
+        .where(cases.c.policy_id == policy.id)
+        .order_by(cases.c.received.desc())
+        .limit(LATEST_CASES)
+    ).scalars()
+    accepted = np.array(list(latest)[::-1], dtype=np.float64)
+    if len(accepted) < FEWEST_CASES:
+        return None
+    point = read_policy(policy.document).point
+    points = point.points.values() if isinstance(point, CertifiedGroups) else [point]
+    n_cases = sum(int(each.n_cases) for each in points)
+    # Whether the policy accepted a case is all that counts here, so that is the "confidence": the
+    # groups of a policy have several thresholds, and some cases have no confidence.
+    monitor = LoadMonitor(
+        threshold=0.5, expected_load=point.expert_load, n_cases=n_cases, confidence_level=0.99
+    ).update(accepted)
+    return {
+        "expected": point.expert_load,
+        "observed": monitor.load,
+        "n_cases": monitor.n_seen,
+        "warns": monitor.warns,
     }

@@ -76,8 +76,8 @@ function finder() {
   if (!box) return;
   const buttons = all("#classes button");
   const names = buttons.map((button) => plain(button.value));
-  const list = find("#classes"), said = find("#found");
-  const hint = said.textContent;
+  const list = find("#classes"), status = find("#found");
+  const hint = status.textContent;
   let first = null;
   const look = () => {
     const wanted = plain(box.value.trim());
@@ -88,7 +88,7 @@ function finder() {
     const n = rank.filter((r) => r < 3).length;
     first = wanted && n ? buttons[order[0]] : null;
     if (first) first.classList.add("first");
-    said.textContent = first ? `${n} found. Enter answers with ${first.value}.` : wanted ? "No class has this in its name." : hint;
+    status.textContent = first ? `${n} found. Enter answers with ${first.value}.` : wanted ? "No class has this in its name." : hint;
   };
   box.oninput = look;
   box.onkeydown = (event) => {
@@ -142,7 +142,7 @@ function viewer() {
 function clock() {
   const form = find("#clock");
   if (!form) return;
-  const whole = +form.dataset.whole, shown = find("#left"), said = find("#clock-said");
+  const whole = +form.dataset.whole, shown = find("#left"), status = find("#clock-notice");
   let end = Date.now() + 1000 * form.dataset.left, busy = false, asked = Date.now();
   for (const name of ["keydown", "pointerdown", "wheel"]) addEventListener(name, () => { busy = true; });
   const more = async () => {
@@ -154,12 +154,12 @@ function clock() {
       return seconds ? "You have more time." : "Your time was over.";
     } catch { return "The desk did not answer."; }
   };
-  form.onsubmit = (event) => stop(event, async () => { said.textContent = await more(); });
+  form.onsubmit = (event) => stop(event, async () => { status.textContent = await more(); });
   const tick = () => {
     const left = Math.max(0, Math.round((end - Date.now()) / 1000));
     shown.textContent = left ? `${left / 60 | 0}:${`0${left % 60}`.slice(-2)}` : "over: others may have it now";
     shown.classList.toggle("soon", left < Math.min(120, whole / 4));
-    if (left === 60) said.textContent = "One minute is left for this case.";
+    if (left === 60) status.textContent = "One minute is left for this case.";
     if (left && busy && Date.now() - asked > whole * 1000 / 5) more();
   };
   setInterval(tick, 1000);

@@ -3,21 +3,27 @@
 A lease is stored in the row of its reading. Whoever claims next also ends the leases that have run
 out, so there is no cleaning process that could die. Readers never get a case they have read before,
 and nothing here tells them what the model said or why the case came to them.
+
+Every claim has a new lease token, which is still recognised after the lease has run out: it holds
+the number of its reading, signed together with the reader. So a late answer still finds its case,
+and nobody can forge a token.
 """
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
 from expertload.desk.intake import read_policy
-from expertload.desk.queue.leases import new_lease
-from expertload.desk.store import CLOCK_SLACK, SECOND, Transaction
-from expertload.desk.store.tables import policies, readings
+from expertload.desk.store import CLOCK_SLACK, SECOND, Project, Transaction
+from expertload.desk.store.tables import policies, readings, skips
+from expertload.exceptions import DeskRefusedError
 
-__all__ = ["Claim", "ShownBody", "claim", "classes_of", "holding", "return_expired", "upcoming"]
+LONGEST_REASON = 2_000
 
 
 @dataclass(frozen=True)
@@ -112,9 +118,9 @@ def claim(transaction: Transaction, reader: int, *, arbiter: bool = False) -> Cl
     return_expired(transaction)
     held = _held(transaction, reader)
     if held is not None:
-        return _shown(transaction, held)
+        return claim_of(transaction, held)
     taken = _take(transaction, reader, arbiter)
-    return None if taken is None else _shown(transaction, taken)
+    return None if taken is None else claim_of(transaction, taken)
 
 
 def holding(transaction: Transaction, reader: int) -> Claim | None:
@@ -122,7 +128,7 @@ def holding(transaction: Transaction, reader: int) -> Claim | None:
     held = _held(transaction, reader)
     if held is None or held.until <= transaction.now:
         return None
-    return _shown(transaction, held)
+    return claim_of(transaction, held)
 
 
 def return_expired(transaction: Transaction) -> int:
@@ -168,7 +174,7 @@ def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[st
     }
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """A reading that somebody holds."""
 
     case_id: int
@@ -176,12 +182,12 @@ class _Held(NamedTuple):
     until: int
 
 
-def _held(transaction: Transaction, reader: int) -> _Held | None:
+def _held(transaction: Transaction, reader: int) -> Held | None:
     found = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
-    return _Held(*found[0]) if found else None
+    return Held(*found[0]) if found else None
 
 
-def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
+def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     taken = transaction.rows(
         _TAKE[transaction.connection.dialect.name],
@@ -198,10 +204,11 @@ def _take(transaction: Transaction, reader: int, arbiter: bool) -> _Held | None:
     values = {"state": "leased", "reader": reader, "leased": transaction.now, "until": until}
     event.note(readings, number, values)
     transaction.moved(readings, "waiting", "leased")
-    return _Held(case, lease, until)
+    return Held(case, lease, until)
 
 
-def _shown(transaction: Transaction, held: _Held) -> Claim:
+def claim_of(transaction: Transaction, held: Held) -> Claim:
+    """Return what a reader sees of a reading that they hold."""
     ((key, *shown),) = transaction.rows(_SHOWN, number=held.case_id)
     return Claim(
         lease=held.lease,
@@ -227,3 +234,106 @@ def classes_of(transaction: Transaction) -> tuple[str, ...]:
         .limit(1)
     ).scalars()
     return next((read_policy(document).classes for document in documents), ())
+
+
+# ------------------------------------------------------------------ leases
+
+
+def new_lease(project: Project, reading: int, reader: int) -> str:
+    """Return a new token for a reading that a reader takes."""
+    nonce = secrets.token_hex(8)
+    return f"{reading}-{nonce}-{_signature(project, reading, reader, nonce)}"
+
+
+def own_reading(transaction: Transaction, reader: int, lease: str) -> int:
+    """Return the reading that a lease was made for; refuse if it was not given to this reader."""
+    number, _, rest = lease.partition("-")
+    nonce, _, signature = rest.partition("-")
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        expected = _signature(transaction.project, int(number), reader, nonce)
+        if hmac.compare_digest(signature.encode(), expected.encode()):
+            return int(number)
+    raise DeskRefusedError(
+        "no_such_lease",
+        "This lease was not given to you.",
+        "claim a case and answer with the lease that comes with it.",
+    )
+
+
+def _signature(project: Project, reading: int, reader: int, nonce: str) -> str:
+    signed = f"lease\x1f{project.name}\x1f{reading}\x1f{reader}\x1f{nonce}".encode()
+    return hmac.digest(project.secret, signed, "sha256").hex()[:32]
+
+
+class EndedLease(NamedTuple):
+    """A reading whose lease has ended: its case, and when the lease began and would have ended."""
+
+    case_id: int
+    leased: int
+    until: int
+
+
+_END = (
+    "UPDATE readings SET lease = NULL WHERE id = :number AND lease = :lease "
+    "AND state = 'leased' RETURNING case_id, leased, until"
+)
+_EXTEND = (
+    "UPDATE readings SET until = :until, leased = CASE WHEN leased > :now THEN :now "
+    "ELSE leased END WHERE id = :number AND lease = :lease AND state = 'leased' "
+    "RETURNING case_id, leased"
+)
+
+
+def end_lease(transaction: Transaction, reading: int, lease: str) -> EndedLease | None:
+    """End a lease if the reading still has it; return None if it was lost before."""
+    ended = transaction.rows(_END, number=reading, lease=lease)
+    return EndedLease(*ended[0]) if ended else None
+
+
+def extend(transaction: Transaction, reader: int, lease: str) -> int | None:
+    """Extend a lease that is still held; return its new end, or None if it was lost."""
+    number = own_reading(transaction, reader, lease)
+    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    extended = transaction.rows(
+        _EXTEND, number=number, lease=lease, now=transaction.now, until=until
+    )
+    if not extended:
+        return None
+    ((case, leased),) = extended
+    event = transaction.event("reading.extended", case_id=case)
+    event.note(readings, number, {"until": until, "leased": leased})
+    return until
+
+
+def hand_back(transaction: Transaction, reader: int, lease: str) -> bool:
+    """Put a case back without an answer; return False if the lease was lost before."""
+    number = own_reading(transaction, reader, lease)
+    return _give_back(transaction, number, lease, "reading.returned") is not None
+
+
+def skip(transaction: Transaction, reader: int, lease: str, reason: str) -> bool:
+    """Pass a case on to other readers, with a reason; return False if the lease was lost before."""
+    if not reason.strip() or len(reason) > LONGEST_REASON:
+        raise DeskRefusedError(
+            "bad_reason", f"'reason' must have 1 to {LONGEST_REASON} characters."
+        )
+    number = own_reading(transaction, reader, lease)
+    case = _give_back(transaction, number, lease, "reading.skipped")
+    if case is None:
+        return False
+    event = transaction.event("skip.noted", case_id=case)
+    values = {"reader": reader, "reason": reason, "skipped": transaction.now}
+    transaction.insert(skips, event, reading_id=number, **values)
+    transaction.count("skips")
+    return True
+
+
+def _give_back(transaction: Transaction, reading: int, lease: str, kind: str) -> int | None:
+    """Put a reading back into the queue; return its case, or None if the lease was lost before."""
+    ended = end_lease(transaction, reading, lease)
+    if ended is None:
+        return None
+    event = transaction.event(kind, case_id=ended.case_id)
+    transaction.update(readings, reading, event, **FREE)
+    transaction.moved(readings, "leased", "waiting")
+    return ended.case_id

@@ -1,0 +1,258 @@
+"""What the overview shows: what it reads from the desk, and its charts.
+
+Charts are computed as numbers that the template writes as SVG, as in the report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import func, select, text
+
+from expertload._typing import FloatArray
+from expertload.desk.intake import read_policy
+from expertload.desk.pages.page import hour, number
+from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.tables import answers, cases, events, readings
+from expertload.desk.watch import find_policy, state_of
+from expertload.desk.watch.quality import WARNING_EVIDENCE
+from expertload.desk.watch.state import HOUR, hourly_counts
+from expertload.monitoring import accuracy_lower_bound
+from expertload.report.scale import Frame, Tick, round_ticks
+
+N_HOURS = 24
+MOST_AUDITS = 5_000
+MOST_PAIRS = 2_000
+MOST_POINTS = 200
+NEWS = ("monitor.alarm", "monitor.warning", "policy.activated", "policy.withdrawn")
+WIDE = Frame(width=720, height=300, left=52, right=704, top=16, bottom=262)
+
+
+def overview(transaction: Transaction) -> dict[str, Any]:
+    """Read everything that the overview shows from one snapshot."""
+    state = state_of(transaction)
+    return {
+        "state": state,
+        **_promise(transaction, state["monitor"]),
+        "agreement": _agreement(transaction),
+        "bars": hourly_bars(_hours(transaction)),
+        "news": _news(transaction),
+    }
+
+
+def _promise(transaction: Transaction, monitor: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the promised accuracy, that so far, its course, the evidence, and what was drawn."""
+    if monitor is None:
+        return dict.fromkeys(("target", "accuracy", "course", "gauge", "drawn"))
+    point = read_policy(find_policy(transaction, monitor["policy"]).document).point
+    target = float(point.target_accuracy)
+    settled = monitor["audited"] - monitor["open"]
+    # The monitor is updated by answers; only this also counts what was drawn since the last one.
+    n_drawn, unanswered = transaction.connection.execute(
+        select(func.count(), func.count().filter(cases.c.audit == "open")).where(
+            cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None)
+        )
+    ).one()
+    return {
+        "target": target,
+        "accuracy": 1 - monitor["errors"] / settled if settled > 0 else None,
+        "course": _course(transaction, monitor, target, n_drawn),
+        "gauge": _evidence_gauge(monitor["evidence"], WARNING_EVIDENCE, monitor["alarm_at"]),
+        "drawn": {"n": n_drawn, "unanswered": unanswered},
+    }
+
+
+def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
+    """Return the last hours, starting with the first in which something happened."""
+    last = transaction.now // HOUR
+    hours = range(last - N_HOURS + 1, last + 1)
+    counts = [
+        hourly_counts(transaction, kind, hours) for kind in ("received", "decided", "answers")
+    ]
+    shown: list[tuple[datetime, int, int, int]] = []
+    for each in hours:
+        came, decided, given = (count.get(each, 0) for count in counts)
+        if shown or came or given or each >= last - 7:
+            shown.append((datetime.fromtimestamp(each * 3_600, UTC), came, decided, given))
+    return shown
+
+
+def _agreement(transaction: Transaction) -> tuple[int, int]:
+    """Return in how many of the latest second readings both readers agreed, and of how many."""
+    second, first = readings.alias("second"), readings.alias("first")
+    its, theirs = answers.alias("its"), answers.alias("theirs")
+    pairs = (
+        select(its.c.label.label("one"), theirs.c.label.label("other"))
+        .select_from(
+            second.join(first, first.c.id == second.c.root)
+            .join(its, its.c.id == first.c.answer_id)
+            .join(theirs, theirs.c.id == second.c.answer_id)
+        )
+        .where(second.c.project_id == transaction.project.id, second.c.why == text("'second'"))
+        .order_by(second.c.id.desc())
+        .limit(MOST_PAIRS)
+    )
+    rows = transaction.connection.execute(pairs).all()
+    return sum(row.one == row.other for row in rows), len(rows)
+
+
+def _news(transaction: Transaction) -> list[AnyRow]:
+    query = (
+        select(events.c.at, events.c.kind)
+        .where(
+            events.c.project_id == transaction.project.id,
+            events.c.case_id.is_(None),
+            events.c.kind.in_(NEWS),
+        )
+        .order_by(events.c.id.desc())
+        .limit(6)
+    )
+    return list(transaction.connection.execute(query).all())
+
+
+# ------------------------------------------------------------------ accuracy over time
+
+
+class Before(NamedTuple):
+    """The audits before those that a picture shows."""
+
+    n: int = 0
+    wrong: int = 0
+    unanswered: int = 0
+
+
+def _course(
+    transaction: Transaction, monitor: dict[str, Any], target: float, n_drawn: int
+) -> dict[str, Any] | None:
+    """Draw the latest audits that the monitor has counted, so that the line ends at its bound."""
+    rows = transaction.connection.execute(
+        select(cases.c.audit)
+        .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
+        .order_by(cases.c.id.desc())
+        .offset(max(0, n_drawn - monitor["audited"]))
+        .limit(MOST_AUDITS)
+    ).scalars()
+    audits = np.array(list(rows)[::-1], dtype=object)
+    wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
+    before = Before(
+        monitor["audited"] - len(audits),
+        monitor["errors"] - int(wrong.sum()),
+        monitor["open"] - int(is_open.sum()),
+    )
+    level = 1 - transaction.project.rules.alarm_level
+    return course_of(wrong, is_open, target, level, before=before)
+
+
+def course_of(
+    wrong: FloatArray,
+    is_open: FloatArray,
+    target: float,
+    level: float,
+    *,
+    before: Before = Before(),  # noqa: B008 - it cannot be changed
+) -> dict[str, Any] | None:
+    """Draw audits in the order in which their cases were decided.
+
+    Parameters
+    ----------
+    wrong, is_open : array
+        For each audit, 1 if the decision was wrong, 1 if nobody has answered yet.
+    target : float
+        The promised accuracy.
+    level : float
+        The confidence level of the bound. It is valid however often one looks, and open audits
+        count as wrong for it.
+    before : Before
+        Earlier audits, which are counted but not drawn.
+    """
+    n = len(wrong)
+    if n < 2:
+        return None
+    at = np.unique(np.linspace(1, n, min(n, MOST_POINTS)).astype(int))
+    errors = before.wrong + np.cumsum(wrong)[at - 1]
+    opened = before.unanswered + np.cumsum(is_open)[at - 1]
+    points = (before.n + at).astype(float)
+    settled = np.maximum(points - opened, 1)
+    estimate = 1 - errors / settled
+    bound = np.asarray(accuracy_lower_bound(errors + opened, points, confidence_level=level))
+    late = at >= min(10, n)
+    lowest = min(target, float(bound[late][-1]), float(estimate[late].min()))
+    floor = max(0.0, np.floor(10 * lowest - 0.5) / 10)
+    frame = replace(WIDE, x_range=(points[0], points[-1]), y_range=(floor, 1.0))
+    shown, hidden = np.maximum(bound, floor), np.maximum(estimate, floor)
+    x_ticks = [
+        Tick(float(frame.x(v)), number(v)) for v in round_ticks(*frame.x_range, 6) if v == int(v)
+    ]
+    return {
+        "frame": frame,
+        "x_ticks": x_ticks,
+        "y_ticks": frame.y_ticks(4),
+        "estimate": frame.path(points, hidden),
+        "bound": frame.path(points, shown),
+        "area": frame.area(points, shown, np.ones(len(at))),
+        "target": float(frame.y(target)),
+    }
+
+
+# ------------------------------------------------------------------ cases by the hour
+
+
+def hourly_bars(hours: list[tuple[datetime, int, int, int]]) -> dict[str, Any] | None:
+    """Draw hours, each (start, received, decided, answers).
+
+    Automatic decisions are at the bottom of a bar, cases for experts on top of them.
+    """
+    most = max((max(received, answered) for _, received, _, answered in hours), default=0)
+    if not most:
+        return None
+    frame = replace(WIDE, x_range=(0.0, float(len(hours))), y_range=(0.0, most * 1.05))
+    columns = []
+    for i, (start, received, decided, answered) in enumerate(hours):
+        auto, top = float(frame.y(decided)), float(frame.y(received))
+        column = {
+            "x": round(float(frame.x(i + 0.15)), 1),
+            "width": round(float(frame.x(0.7) - frame.x(0)), 1),
+            "auto_top": auto,
+            "auto_height": frame.bottom - auto,
+            "expert_top": top,
+            "expert_height": auto - top,
+            "answers": float(frame.y(answered)),
+            "start": start,
+            "text": f"{received} came, {received - decided} to experts, {answered} answers",
+        }
+        columns.append(column)
+    return {
+        "frame": frame,
+        "x_ticks": _hour_ticks(frame, [start for start, *_ in hours]),
+        "y_ticks": _count_ticks(frame, most),
+        "columns": columns,
+    }
+
+
+def _count_ticks(frame: Frame, most: float) -> list[Tick]:
+    return [Tick(float(frame.y(v)), number(v)) for v in round_ticks(0, most, 4) if v == int(v)]
+
+
+def _hour_ticks(frame: Frame, starts: list[datetime]) -> list[Tick]:
+    """Label the last hour and, if there are many, every third one before it."""
+    last, step = len(starts) - 1, 1 if len(starts) <= 8 else 3
+    return [
+        Tick(float(frame.x(i + 0.5)), hour(starts[i]), (last - i) // step % 2 == 1)
+        for i in range(last % step, last + 1, step)
+    ]
+
+
+def _evidence_gauge(evidence: float, warn_at: float, alarm_at: float) -> dict[str, Any]:
+    """Place evidence on a logarithmic line from one to the alarm, in percent of the width."""
+
+    def place(value: float) -> float:
+        return round(100 * float(np.clip(np.log(max(value, 1.0)) / np.log(alarm_at), 0, 1)), 1)
+
+    # Evidence multiplies, so far beyond the alarm its exact size says nothing more.
+    much = 10 * alarm_at
+    size = f"More than {much:.3g}" if evidence > much else f"{evidence:.3g}"
+    words = f"{size} of {alarm_at:.3g}"
+    return {"value": place(evidence), "warn": place(warn_at), "text": words}

@@ -1,0 +1,382 @@
+"""Stores answers, and does what follows: a second reader, an arbiter, a decision, or undoing it.
+
+An answer, its consequences and the event are stored in one commit. An answer that comes after its
+lease was lost is kept and marked late. A submission that is sent twice is one answer. An answer can
+be taken back for a limited time, and only while nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from expertload.desk.intake import Wanted, draw, open_readings
+from expertload.desk.queue.claims import (
+    FREE,
+    Claim,
+    EndedLease,
+    Held,
+    claim_of,
+    classes_of,
+    end_lease,
+    new_lease,
+    own_reading,
+)
+from expertload.desk.store import SECOND, AnyRow, Transaction
+from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
+from expertload.desk.trail import announce, take_back
+from expertload.desk.watch.quality import settle_audit
+from expertload.exceptions import DeskRefusedError
+
+LONGEST_SUBMISSION = 100
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The result of an answer.
+
+    Attributes
+    ----------
+    outcome : {"counted", "late", "replayed"}
+        Whether it counts, came after the lease was lost, or was sent before.
+    standing : {"counted", "late"}
+        Whether the stored answer counts or is late.
+    undo_until : int or None
+        The time until which it can be taken back, in microseconds since 1970.
+    """
+
+    outcome: str
+    standing: str
+    undo_until: int | None
+
+
+def answer(
+    transaction: Transaction, reader: int, lease: str, label: str, submission: str
+) -> Answered:
+    """Answer the case of a lease.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        A transaction for writing.
+    reader : int
+        The user.
+    lease : str
+        From `claim`.
+    label : str
+        The answer.
+    submission : str
+        The sender's own name for this answer, so that sending it again does not count twice.
+    """
+    reading_id = own_reading(transaction, reader, lease)
+    if not 1 <= len(submission) <= LONGEST_SUBMISSION or not submission.isprintable():
+        raise DeskRefusedError(
+            "bad_submission",
+            f"'submission' must have 1 to {LONGEST_SUBMISSION} printable characters.",
+        )
+    before = _given_before(transaction, reader, submission)
+    if before is not None:
+        return _replay(transaction, before, reading_id, label)
+    _check_label(transaction, label)
+    taken = end_lease(transaction, reading_id, lease)
+    reading = _reading(transaction, reading_id)
+    event = transaction.event("answer.given", case_id=reading.case_id)
+    standing = "late" if taken is None else "counted"
+    number = transaction.insert(
+        answers,
+        event,
+        reading_id=reading_id,
+        case_id=reading.case_id,
+        reader=reader,
+        label=label,
+        submission=submission,
+        standing=standing,
+        seconds=None if taken is None else _seconds(transaction, taken),
+        given=transaction.now,
+    )
+    transaction.count(f"answers.{standing}")
+    transaction.count_hourly("answers")
+    if taken is None:
+        return Answered("late", "late", None)
+    values = {"answer_id": number, "finished": transaction.now, "until": None}
+    transaction.update(readings, reading_id, event, **values, state="done")
+    transaction.moved(readings, "leased", "done")
+    _settle(transaction, _reading(transaction, reading_id))
+    return Answered("counted", "counted", _undo_until(transaction, transaction.now))
+
+
+def _seconds(transaction: Transaction, taken: EndedLease) -> float | None:
+    """Return how long a reader took; None if the clock was set meanwhile, so nobody can tell."""
+    is_known = taken.leased <= transaction.now <= taken.until
+    return (transaction.now - taken.leased) / SECOND if is_known else None
+
+
+def _undo_until(transaction: Transaction, given: int) -> int:
+    return given + transaction.project.rules.undo_seconds * SECOND
+
+
+def _given_before(transaction: Transaction, reader: int, submission: str) -> AnyRow | None:
+    if not submission.isprintable():  # all are, and PostgreSQL refuses to search for a NUL
+        return None
+    return transaction.connection.execute(
+        select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
+    ).first()
+
+
+def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) -> Answered:
+    if (before.reading_id, before.label) != (reading, label):
+        raise DeskRefusedError(
+            "conflict",
+            "This submission was used for another answer.",
+            "give every answer its own submission.",
+        )
+    until = _undo_until(transaction, before.given) if before.standing == "counted" else None
+    return Answered("replayed", before.standing, until)
+
+
+def _check_label(transaction: Transaction, label: str) -> None:
+    classes = classes_of(transaction)
+    if classes and label not in classes:
+        raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.")
+    if not 1 <= len(label) <= 200 or not label.isprintable():
+        raise DeskRefusedError("bad_label", "A label must have 1 to 200 printable characters.")
+
+
+def _reading(transaction: Transaction, number: int) -> AnyRow:
+    return transaction.connection.execute(select(readings).where(readings.c.id == number)).one()
+
+
+# ------------------------------------------------------------------ what follows from an answer
+
+
+class Settled(NamedTuple):
+    """The final label: nobody needs to read the case again."""
+
+    label: str
+
+
+def next_reading(opinions: Sequence[str], *, wanted: int, arbitrated: bool) -> Settled | str:
+    """Return the final label, or who must read next: "second" or "arbiter".
+
+    Parameters
+    ----------
+    opinions : sequence of str
+        In order. If a decision of the model is being checked, the model's opinion comes first.
+    wanted : int
+        How many opinions must agree.
+    arbitrated : bool
+        Whether the last opinion is an arbiter's, which ends the dispute.
+    """
+    if arbitrated:
+        return Settled(opinions[-1])
+    if len(set(opinions)) > 1:
+        return "arbiter"
+    if len(opinions) < wanted:
+        return "second"
+    return Settled(opinions[0])
+
+
+def _settle(transaction: Transaction, reading: AnyRow) -> None:
+    """Continue after an answer that counts: ask for another reading, or close the case."""
+    case = _locked_case(transaction, reading.case_id)
+    if case.state in ("closed", "void"):
+        return
+    step = _next(transaction, case, reading)
+    if isinstance(step, Settled):
+        _close(transaction, case, step.label, reading)
+        settle_audit(transaction, case, step.label)
+        return
+    event = transaction.event("reading.wanted", case_id=case.id)
+    wanted = Wanted(case.id, case.due, event, step)
+    open_readings(transaction, [wanted], barred=reading.reader, root=reading.root)
+    if step == "arbiter" and case.state == "waiting":
+        transaction.move(cases, case, "disputed", event)
+
+
+def _locked_case(transaction: Transaction, number: int) -> AnyRow:
+    """Return a case's row, locked against other transactions until this one ends."""
+    query = select(cases).where(cases.c.id == number).with_for_update()
+    return transaction.connection.execute(query).one()
+
+
+def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
+    given = transaction.connection.execute(
+        select(answers.c.label)
+        .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
+        .where(
+            readings.c.case_id == reading.case_id,  # follows from the root, but has an index
+            readings.c.root == reading.root,
+            readings.c.state == "done",
+        )
+        .order_by(readings.c.id)
+    ).scalars()
+    # If a decision of the model is being checked, the model is one of those who must agree.
+    model = [case.predicted] if case.accepted else []
+    project = transaction.project
+    second = draw(project.secret, "second", project.name, case.key) < project.rules.second_share
+    return next_reading(
+        [*model, *given],
+        wanted=len(model) + 1 + second,
+        arbitrated=reading.why == "arbiter",
+    )
+
+
+def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) -> None:
+    """Decide a case, unless its automatic decision was only checked, and confirmed."""
+    live = _live_decision(transaction, case.id)
+    if case.state == "auto" and live is not None and live.label == label:
+        return
+    corrects = live is not None and live.label is not None and live.label != label
+    _decide(transaction, case, label, "correction" if corrects else "expert", reading.id, live)
+    event = transaction.event("case.closed", case_id=case.id)
+    transaction.move(cases, case, "closed", event)
+    delay = transaction.project.rules.undo_seconds * SECOND
+    payload = {"key": case.key, "label": label, "corrects": corrects}
+    announce(transaction, "case.decided", payload, case_id=case.id, delay=delay)
+
+
+def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
+    """Return the current decision of a case, which no later one supersedes."""
+    return transaction.connection.execute(
+        select(decisions)
+        .where(decisions.c.case_id == case)
+        .order_by(decisions.c.version.desc())
+        .limit(1)
+    ).first()
+
+
+def _decide(
+    transaction: Transaction,
+    case: AnyRow,
+    label: str | None,
+    kind: str,
+    reading: int,
+    live: AnyRow | None,
+) -> None:
+    """Add a decision that supersedes the one before it."""
+    event = transaction.event("decision.made", case_id=case.id)
+    transaction.insert(
+        decisions,
+        event,
+        case_id=case.id,
+        version=1 if live is None else live.version + 1,
+        kind=kind,
+        label=label,
+        reading_id=reading,
+        made=transaction.now,
+        supersedes=None if live is None else live.id,
+    )
+
+
+# ------------------------------------------------------------------ taking an answer back
+
+
+def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
+    """Take an answer back; the reader holds its case again, and returns any other.
+
+    Parameters
+    ----------
+    transaction : Transaction
+        A transaction for writing.
+    reader : int
+        The user who gave the answer.
+    submission : str
+        The submission of the answer.
+    """
+    given = _given_before(transaction, reader, submission)
+    if given is None:
+        raise DeskRefusedError("not_found", "You gave no such answer.")
+    case = _locked_case(transaction, given.case_id)
+    reading = _reading(transaction, given.reading_id)
+    _check_can_undo(transaction, given, reading)
+    _remove_what_follows(transaction, case, reading)
+    _release(transaction, reader)
+    lease = new_lease(transaction.project, reading.id, reader)
+    until = transaction.now + transaction.project.rules.lease_seconds * SECOND
+    held = {"leased": transaction.now, "until": until, "lease": lease}
+    event = transaction.event("answer.undone", case_id=case.id)
+    transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
+    transaction.count("answers.undone")
+    _reopen(transaction, case, reading)
+    return claim_of(transaction, Held(case.id, lease, until))
+
+
+def _check_can_undo(transaction: Transaction, given: AnyRow, reading: AnyRow) -> None:
+    """Refuse an answer that does not count, or that was given too long ago."""
+    if reading.answer_id != given.id or reading.state != "done":
+        raise DeskRefusedError("cannot_undo", "This answer does not count, or was taken back.")
+    seconds = transaction.project.rules.undo_seconds
+    if not transaction.is_within(seconds, given.given):
+        raise DeskRefusedError(
+            "cannot_undo", f"An answer can be taken back for {seconds} seconds. That time is over."
+        )
+
+
+def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
+    """Void the readings that this answer asked for; refuse if somebody has started one.
+
+    Nobody can start one before this transaction ends.
+    """
+    following = transaction.connection.execute(
+        select(readings)
+        .where(
+            readings.c.case_id == reading.case_id,
+            readings.c.root == reading.root,
+            readings.c.id > reading.id,
+            readings.c.state != "void",
+        )
+        .with_for_update()
+    ).all()
+    if any(row.state != "waiting" for row in following):
+        raise DeskRefusedError("cannot_undo", "Another reader already works on this case.")
+    if not take_back(transaction, case.id):
+        raise DeskRefusedError("cannot_undo", "The decision has been sent on already.")
+    alarmed = transaction.connection.execute(
+        select(policies.c.state).where(policies.c.id == case.policy_id)
+    ).scalar()
+    if case.audit is not None and alarmed == "withdrawn":
+        raise DeskRefusedError("cannot_undo", "The policy has been withdrawn since.")
+    event = transaction.event("reading.voided", case_id=case.id)
+    for row in following:
+        transaction.move(readings, row, "void", event, finished=transaction.now)
+
+
+def _release(transaction: Transaction, reader: int) -> None:
+    """Return the case that the reader has taken since: a reader holds only one."""
+    held = transaction.connection.execute(
+        select(readings)
+        .where(readings.c.reader == reader, in_state(readings, "leased"))
+        .with_for_update()
+    ).first()
+    if held is not None:
+        event = transaction.event("reading.returned", case_id=held.case_id)
+        free = {name: value for name, value in FREE.items() if name != "state"}
+        transaction.move(readings, held, "waiting", event, **free, lease=None)
+
+
+def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
+    """Restore the case to its state before the answer; a new decision supersedes the answer's."""
+    live = _live_decision(transaction, case.id)
+    if live is not None and live.reading_id == reading.id:
+        before = select(decisions.c.label).where(decisions.c.id == live.supersedes)
+        label = transaction.connection.execute(before).scalar()
+        _decide(transaction, case, label, "correction", reading.id, live)
+    state = _state_before(transaction, reading)
+    if case.state != state:
+        event = transaction.event("case.reopened", case_id=case.id)
+        transaction.move(cases, case, state, event)
+    if case.audit not in (None, "open"):
+        settle_audit(transaction, case, None)
+
+
+def _state_before(transaction: Transaction, reading: AnyRow) -> str:
+    """Return the state of a case before an answer; a case that was only checked stays decided."""
+    why = transaction.connection.execute(
+        select(readings.c.why).where(readings.c.id == reading.root)
+    ).scalar()
+    if why == "quality":
+        return "auto"
+    return "disputed" if reading.why == "arbiter" else "waiting"
