@@ -79,6 +79,12 @@ def test_the_small_network_takes_the_digits():
     assert small_cnn(10, in_channels=1)(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
 
 
+def test_resnet9_begins_with_small_logits():
+    """A rate of 0.2 would not be stable otherwise."""
+    torch.manual_seed(0)
+    assert resnet9(100)(torch.randn(32, 3, 32, 32)).std() < 0.5
+
+
 def test_the_shortcut_without_parameters():
     x = torch.arange(32.0).view(1, 2, 4, 4)
     y = PaddedShortcut(2, 4, 2)(x)
