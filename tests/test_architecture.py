@@ -23,7 +23,7 @@ LAYERS = [
         "_typing",
         "_files",
         "_html",
-        "_documents",
+        "_store",
         "_names",
         "_blocks",
         "_validation",

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from expertload._documents import digest
+from expertload._store import digest
 from expertload.calibrators import TemperatureScaling, load_calibrator
 from expertload.exceptions import DataTypeError, FileFormatError
 from expertload.monitoring import AccuracyMonitor

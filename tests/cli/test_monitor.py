@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image, pyplot
 
 from expertload import operating_point
-from expertload._documents import digest
+from expertload._store import digest
 from expertload.monitoring import AccuracyMonitor, evidence_path
 
 

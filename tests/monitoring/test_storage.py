@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.monitoring.test_monitor import contents, monitor
 from tests.strategies import examples
 
-from expertload._documents import digest
+from expertload._store import digest
 from expertload.exceptions import FileFormatError, ParameterError, RepeatedCaseError
 from expertload.monitoring import AccuracyMonitor
 from expertload.operating_point import certify_from_correctness

@@ -155,7 +155,7 @@ def changed(make, path, **changes):
         (described, {"origin__probability_columns": [None, None]}, "one column per class"),
         (described, {"origin__probability_columns": ["p", 3]}, "one column per class"),
         (described, {"origin__read_as": "log-odds"}, "'read_as' is not known"),
-        (described, {"origin__read_as": ["logits"]}, "'read_as' must be text"),
+        (described, {"origin__read_as": ["logits"]}, "'read_as' is not known"),
         (described, {"schema_version": 1}, "fields it should"),
         (certified, {"origin__confidence_quantiles": [2, 1]}, "ascending"),
         (certified, {"origin__confidence_quantiles": [1]}, "two or more"),

@@ -20,6 +20,7 @@ import numpy as np
 
 from expertload._cases import check_weight
 from expertload._files import write_atomically
+from expertload._store import DocumentKind, Learned, plain
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
     as_floats,
@@ -31,9 +32,15 @@ from expertload._validation import (
     check_same_order,
 )
 from expertload.calibrators.logits import log_probabilities
-from expertload.calibrators.storage import DOCUMENT, Learned, plain, read_learned, read_names
 from expertload.columns import arrange_columns, as_probability, check_labels, frame_columns
 from expertload.exceptions import InvalidInputError
+
+DOCUMENT = DocumentKind(
+    "expertload calibrator",
+    1,
+    hint="save the calibrator again; the file was changed or damaged",
+    has_digest=False,  # it may be part of another document, which has one
+)
 
 
 class CalibrationWarning(UserWarning):
@@ -181,10 +188,10 @@ class FittedOnLogits(ABC):
             DOCUMENT.refuse(f"its 'n_classes' must be 2 or more, not {n_classes!r}")
         calibrator.n_classes_ = n_classes
         state = DOCUMENT.section(document.get("state"), "state")
-        for name, value in read_learned(state, cls._learned, n_classes).items():
+        for name, value in DOCUMENT.learned(state, cls._learned, n_classes).items():
             setattr(calibrator, name, value)
         names, n_columns = document.get("column_names"), calibrator._n_columns()
-        calibrator.column_names_ = None if names is None else read_names(names, n_columns)
+        calibrator.column_names_ = None if names is None else _read_names(names, n_columns)
         problem = calibrator._problem()
         if problem is not None:
             DOCUMENT.refuse(problem)
@@ -300,6 +307,14 @@ class Calibrator(FittedOnLogits):
         """Return ``fit(...).transform(inputs)``; its errors are too optimistic."""
         fitted = self.fit(inputs, y_true, sample_weight=sample_weight, labels=labels)
         return fitted.transform(inputs)
+
+
+def _read_names(value: Any, n_columns: int) -> list[str]:
+    """Return the names of columns; of two classes, one column may be enough."""
+    is_list = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    if not is_list or len(value) not in ((1, 2) if n_columns == 2 else (n_columns,)):
+        DOCUMENT.refuse(f"its 'column_names' must be a list of {n_columns} names, not {value!r}")
+    return list(value)
 
 
 def _check_class_logits(logits: ArrayLike, name: str) -> FloatArray:

@@ -16,9 +16,9 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_fitted, check_option, check_probabilities
+from expertload.calibrators.base import DOCUMENT
 from expertload.calibrators.correctness import CorrectnessModel
 from expertload.calibrators.logits import log_probabilities
-from expertload.calibrators.storage import DOCUMENT
 from expertload.calibrators.temperature import TemperatureScaling
 from expertload.scores import (
     entropy_confidence,

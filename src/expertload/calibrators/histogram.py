@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from expertload._store import Learned
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators.one_vs_rest import OneVsRest
-from expertload.calibrators.storage import Learned
 from expertload.tally import Tally
 
 __all__ = ["HistogramBinning"]

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from expertload._store import Learned
 from expertload._typing import FloatArray
 from expertload.calibrators.one_vs_rest import OneVsRest
-from expertload.calibrators.storage import Learned
 from expertload.tally import Tally
 
 __all__ = ["IsotonicCalibration"]

@@ -15,11 +15,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
+from expertload._store import Learned
 from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.logits import log_odds, normalise_rows, softmax
 from expertload.calibrators.newton import Minimum, minimise
-from expertload.calibrators.storage import Learned
 
 __all__ = ["PlattScaling"]
 

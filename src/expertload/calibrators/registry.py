@@ -9,14 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from expertload._validation import check_option
-from expertload.calibrators.base import Calibrator
+from expertload.calibrators.base import DOCUMENT, Calibrator
 from expertload.calibrators.histogram import HistogramBinning
 from expertload.calibrators.isotonic import IsotonicCalibration
 from expertload.calibrators.kcal import KCal
 from expertload.calibrators.matrix_scaling import MatrixScaling
 from expertload.calibrators.platt import PlattScaling
 from expertload.calibrators.spline import SplineCalibration
-from expertload.calibrators.storage import DOCUMENT
 from expertload.calibrators.temperature import TemperatureScaling
 from expertload.calibrators.vector_scaling import VectorScaling
 

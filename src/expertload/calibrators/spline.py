@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from expertload._cases import Cases
+from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_count
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.logits import SMALLEST_PROBABILITY, normalise_rows, softmax
-from expertload.calibrators.storage import Learned
 from expertload.tally import Tally
 
 if TYPE_CHECKING:

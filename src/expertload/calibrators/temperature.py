@@ -16,11 +16,11 @@ from typing import ClassVar, NamedTuple, get_args
 import numpy as np
 
 from expertload._names import Objective
+from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_option
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.logits import WIDEST_GAP, centre, softmax
-from expertload.calibrators.storage import Learned
 from expertload.metrics.calibration import expected_calibration_error_from_correctness
 
 __all__ = ["TemperatureScaling"]

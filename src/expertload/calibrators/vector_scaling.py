@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_positive
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.logits import softmax
 from expertload.calibrators.newton import minimise
 from expertload.calibrators.softmax_regression import Prior, SoftmaxRegression, bounded
-from expertload.calibrators.storage import Learned
 from expertload.calibrators.temperature import fit_inverse_temperature
 
 __all__ = ["VectorScaling"]

@@ -9,13 +9,11 @@ from __future__ import annotations
 import base64
 import io
 import random
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,7 +137,7 @@ def _png(image: FloatArray) -> str:
 
 def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
     """Activate the policy; return the visitor's link, and the tokens of sender and colleagues."""
-    number = desk.write(add_policy, _document(digits))
+    number = desk.write(add_policy, digits.point.to_json())
     desk.write(activate, number)
     known = desk.read(find_user, VISITOR)
     roles = ("reader", "arbiter", "manager", "auditor")
@@ -147,13 +145,6 @@ def prepare(desk: Desk, digits: Digits) -> tuple[str, str, list[str]]:
     sender = desk.write(add_token, "the model", "api")
     colleagues = [desk.write(add_token, name, role) for name, role in COLLEAGUES]
     return desk.acting(user).write(make_link, user), sender, colleagues
-
-
-def _document(digits: Digits) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "policy.json")
-        digits.point.save(file)
-        return file.read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------ who uses it

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from expertload._documents import MOST_DIGITS
+from expertload._store import MOST_DIGITS
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_array,

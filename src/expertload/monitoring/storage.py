@@ -11,8 +11,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from expertload._documents import DocumentKind
 from expertload._files import write_atomically
+from expertload._store import DocumentKind
 from expertload.exceptions import InvalidInputError
 from expertload.monitoring.inputs import iso_time
 

@@ -37,7 +37,7 @@ from expertload.operating_point.choose import (
 )
 from expertload.operating_point.origin import Origin
 from expertload.operating_point.point import Decisions, OperatingPoint
-from expertload.operating_point.storage import load_operating_point
+from expertload.operating_point.storage import from_json, load_operating_point
 
 __all__ = [
     "CONDITIONS",
@@ -67,5 +67,6 @@ __all__ = [
     "certify_mean_cost_from_correctness",
     "choose",
     "choose_from_correctness",
+    "from_json",
     "load_operating_point",
 ]

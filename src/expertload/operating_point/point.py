@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._cases import reaches
+from expertload._files import write_atomically
 from expertload._html import small_table
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
@@ -25,10 +26,50 @@ from expertload.columns import arrange_probabilities
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.operating_point.origin import Origin
 
-__all__ = ["Decisions", "OperatingPoint"]
+__all__ = ["Decisions", "OperatingPoint", "Policy"]
 
 # What rounding may do to one minus one minus a share.
 ROUNDING = 1e-15
+
+
+class Policy:
+    """What a point and the points of groups have in common: they are saved as JSON."""
+
+    def to_json(self, *, model_name: str | None = None) -> str:
+        """Return the policy as JSON, which `expertload.operating_point.from_json` reads.
+
+        Parameters
+        ----------
+        model_name : str, optional
+            Written into the document.
+
+        Examples
+        --------
+        >>> from expertload.operating_point import at_threshold_from_correctness
+        >>> point = at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7)
+        >>> print(point.to_json()[:44])
+        {
+          "kind": "expertload operating point",
+        """
+        from expertload.operating_point.storage import to_json  # avoids a cycle
+
+        return to_json(self, model_name)  # type: ignore[arg-type]
+
+    def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
+        """Write the policy as JSON; an older file is replaced completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        model_name : str, optional
+            Written into the file.
+
+        See Also
+        --------
+        load_operating_point : read it back.
+        """
+        write_atomically(path, self.to_json(model_name=model_name))
 
 
 class Decisions(NamedTuple):
@@ -48,7 +89,7 @@ class Decisions(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatingPoint:
+class OperatingPoint(Policy):
     """A threshold, and its counts on the data it was made from.
 
     Attributes
@@ -170,24 +211,6 @@ class OperatingPoint:
         [False, True]
         """
         return reaches(as_floats(confidence, "confidence"), self.threshold)
-
-    def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
-        """Write the point as JSON; an older file is replaced completely or not at all.
-
-        Parameters
-        ----------
-        path : str or path
-            Where to write.
-        model_name : str, optional
-            Written into the file.
-
-        See Also
-        --------
-        load_operating_point : read it back.
-        """
-        from expertload.operating_point.storage import save  # avoids a cycle
-
-        save(self, path, model_name=model_name)
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""

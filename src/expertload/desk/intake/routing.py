@@ -8,19 +8,18 @@ an expert, and the cause is recorded.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from expertload import operating_point
 from expertload._typing import FloatArray
 from expertload.desk.intake.case import SentCase
 from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
-from expertload.operating_point import CertifiedGroups, CertifiedPoint, load_operating_point
+from expertload.operating_point import CertifiedGroups, CertifiedPoint
 from expertload.operating_point.point import confidence_of
 
 Point = CertifiedPoint | CertifiedGroups
@@ -161,13 +160,10 @@ def _top(probabilities: dict[str, float]) -> str | None:
 @lru_cache(maxsize=32)
 def read_policy(document: str) -> RoutingPolicy:
     """Read a policy that was saved as JSON; refuse it if it is not certified."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "policy.json")
-        try:
-            file.write_text(document, encoding="utf-8")
-            point = load_operating_point(file)
-        except (FileFormatError, InvalidInputError, UnicodeEncodeError) as error:
-            raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
+    try:
+        point = operating_point.from_json(document)
+    except (FileFormatError, InvalidInputError) as error:
+        raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
     certified = (
         point.certified
         if isinstance(point, CertifiedGroups)

@@ -16,10 +16,8 @@ cases by their labels.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -324,10 +322,7 @@ def recertify(
             "read them first, or choose a period that ends before the first of them.",
         )
     point = _certified(sample, target_accuracy, confidence_level, model)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "policy.json")
-        point.save(file)
-        return add_policy(transaction, file.read_text(), source="recertified")
+    return add_policy(transaction, point.to_json(), source="recertified")
 
 
 def _certified(

@@ -6,7 +6,6 @@ separately, at a share of the level, so that all promises hold together.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -33,14 +32,14 @@ from expertload.operating_point.origin import (
     plain_labels,
     ranked_by,
 )
-from expertload.operating_point.point import Decisions, at_least, read_cases
+from expertload.operating_point.point import Decisions, Policy, at_least, read_cases
 from expertload.tally import Tally
 
 __all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertifiedGroups(Mapping[Label, CertifiedPoint]):
+class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
     """A mapping from groups to their certified points, and one promise over all of them.
 
     Attributes
@@ -141,12 +140,6 @@ class CertifiedGroups(Mapping[Label, CertifiedPoint]):
         """Return the same points with another origin."""
         points = {group: replace(point, origin=origin) for group, point in self.items()}
         return replace(self, points=points, origin=origin)
-
-    def save(self, path: str | os.PathLike[str], *, model_name: str | None = None) -> None:
-        """Write all points as one JSON file; an older file is replaced completely or not at all."""
-        from expertload.operating_point.storage import save  # avoids a cycle
-
-        save(self, path, model_name=model_name)
 
     def __str__(self) -> str:
         return "\n".join([*(f"{group}: {point}" for group, point in self.items()), self.guarantee])
