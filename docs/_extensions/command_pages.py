@@ -5,9 +5,9 @@ from pathlib import Path
 
 import typer
 from api_pages import write_changed
+from typer.core import TyperArgument
 
 from expertload.cli.app import app as program
-from expertload.cli.help_text import help_sections
 
 GUIDES = {
     "evaluate": "evaluate.md",
@@ -39,6 +39,38 @@ def prose(text):
 def cell(text):
     """Return text that can stand in a cell of a table."""
     return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+KINDS = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT", "path": "PATH"}
+
+
+def kind_of_value(found):
+    """Return a word for a type of value; choices stay as they are."""
+    return KINDS.get(found[1].lower(), found[1])
+
+
+def help_sections(command, context):
+    """Return the rows of the arguments and options of a command: a name and what it means."""
+    sections = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None:
+            continue
+        name, text = record
+        if isinstance(parameter, TyperArgument):
+            name = parameter.metavar or parameter.name.upper()
+        name = re.sub(
+            r"<(?:list\[)?(.*?)(?: range)?\]?>",
+            lambda kind: KINDS.get(kind[1].lower(), kind[1]),
+            name,
+        )
+        text = re.sub(r"(?<=\[default: )\((.*)\)(?=[;\]])", r"\1", text)
+        text = re.sub(r"\bx>=([\d.]+)\]$", r"at least \1]", text)
+        text = re.sub(r"([\d.]+)<=x<=([\d.]+)\]$", r"\1 to \2]", text)
+        sections["Arguments" if isinstance(parameter, TyperArgument) else "Options"].append(
+            (name, text)
+        )
+    return sections
 
 
 RANGE = r"at least [\d.]+|[\d.]+ to [\d.]+"

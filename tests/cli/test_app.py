@@ -264,7 +264,7 @@ def test_a_sweep_with_a_failure_has_exit_code_one(tmp_path, monkeypatch):
     ("words", "option", "names"),
     [
         (["evaluate"], "method", METHODS),
-        (["evaluate"], "file_format", FORMATS),
+        (["evaluate"], "format", FORMATS),
         (["evaluate"], "cluster_promise", get_args(ClusterPromise)),
         (["monitor"], "order", get_args(Order)),
         (["lab", "evaluate"], "calibrator", CALIBRATORS),

@@ -355,7 +355,7 @@ def test_help_imports_nothing_heavy_and_shows_the_patterns():
         check=True,
         env={"PYTHONPATH": str(Path(expertload.__file__).parents[1]), "COLUMNS": "200"},
     )
-    assert "'p_*', 'prob_*' or 'proba_*'" in " ".join(done.stdout.split())
+    assert "`p_*`, `prob_*` or `proba_*`" in " ".join(done.stdout.split())
     assert done.stdout.rstrip().endswith("[]")
 
 

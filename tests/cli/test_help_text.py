@@ -36,35 +36,8 @@ def test_nothing_is_cut_or_too_wide(words, command):
         assert " ".join(inner.help.split("\n\n")[0].split()) in " ".join(said.split())
 
 
-@pytest.mark.parametrize(("words", "command"), ALL)
-def test_values_have_names_not_types(words, command):
-    said = help_of(words)
-    assert "<" not in said
-    assert "x>=" not in said
-    assert "[default: (" not in said
-
-
-@pytest.mark.parametrize(
-    ("words", "usage"),
-    [
-        (["evaluate"], "expertload evaluate [OPTIONS] FILE..."),
-        (["decide"], "expertload decide [OPTIONS] POLICY FILE"),
-        (["lab", "lower-load"], "expertload lab lower-load [OPTIONS] [DATA]"),
-        (["desk", "rules"], "expertload desk rules [OPTIONS] [NAME=VALUE...]"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_usage(words, usage):
-    assert help_of(words).splitlines()[0] == f"Usage: {usage}"
-
-
 def test_a_colon_is_not_a_picture():
     assert "corrupted:fog:3" in help_of(["lab", "ood"])
-
-
-def test_options_stand_in_sections():
-    titles = [line for line in help_of(["evaluate"]).splitlines() if line.endswith(":")]
-    assert {"Arguments:", "Options:", "Columns:", "Opening files:"} <= set(titles)
 
 
 def test_wrong_use_is_one_plain_sentence():

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a command: one line, exit code 130, no traceback.
+"""Ctrl-C while a command runs: one line, exit code 130, no traceback.
 
 Real processes get a real SIGINT. They send it to themselves at the moment when a module begins to
 be imported, so that every moment is met exactly and no test waits.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +31,6 @@ from expertload.cli import main
 sys.addaudithook(interrupt)
 main()
 """
-BEFORE = "Stopped before anything was done.\n"
 DURING = "Stopped; run the same command again to continue.\n"
 
 
@@ -60,21 +58,6 @@ def predictions(tmp_path_factory):
 @pytest.mark.parametrize(
     "moment",
     [
-        "expertload.cli.app",
-        "typer",
-        "rich.console",
-        "expertload.exceptions",
-    ],
-)
-def test_while_the_command_loads(moment):
-    done = interrupted_at(moment, "--version")
-    assert (done.returncode, done.stderr, done.stdout) == (130, BEFORE, "")
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    "moment",
-    [
         "numpy",
         "numpy._core._multiarray_umath",
         "scipy.special",
@@ -88,38 +71,6 @@ def test_while_the_command_loads(moment):
 def test_while_the_command_runs(moment, predictions):
     done = interrupted_at(moment, "evaluate", predictions)
     assert (done.returncode, done.stderr) == (130, DURING)
-
-
-@pytest.mark.processes
-def test_a_process_that_ignores_it_goes_on_ignoring_it(predictions):
-    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + INTERRUPTED
-    done = interrupted_at("rich.console", "evaluate", predictions, code=code)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "AUCOC" in done.stdout
-
-
-@pytest.mark.processes
-def test_after_the_command_the_process_ends_as_any_other():
-    # What is registered first runs last: the signal comes when nothing handles it any more.
-    at_the_end = "import atexit; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
-    code = INTERRUPTED.replace("from expertload", at_the_end + "from expertload")
-    done = interrupted_at("", "--version", code=code)
-    assert done.returncode == -signal.SIGINT
-    assert done.stdout.startswith("expertload ")
-    assert done.stderr == ""
-
-
-@pytest.mark.processes
-def test_what_nothing_can_catch_is_short():
-    """Until `main` is called, Ctrl-C is Python's own: next to nothing may be loaded until then."""
-    code = (
-        "import sys; before = set(sys.modules); import expertload.cli; "
-        "print(*sorted(m for m in set(sys.modules) - before if '.' not in m))"
-    )
-    done = interrupted_at("", code=code)
-    loaded = set(done.stdout.split()) - {"expertload"}
-    assert loaded <= set(sys.stdlib_module_names)
-    assert not loaded & {"typing", "dataclasses", "inspect", "asyncio"}
 
 
 def test_the_lazy_names_are_the_ones_type_checkers_see():

@@ -2,8 +2,6 @@
 
 import sys
 
-from expertload.cli.interrupts import ends_at_once
-
 __all__ = ["main"]
 
 
@@ -22,11 +20,6 @@ def main() -> None:
     expertload ...
     0
     """
-    with ends_at_once():
-        _run()
-
-
-def _run() -> None:
     if sys.stdout is None:
         sys.exit("Standard output is closed. Hint: redirect it to /dev/null.")
     try:

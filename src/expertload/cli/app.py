@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from expertload import __version__
 from expertload.cli import (
@@ -32,23 +33,20 @@ from expertload.cli import (
     monitor,
     plot,
 )
-from expertload.cli.help_text import PlainCommand, PlainGroup
-from expertload.cli.interrupts import raised_as_exception
 from expertload.cli.outputs import give_up_standard_output
-from expertload.cli.screen import complain, saying_warnings
+from expertload.cli.screen import complain, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
 
 __all__ = ["app"]
 
 
-class _SayingErrors(PlainGroup):
+class _ErrorsAsSentences(TyperGroup):
     """A group of commands that prints errors as sentences."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
-            raised_as_exception()
-            with saying_warnings():
+            with warnings_as_sentences():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             complain("Stopped; run the same command again to continue.", style="yellow")
@@ -66,16 +64,17 @@ class _SayingErrors(PlainGroup):
 
 
 def _group(help: str) -> typer.Typer:  # noqa: A002 - the name typer gave it
-    return typer.Typer(cls=PlainGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
 def _fill(group: typer.Typer, commands: dict[str, Callable[..., None]]) -> None:
     for name, run in commands.items():
-        group.command(name, cls=PlainCommand)(run)
+        summary = (run.__doc__ or "").partition("\n\n")[0]
+        group.command(name, short_help=summary)(run)
 
 
 app = typer.Typer(
-    cls=_SayingErrors,
+    cls=_ErrorsAsSentences,
     help="Operate classifiers at high accuracy and low expert load.\n\n"
     "Start with `expertload evaluate predictions.csv --out report.html`, or try `expertload desk "
     "demo`.",

@@ -9,28 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expertload._names import Invalid
-from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
+from expertload.cli.options import COLUMNS, OPENING, Policy, load_policy, takes
 from expertload.cli.outputs import Rows, check_output
-from expertload.cli.policies import Policy, load_policy
-from expertload.cli.predictions_options import (
-    Classes,
-    Confidence,
-    Group,
-    Logits,
-    Normalize,
-    Probabilities,
-)
-from expertload.cli.progress import rows_done
-from expertload.cli.screen import console, one_line
+from expertload.cli.screen import console, one_line, rows_done
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from expertload.predictions import DecisionCounts
+    from expertload.predictions import ColumnNames, DecisionCounts, FileOptions
 
 __all__ = ["decide"]
 
 
+@takes(
+    columns=COLUMNS.only("probabilities", "logits", "classes", "normalize", "confidence", "group"),
+    opening=OPENING,
+)
 def decide(
     policy: Policy,
     file: Annotated[
@@ -56,24 +50,16 @@ def decide(
             "with the reason in a column 'why' (delegate).",
         ),
     ] = "refuse",
-    probabilities: Probabilities = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    normalize: Normalize = False,
-    confidence: Confidence = None,
-    group: Group = None,
-    query: Query = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    *,
+    columns: ColumnNames,
+    opening: FileOptions,
 ) -> None:
     """Apply a policy to new predictions, in batches: files may be larger than memory.
 
     The output has one row per case: its row number, whether it is accepted, the model's label and
     its confidence.
     """
-    from expertload.predictions import ColumnNames, FileOptions, decide_file
+    from expertload.predictions import decide_file
 
     policy_point = load_policy(policy)
     to_screen = out is None or str(out) == "-"
@@ -84,22 +70,9 @@ def decide(
             policy_point,
             file,
             out=sys.stdout if out is None or to_screen else out,
-            names=ColumnNames(
-                probabilities=probabilities,
-                logits=logits,
-                classes=classes,
-                normalize=normalize,
-                confidence=confidence,
-                group=group,
-            ),
+            names=columns,
             keep=tuple(keep or ()),
-            options=FileOptions(
-                query=query,
-                format=file_format,
-                delimiter=delimiter,
-                decimal=decimal,
-                encoding=encoding,
-            ),
+            options=opening,
             invalid=invalid,
             progress=None if to_screen and sys.stdout.isatty() else progress,
         )

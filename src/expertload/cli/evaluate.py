@@ -9,25 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expertload._names import METHODS
-from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, print_warnings, read_models
+from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, column_option, takes
 from expertload.cli.outputs import AsJson, Report, check_output
-from expertload.cli.predictions_options import (
-    Classes,
-    Cluster,
-    Confidence,
-    Correct,
-    Group,
-    Identifier,
-    Label,
-    Logits,
-    ModelColumn,
-    Names,
-    Normalize,
-    Prediction,
-    Weight,
-    column_option,
-)
 from expertload.cli.screen import console, true_text
 
 if TYPE_CHECKING:
@@ -37,7 +21,7 @@ if TYPE_CHECKING:
 
     from expertload.cli.choose_confidence import SplitChoice
     from expertload.evaluation import Evaluation
-    from expertload.predictions import PredictionsTable
+    from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
     from expertload.significance import Comparison
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
@@ -45,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
+@takes(columns=COLUMNS.without("probabilities"), identity=IDENTITY, opening=OPENING)
 def evaluate(
     files: Annotated[
         list[Path],
@@ -110,7 +95,6 @@ def evaluate(
     name: Names = None,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
     as_json: AsJson = False,
-    label: Label = None,
     probabilities: Annotated[
         list[str] | None,
         column_option(
@@ -119,22 +103,10 @@ def evaluate(
             metavar="PATTERN",
         ),
     ] = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    normalize: Normalize = False,
-    confidence: Confidence = None,
-    correct: Correct = None,
-    prediction: Prediction = None,
-    group: Group = None,
-    weight: Weight = None,
-    identifier: Identifier = None,
-    model_column: ModelColumn = None,
-    cluster: Cluster = None,
-    query: Query = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    *,
+    columns: ColumnNames,
+    identity: Identity,
+    opening: FileOptions,
 ) -> None:
     """Evaluate predictions: the curve, its area, the load at a target, a certified threshold.
 
@@ -142,27 +114,12 @@ def evaluate(
     `proba_*` (or `logit_*`); or `confidence` with `correct`, or with a label and `y_pred`;
     `group`; `sample_weight`.
     """
-    check_models(files, probabilities or [], model_column)
+    check_models(files, probabilities or [], identity.model)
     _check_outputs(files, out, save_policy)
 
-    from expertload.predictions import ColumnNames, FileOptions, Identity, match_cases
+    from expertload.predictions import match_cases
 
-    options = FileOptions(
-        query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
-    )
-    names = ColumnNames(
-        label=label,
-        logits=logits,
-        classes=classes,
-        normalize=normalize,
-        confidence=confidence,
-        correct=correct,
-        prediction=prediction,
-        group=group,
-        weight=weight,
-    )
-    identity = Identity(identifier=identifier, model=model_column, cluster=cluster)
-    read = read_models(files, name, names, probabilities or [], identity, options)
+    read = read_models(files, name, columns, probabilities or [], identity, opening)
     tables = match_cases(read)
     if save_policy is not None and len(tables) > 1:
         raise typer.BadParameter("--save-policy needs one model: a policy belongs to one model.")

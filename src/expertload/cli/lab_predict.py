@@ -10,8 +10,7 @@ import typer
 
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import Rows, check_output
-from expertload.cli.progress import rows_done
-from expertload.cli.screen import console
+from expertload.cli.screen import console, rows_done
 
 __all__ = ["predict"]
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from expertload.cli.progress import rows_done
-from expertload.cli.screen import complain, true_text
+from expertload.cli.screen import complain, rows_done, true_text
 
 if TYPE_CHECKING:
     from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
-from expertload.cli.outputs import AsJson, check_output
-from expertload.cli.pictures import check_picture, save_picture
-from expertload.cli.policies import Policy, load_policy
-from expertload.cli.predictions_options import column_option
+from expertload.cli.options import (
+    OPENING,
+    OptionGroup,
+    Policy,
+    column_option,
+    load_policy,
+    takes,
+)
+from expertload.cli.outputs import AsJson, check_output, check_picture, save_picture
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedGroups, OperatingPoint
-    from expertload.predictions import AuditTable
+    from expertload.predictions import AuditColumns, AuditTable, FileOptions
 
 __all__ = ["monitor"]
 
@@ -32,6 +36,23 @@ TOGETHER = (
 STYLES = {"confirmed": "green", "not refuted": "yellow", "refuted": "red"}
 
 
+AUDIT_COLUMNS = OptionGroup(
+    "AuditColumns",
+    {
+        field: (Annotated[str | None, column_option(text)], None)
+        for field, text in {
+            "correct": "Whether the decision was right; empty while a review is open.",
+            "decided": "The decided label, instead of --correct.",
+            "label": "The expert's label, with --decided; empty while a review is open.",
+            "inclusion_probability": "The probability with which the case was audited.",
+            "decided_at": "When the case was decided.",
+            "key": "The identifier of the case.",
+        }.items()
+    },
+)
+
+
+@takes(columns=AUDIT_COLUMNS, opening=OPENING)
 def monitor(
     policy: Policy,
     file: Annotated[
@@ -84,26 +105,9 @@ def monitor(
         ),
     ] = None,
     as_json: AsJson = False,
-    correct: Annotated[
-        str | None, column_option("Whether the decision was right; empty while a review is open.")
-    ] = None,
-    decided: Annotated[
-        str | None, column_option("The decided label, instead of --correct.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        column_option("The expert's label, with --decided; empty while a review is open."),
-    ] = None,
-    inclusion_probability: Annotated[
-        str | None, column_option("The probability with which the case was audited.")
-    ] = None,
-    decided_at: Annotated[str | None, column_option("When the case was decided.")] = None,
-    key: Annotated[str | None, column_option("The identifier of the case.")] = None,
-    query: Query = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    *,
+    columns: AuditColumns,
+    opening: FileOptions,
 ) -> None:
     """Tell from audits whether a policy's accuracy is confirmed, not refuted or refuted.
 
@@ -115,7 +119,7 @@ def monitor(
     if state is not None:
         check_output(state, others=[policy, file])
 
-    from expertload.predictions import AuditColumns, FileOptions, read_audits
+    from expertload.predictions import read_audits
     from expertload.predictions.audits import check_not_sorted
 
     options = {
@@ -127,17 +131,8 @@ def monitor(
     fresh = _fresh_monitor(promised, options)
     audits = read_audits(
         file,
-        names=AuditColumns(
-            correct=correct,
-            decided=decided,
-            label=label,
-            inclusion_probability=inclusion_probability,
-            decided_at=decided_at,
-            key=key,
-        ),
-        options=FileOptions(
-            query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
-        ),
+        names=columns,
+        options=opening,
     )
     if order is None and audits.decided_at is None:
         check_not_sorted(audits)

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.file_options import Decimal, Delimiter, Encoding, Format, Query
 from expertload.cli.models import check_models, print_warnings, read_models
-from expertload.cli.pictures import check_picture, save_picture
-from expertload.cli.predictions_options import (
-    Classes,
-    Cluster,
-    Confidence,
-    Correct,
-    Identifier,
-    Label,
-    Logits,
-    ModelColumn,
-    Names,
-    Normalize,
-    Prediction,
-    Probabilities,
-    Weight,
-)
+from expertload.cli.options import COLUMNS, IDENTITY, OPENING, Names, takes
+from expertload.cli.outputs import check_picture, save_picture
 from expertload.cli.screen import console, one_line, true_text
 
 if TYPE_CHECKING:
     from expertload.display import COCComparisonDisplay
     from expertload.evaluation import Evaluation
+    from expertload.predictions import ColumnNames, FileOptions, Identity
 
 __all__ = ["plot"]
 
 
+@takes(columns=COLUMNS.without("group"), identity=IDENTITY, opening=OPENING)
 def plot(
     files: Annotated[
         list[Path],
@@ -60,50 +48,20 @@ def plot(
         str | None, typer.Option(help="A title above the plot.", show_default=False)
     ] = None,
     name: Names = None,
-    label: Label = None,
-    probabilities: Probabilities = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    normalize: Normalize = False,
-    confidence: Confidence = None,
-    correct: Correct = None,
-    prediction: Prediction = None,
-    weight: Weight = None,
-    identifier: Identifier = None,
-    model_column: ModelColumn = None,
-    cluster: Cluster = None,
-    query: Query = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = None,
+    *,
+    columns: ColumnNames,
+    identity: Identity,
+    opening: FileOptions,
 ) -> None:
     """Plot the COC curve: accuracy of automatic decisions against the share left to experts.
 
     Columns are found by name, as for `expertload evaluate`.
     """
-    patterns = [probabilities] if probabilities else []
-    check_models(files, patterns, model_column)
+    patterns = [columns.probabilities] if columns.probabilities else []
+    check_models(files, patterns, identity.model)
     check_picture(out, others=files)
-
-    from expertload.predictions import ColumnNames, FileOptions, Identity
-
-    options = FileOptions(
-        query=query, format=file_format, delimiter=delimiter, decimal=decimal, encoding=encoding
-    )
-    names = ColumnNames(
-        label=label,
-        logits=logits,
-        classes=classes,
-        normalize=normalize,
-        confidence=confidence,
-        correct=correct,
-        prediction=prediction,
-        group="none",
-        weight=weight,
-    )
-    identity = Identity(identifier=identifier, model=model_column, cluster=cluster)
-    tables = read_models(files, name, names, patterns, identity, options)
+    columns = replace(columns, group="none")
+    tables = read_models(files, name, columns, patterns, identity, opening)
     found = {
         each: table.evaluate(
             target_accuracy=0.95 if target_accuracy is None else target_accuracy,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = ["complain", "console", "neutral", "one_line", "saying_warnings", "true_text"]
+__all__ = [
+    "complain",
+    "console",
+    "neutral",
+    "one_line",
+    "rows_done",
+    "true_text",
+    "warnings_as_sentences",
+]
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -111,18 +119,18 @@ def complain(sentence: str, *, style: str = "red") -> None:
 
 
 @contextmanager
-def saying_warnings() -> Iterator[None]:
+def warnings_as_sentences() -> Iterator[None]:
     """Show the library's own warnings as sentences, without a file name and a line of source.
 
     Examples
     --------
-    >>> from expertload.cli.screen import saying_warnings
-    >>> with saying_warnings():
+    >>> from expertload.cli.screen import warnings_as_sentences
+    >>> with warnings_as_sentences():
     ...     pass
     """
     shown = warnings.showwarning
 
-    def say(
+    def show(
         message: Warning | str, category: type[Warning], filename: str, *place: Any, **options: Any
     ) -> None:
         own = category.__module__.startswith("expertload.") or filename.startswith(PACKAGE)
@@ -131,8 +139,36 @@ def saying_warnings() -> Iterator[None]:
         else:
             shown(message, category, filename, *place, **options)
 
-    warnings.showwarning = say
+    warnings.showwarning = show
     try:
         yield
     finally:
         warnings.showwarning = shown
+
+
+@contextmanager
+def rows_done(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield a function to call with the number of rows done, and the total if known.
+
+    Examples
+    --------
+    >>> from expertload.cli.screen import rows_done
+    >>> with rows_done("new.csv") as progress:
+    ...     print(progress)
+    None
+    """
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=screen, transient=True) as bar:
+        task = bar.add_task(one_line(what), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
