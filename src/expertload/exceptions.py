@@ -181,10 +181,10 @@ class DeskRefusedError(DeskError):
     ----------
     code : str
         What kind of refusal it is, in one word that programs can rely on.
-    said, hint : str
-        What was got, and what to do about it.
+    message, hint : str
+        What is wrong, and what to do about it.
     """
 
-    def __init__(self, code: str, said: str, hint: str = "") -> None:
-        super().__init__(f"{said} Hint: {hint}" if hint else said)
-        self.code, self.said, self.hint = code, said, hint
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} Hint: {hint}" if hint else message)
+        self.code, self.message, self.hint = code, message, hint

@@ -86,7 +86,7 @@ def outcome_of(read, content):
     try:
         return read(content)
     except DeskRefusedError as error:
-        return error.said, error.hint
+        return error.message, error.hint
 
 
 NUMBERS = st.one_of(

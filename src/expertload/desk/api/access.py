@@ -95,7 +95,7 @@ class Failure(NamedTuple):
 def failure_of(error: Exception) -> Failure:
     """Describe any error that a request can end with."""
     if isinstance(error, DeskRefusedError):
-        return Failure(STATUS.get(error.code, 422), error.code, error.said, error.hint)
+        return Failure(STATUS.get(error.code, 422), error.code, error.message, error.hint)
     if isinstance(error, DeskUnavailableError):
         hint = "treat the case as delegated, and send the same request again."
         return Failure(503, "unavailable", "The desk's database does not answer.", hint)

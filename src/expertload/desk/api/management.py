@@ -9,22 +9,12 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
+from expertload.desk import watch
 from expertload.desk.api.access import desk_of, needs, read_limited
 from expertload.desk.intake import read_policy
 from expertload.desk.store import AnyRow, Transaction
 from expertload.desk.trail import add_webhook, end_webhook, send_again
 from expertload.desk.trail.export import Format, Which, export_bytes
-from expertload.desk.watch import (
-    activate,
-    add_policy,
-    all_policies,
-    find_policy,
-    look_back,
-    recertify,
-    state_of,
-    void_case,
-    withdraw,
-)
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -51,7 +41,7 @@ _SENT = {"required": True, "content": {"application/json": {"schema": {"type": "
 @onlooker.get("/policies", summary="All policies, the newest first")
 async def show_policies(request: Request) -> list[dict[str, Any]]:
     """Return every policy and its state."""
-    return [_shown(row) for row in await desk_of(request).aread(all_policies)]
+    return [_shown(row) for row in await desk_of(request).aread(watch.all_policies)]
 
 
 @manager.post(
@@ -63,20 +53,20 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
     document = policy_text(await read_limited(request, MOST_POLICY_BYTES))
-    return await _policy(request, await desk_of(request).awrite(add_policy, document))
+    return await _policy(request, await desk_of(request).awrite(watch.add_policy, document))
 
 
 @manager.post("/policies/{number}/activate", summary="Let a draft decide from now on")
 async def begin(number: int, request: Request) -> dict[str, Any]:
     """Activate a draft; the policy before it ends."""
-    await desk_of(request).awrite(activate, number)
+    await desk_of(request).awrite(watch.activate, number)
     return await _policy(request, number)
 
 
 @manager.post("/policies/{number}/withdraw", summary="End a policy for good")
 async def end(number: int, body: WithdrawBody, request: Request) -> dict[str, Any]:
     """Withdraw a policy: from now on everything goes to experts."""
-    await desk_of(request).awrite(withdraw, number, reason=body.reason)
+    await desk_of(request).awrite(watch.withdraw, number, reason=body.reason)
     return await _policy(request, number)
 
 
@@ -93,7 +83,7 @@ def policy_text(data: bytes) -> str:
 
 
 async def _policy(request: Request, number: int) -> dict[str, Any]:
-    return _shown(await desk_of(request).aread(find_policy, number))
+    return _shown(await desk_of(request).aread(watch.find_policy, number))
 
 
 def _shown(row: AnyRow) -> dict[str, Any]:
@@ -147,7 +137,9 @@ class VoidBody(BaseModel, extra="forbid"):
 async def again(body: LookBackBody, request: Request) -> dict[str, int]:
     """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
     since = int(body.since * 1e6)
-    queued = await desk_of(request).awrite(look_back, body.policy, since=since, share=body.share)
+    queued = await desk_of(request).awrite(
+        watch.look_back, body.policy, since=since, share=body.share
+    )
     return {"queued": queued}
 
 
@@ -155,7 +147,7 @@ async def again(body: LookBackBody, request: Request) -> dict[str, int]:
 async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]:
     """Certify on the fair sample of a period; the policy is a draft until it is activated."""
     number = await desk_of(request).awrite(
-        recertify,
+        watch.recertify,
         target_accuracy=body.target_accuracy,
         confidence_level=body.confidence_level,
         since=int(body.since * 1e6),
@@ -168,7 +160,7 @@ async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]
 @manager.post("/void", summary="Take an open case out of the queue")
 async def void(body: VoidBody, request: Request) -> dict[str, str]:
     """End an open case without a decision."""
-    await desk_of(request).awrite(void_case, body.key, reason=body.reason)
+    await desk_of(request).awrite(watch.void_case, body.key, reason=body.reason)
     return {"outcome": "void"}
 
 
@@ -225,7 +217,7 @@ def _ping(transaction: Transaction) -> None:
 @onlooker.get("/state", summary="Counts, load, backlog and the promise")
 async def show(request: Request) -> dict[str, Any]:
     """Return the state of the desk."""
-    return await desk_of(request).aread(state_of)
+    return await desk_of(request).aread(watch.state_of)
 
 
 @router.get(
@@ -235,7 +227,7 @@ async def show(request: Request) -> dict[str, Any]:
 )
 async def metrics(request: Request) -> Response:
     """Return the counters in Prometheus' text format."""
-    state = await desk_of(request).aread(state_of)
+    state = await desk_of(request).aread(watch.state_of)
     return PlainTextResponse(_as_text(state), media_type="text/plain; version=0.0.4")
 
 

@@ -252,8 +252,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _refuse(said: str, hint: str = "") -> DeskRefusedError:
-    return DeskRefusedError("bad_case", said, hint)
+def _refuse(message: str, hint: str = "") -> DeskRefusedError:
+    return DeskRefusedError("bad_case", message, hint)
 
 
 # ------------------------------------------------------------------ what readers see
@@ -394,8 +394,8 @@ def _check_depth(content: Any) -> None:
     raise _refuse_body(f"A body may have at most {DEEPEST} nested levels.")
 
 
-def _refuse_body(said: str, hint: str = "") -> DeskRefusedError:
-    return DeskRefusedError("bad_body", said, hint)
+def _refuse_body(message: str, hint: str = "") -> DeskRefusedError:
+    return DeskRefusedError("bad_body", message, hint)
 
 
 _READERS = {"image": _image, "text": _text_body, "table": _table, "json": _json}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload import operating_point
-from expertload._typing import FloatArray
+from expertload._typing import BoolArray, FloatArray
 from expertload.desk.intake.case import SentCase
 from expertload.exceptions import DeskRefusedError, FileFormatError, InvalidInputError
 from expertload.operating_point import CertifiedGroups, CertifiedPoint
@@ -69,16 +69,14 @@ class RoutingPolicy:
         """Route several cases together."""
         routes = [unrouted(case, self._obstacle(case)) for case in cases]
         ready = [i for i, route in enumerate(routes) if not route.cause]
-        if not self.by_confidence and ready:
-            # The policy's own confidence is used, even if the sender also sent another one.
-            scored = self._scores([cases[i].probabilities or {} for i in ready])
-            for i, confidence in zip(ready, scored, strict=True):
-                routes[i] = routes[i]._replace(confidence=confidence)
-        for i, accepted in zip(
-            ready, self._accepts([cases[i] for i in ready], routes, ready), strict=True
-        ):
+        if not ready:
+            return routes
+        chosen = [cases[i] for i in ready]
+        scores = self._scores(chosen)
+        decided = zip(ready, scores.tolist(), self._accepts(chosen, scores).tolist(), strict=True)
+        for i, score, accepted in decided:
             cause = "above_threshold" if accepted else "below_threshold"
-            routes[i] = routes[i]._replace(accepted=accepted, cause=cause)
+            routes[i] = Route(accepted, routes[i].predicted, score, cause)
         return routes
 
     def _obstacle(self, case: SentCase) -> str:
@@ -110,24 +108,21 @@ class RoutingPolicy:
             return "another_label" if case.label not in (None, top) else ""
         return "unknown_class" if known and case.label not in known else ""
 
-    def _accepts(self, cases: list[SentCase], routes: list[Route], ready: list[int]) -> list[bool]:
-        if not cases:
-            return []
-        scores: FloatArray = np.array([routes[i].confidence for i in ready], dtype=np.float64)
+    def _scores(self, cases: list[SentCase]) -> FloatArray:
+        """Return the confidence that the policy was made with, even if another one was sent."""
+        if self.by_confidence:
+            return np.array([case.confidence for case in cases], dtype=np.float64)
+        given = [case.probabilities or {} for case in cases]
+        if self.point.origin.score is None:
+            return np.array([max(each.values()) for each in given])
+        proba = np.array([[each[name] for name in self.classes] for each in given])
+        return confidence_of(self.point.origin, proba)
+
+    def _accepts(self, cases: list[SentCase], scores: FloatArray) -> BoolArray:
         if isinstance(self.point, CertifiedGroups):
             groups = np.array([self._group(case) for case in cases])
-            accepted = self.point.accepts(scores, groups=groups)
-        else:
-            accepted = self.point.accepts(scores)
-        return [bool(each) for each in accepted]
-
-    def _scores(self, probabilities: list[dict[str, float]]) -> list[float]:
-        """Compute the confidence that the policy was made with, in the order of its classes."""
-        if self.point.origin.score is None:
-            return [max(each.values()) for each in probabilities]
-        proba = np.array([[each[name] for name in self.classes] for each in probabilities])
-        scores: list[float] = confidence_of(self.point.origin, proba).tolist()
-        return scores
+            return self.point.accepts(scores, groups=groups)
+        return self.point.accepts(scores)
 
     def _group(self, case: SentCase) -> str | int | None:
         if not isinstance(self.point, CertifiedGroups) or case.group is None:
@@ -137,12 +132,9 @@ class RoutingPolicy:
 
 def unrouted(case: SentCase, cause: str) -> Route:
     """Return the route of a case that no policy decides, with what is known of its prediction."""
-    if case.confidence is not None:
-        confidence: float | None = case.confidence
-    elif case.probabilities:
+    confidence = case.confidence
+    if confidence is None and case.probabilities:
         confidence = max(case.probabilities.values())
-    else:
-        confidence = None
     if confidence is not None and not math.isfinite(confidence):
         confidence = None
     predicted = case.label
@@ -164,12 +156,10 @@ def read_policy(document: str) -> RoutingPolicy:
         point = operating_point.from_json(document)
     except (FileFormatError, InvalidInputError) as error:
         raise DeskRefusedError("bad_policy", f"This is not a policy: {error}") from error
-    certified = (
-        point.certified
-        if isinstance(point, CertifiedGroups)
-        else isinstance(point, CertifiedPoint) and point.is_certified
-    )
-    if not certified or not isinstance(point, CertifiedPoint | CertifiedGroups):
+    if not (
+        (isinstance(point, CertifiedGroups) and point.certified)
+        or (isinstance(point, CertifiedPoint) and point.is_certified)
+    ):
         raise DeskRefusedError(
             "not_certified",
             "A desk needs a certified policy, and this one certifies nothing.",

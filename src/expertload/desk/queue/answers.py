@@ -14,17 +14,8 @@ from typing import NamedTuple
 from sqlalchemy import select
 
 from expertload.desk.intake import Wanted, draw, open_readings
-from expertload.desk.queue.claims import (
-    FREE,
-    Claim,
-    EndedLease,
-    Held,
-    claim_of,
-    classes_of,
-    end_lease,
-    new_lease,
-    own_reading,
-)
+from expertload.desk.queue import claims
+from expertload.desk.queue.claims import Claim, EndedLease, Held
 from expertload.desk.store import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
 from expertload.desk.trail import announce, take_back
@@ -71,7 +62,7 @@ def answer(
     submission : str
         The sender's own name for this answer, so that sending it again does not count twice.
     """
-    reading_id = own_reading(transaction, reader, lease)
+    reading_id = claims.own_reading(transaction, reader, lease)
     if not 1 <= len(submission) <= LONGEST_SUBMISSION or not submission.isprintable():
         raise DeskRefusedError(
             "bad_submission",
@@ -81,7 +72,7 @@ def answer(
     if before is not None:
         return _replay(transaction, before, reading_id, label)
     _check_label(transaction, label)
-    taken = end_lease(transaction, reading_id, lease)
+    taken = claims.end_lease(transaction, reading_id, lease)
     reading = _reading(transaction, reading_id)
     event = transaction.event("answer.given", case_id=reading.case_id)
     standing = "late" if taken is None else "counted"
@@ -138,7 +129,7 @@ def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) 
 
 
 def _check_label(transaction: Transaction, label: str) -> None:
-    classes = classes_of(transaction)
+    classes = claims.classes_of(transaction)
     if classes and label not in classes:
         raise DeskRefusedError("bad_label", f"'{label[:60]}' is not one of the classes.")
     if not 1 <= len(label) <= 200 or not label.isprintable():
@@ -294,14 +285,14 @@ def undo(transaction: Transaction, reader: int, submission: str) -> Claim:
     _check_can_undo(transaction, given, reading)
     _remove_what_follows(transaction, case, reading)
     _release(transaction, reader)
-    lease = new_lease(transaction.project, reading.id, reader)
+    lease = claims.new_lease(transaction.project, reading.id, reader)
     until = transaction.now + transaction.project.rules.lease_seconds * SECOND
     held = {"leased": transaction.now, "until": until, "lease": lease}
     event = transaction.event("answer.undone", case_id=case.id)
     transaction.move(readings, reading, "leased", event, answer_id=None, finished=None, **held)
     transaction.count("answers.undone")
     _reopen(transaction, case, reading)
-    return claim_of(transaction, Held(case.id, lease, until))
+    return claims.claim_of(transaction, Held(case.id, lease, until))
 
 
 def _check_can_undo(transaction: Transaction, given: AnyRow, reading: AnyRow) -> None:
@@ -353,7 +344,7 @@ def _release(transaction: Transaction, reader: int) -> None:
     ).first()
     if held is not None:
         event = transaction.event("reading.returned", case_id=held.case_id)
-        free = {name: value for name, value in FREE.items() if name != "state"}
+        free = {name: value for name, value in claims.FREE.items() if name != "state"}
         transaction.move(readings, held, "waiting", event, **free, lease=None)
 
 

@@ -11,10 +11,11 @@ from expertload.desk.watch.policies import (
     withdraw,
 )
 from expertload.desk.watch.quality import blind_labels, blind_sample_size, recertify, recount
-from expertload.desk.watch.rules import change_rules, edit_rules
 from expertload.desk.watch.state import (
     capacity_of,
+    change_rules,
     count_of,
+    edit_rules,
     load_shift,
     readers_needed,
     state_of,
