@@ -117,7 +117,7 @@ def test_more_time_is_said_only_where_there_is_more(served):
     served.claim("ben")
     with tab.page.expect_response("**/review/extend"):
         tab.press("t")
-    expect(tab.page.locator("#clock-said")).to_have_text("Your time was over.")
+    expect(tab.page.locator("#clock-notice")).to_have_text("Your time was over.")
     expect(tab.page.locator("#left")).to_contain_text("over")
 
 

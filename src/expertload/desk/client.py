@@ -1,7 +1,7 @@
 """A Python client of the desk: sends cases in batches, retries if the network fails, never guesses.
 
-A case counts as decided only if the desk has said so. If all retries fail, the case is reported as
-delegated and not acknowledged. Then send it again: the key makes that safe.
+A case counts as decided only if the desk has answered so. If all retries fail, the case is reported
+as delegated and not acknowledged. Then send it again: the key makes that safe.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SentOutcome:
     key : str
         The case.
     status : {"decided", "delegated", "refused"}
-        "decided" only if the desk said so.
+        "decided" only if the desk answered so.
     label : str or None
         The decision.
     policy : int or None

@@ -146,8 +146,8 @@ class Desk:
 
 
 def _exists(connection: Connection, project: str) -> bool:
-    found = connection.execute(select(projects.c.id).where(projects.c.name == project)).first()
-    return found is not None
+    row = connection.execute(select(projects.c.id).where(projects.c.name == project)).first()
+    return row is not None
 
 
 def _wall_clock() -> int:

@@ -59,8 +59,8 @@ def needs(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
     """Return a dependency that gives the sender, or refuses one without any of these roles."""
 
     async def somebody(request: Request) -> Principal:
-        found = await desk_of(request).aread(find_token, token_of(request))
-        who = request.state.who = require(found, *roles)
+        principal = await desk_of(request).aread(find_token, token_of(request))
+        who = request.state.who = require(principal, *roles)
         return who
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every route

@@ -1,4 +1,4 @@
-"""`/api/claims`: the reader's side of the desk. Nothing here shows what the model said."""
+"""`/api/claims`: the reader's side of the desk. Nothing here shows the model's answer."""
 
 from __future__ import annotations
 

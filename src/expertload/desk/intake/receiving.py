@@ -73,12 +73,12 @@ def _answer(case: SentCase, digest: str, outcome: Outcome) -> Outcome | DeskRefu
 
 def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Outcome]]:
     """Return the digest and the first outcome of the cases that are already stored."""
-    found = transaction.rows(
+    rows = transaction.rows(
         _KNOWN + transaction.among("keys"), project=transaction.project.id, keys=keys
     )
     return {
         key: (digest, _decided(key, label, policy) if kind == "auto" else _delegated(key))
-        for key, digest, kind, label, policy in found
+        for key, digest, kind, label, policy in rows
     }
 
 
@@ -108,10 +108,10 @@ class _ActivePolicy(NamedTuple):
 
 def _active_policy(transaction: Transaction) -> _ActivePolicy | None:
     """Return the active policy. With strict rules, it may decide only while it is confirmed."""
-    found = transaction.rows(_ACTIVE, project=transaction.project.id)
-    if not found:
+    rows = transaction.rows(_ACTIVE, project=transaction.project.id)
+    if not rows:
         return None
-    ((number, document, since, monitored),) = found
+    ((number, document, since, monitored),) = rows
     trusted = not transaction.project.rules.strict or monitored == "confirmed"
     return _ActivePolicy(number, since, read_policy(document), trusted)
 

@@ -299,8 +299,8 @@ def _audit(
 
 def _head(transaction: Transaction) -> str | None:
     newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
-    found: str | None = transaction.connection.execute(newest).scalar()
-    return found
+    head: str | None = transaction.connection.execute(newest).scalar()
+    return head
 
 
 def _events(transaction: Transaction, before: int, case: str, about: str) -> list[dict[str, Any]]:
@@ -328,8 +328,8 @@ def _events(transaction: Transaction, before: int, case: str, about: str) -> lis
 
 
 def _shown(row: Any) -> dict[str, Any]:
-    found = read_changes(row.changes)
-    changes = [row.changes] if found is None else [_change(*change) for change in found]
+    read = read_changes(row.changes)
+    changes = [row.changes] if read is None else [_change(*change) for change in read]
     return {
         "id": row.id,
         "at": row.at,

@@ -73,10 +73,11 @@ def _hours(transaction: Transaction) -> list[tuple[datetime, int, int, int]]:
         hourly_counts(transaction, kind, hours) for kind in ("received", "decided", "answers")
     ]
     shown: list[tuple[datetime, int, int, int]] = []
-    for each in hours:
-        came, decided, given = (count.get(each, 0) for count in counts)
-        if shown or came or given or each >= last - 7:
-            shown.append((datetime.fromtimestamp(each * 3_600, UTC), came, decided, given))
+    for since_1970 in hours:
+        came, decided, given = (count.get(since_1970, 0) for count in counts)
+        if shown or came or given or since_1970 >= last - 7:
+            start = datetime.fromtimestamp(since_1970 * 3_600, UTC)
+            shown.append((start, came, decided, given))
     return shown
 
 

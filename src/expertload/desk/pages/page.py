@@ -259,7 +259,7 @@ def _exact(value: float | None) -> str:
 
 
 def _at_least(value: float | None) -> str:
-    """Show a lower bound, rounded down: what is said to be sure must be sure."""
+    """Show a lower bound, rounded down, so that it still is one."""
     return _share(None if value is None else math.floor(1_000 * value + 1e-9) / 1_000)
 
 

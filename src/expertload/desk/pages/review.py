@@ -136,13 +136,13 @@ def _submission(lease: str) -> str:
 @router.get("/body/{case}")
 async def body(case: int, request: Request, reader: Reader) -> Response:
     """Send the image of the case that the reader holds, or would get next."""
-    found = await desk_of(request).aread(_image, reader, case)
+    media_type, content = await desk_of(request).aread(_image, reader, case)
     headers = {
         **HEADERS,
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "Cache-Control": "private, max-age=600",
     }
-    return Response(found[1], media_type=found[0], headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str, bytes]:

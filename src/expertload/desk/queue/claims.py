@@ -2,7 +2,7 @@
 
 A lease is stored in the row of its reading. Whoever claims next also ends the leases that have run
 out, so there is no cleaning process that could die. Readers never get a case they have read before,
-and nothing here tells them what the model said or why the case came to them.
+and nothing here tells them the model's answer or why the case came to them.
 
 Every claim has a new lease token, which is still recognised after the lease has run out: it holds
 the number of its reading, signed together with the reader. So a late answer still finds its case,
@@ -155,11 +155,11 @@ FREE: dict[str, Any] = {"state": "waiting", "reader": None, "leased": None, "unt
 
 def upcoming(transaction: Transaction, reader: int, *, arbiter: bool = False) -> int | None:
     """Return the id of the case that the next claim would probably return, without taking it."""
-    found = transaction.rows(
+    rows = transaction.rows(
         f"SELECT case_id FROM readings WHERE id = ({_CANDIDATE})",
         **_for_reader(transaction, reader, arbiter),
     )
-    return found[0][0] if found else None
+    return rows[0][0] if rows else None
 
 
 def _for_reader(transaction: Transaction, reader: int, arbiter: bool) -> dict[str, Any]:
@@ -183,8 +183,8 @@ class Held(NamedTuple):
 
 
 def _held(transaction: Transaction, reader: int) -> Held | None:
-    found = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
-    return Held(*found[0]) if found else None
+    rows = transaction.rows(_HELD, project=transaction.project.id, reader=reader)
+    return Held(*rows[0]) if rows else None
 
 
 def _take(transaction: Transaction, reader: int, arbiter: bool) -> Held | None:

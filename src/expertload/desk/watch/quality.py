@@ -8,9 +8,9 @@ any more. The capital after them is stored, so that an answer costs the same aft
 To certify a new policy, all labels must have been drawn with the same probability. Delegated cases
 have labels because the model was unsure of them, so certifying on all labels would mean certifying
 on hard cases. But a case whose draw u is below q, the smallest rate of a period, was labelled
-whatever the policy said about it. These cases are a fair sample of all that came in. Cases counted
-by a monitor that raised the alarm are left out: using them after the alarm would mean selecting
-cases by their labels.
+whatever the policy decided. These cases are a fair sample of all that came in. Cases counted by a
+monitor that raised the alarm are left out: using them after the alarm would mean selecting cases by
+their labels.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def blind_sample_size(transaction: Transaction) -> SampleSize:
 
 
 class _FairSample(NamedTuple):
-    """The cases of a period that were labelled with the same probability, whatever the policy said.
+    """The cases of a period that were labelled with the same probability.
 
     Attributes
     ----------

@@ -105,11 +105,11 @@ def _stuck(transaction: Transaction) -> int:
     Readings that nobody may take stay in the queue, so they end up at its front. Looking only there
     is enough, and costs the same however long the queue is.
     """
-    found = transaction.connection.execute(
+    counted = transaction.connection.execute(
         _STUCK,
         {"project": transaction.project.id, "now": transaction.now, "most": MOST_LOOKED_AT},
     )
-    return int(found.scalar_one())
+    return int(counted.scalar_one())
 
 
 _STUCK = text("""
