@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.measure import best_times, row
-from expertload._opening import open_source
+from expertload.io import decide_file
+from expertload.io.source import open_source
 from expertload.operating_point import OperatingPoint, choose
-from expertload.predictions import decide_file
 
 ROWS = 5_000_000
 THREADS = 2
@@ -25,7 +25,7 @@ WIDE_COLUMNS, WIDE_ROWS = 5_000, 4_000
 PEAK = """
 import json, re, sys
 from benchmarks.files import policy
-from expertload.predictions import decide_file
+from expertload.io import decide_file
 path, out = json.loads(sys.argv[1])
 decide_file(policy(), path, out=out, keep=("id",))
 status = open("/proc/self/status").read()

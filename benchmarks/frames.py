@@ -13,7 +13,7 @@ import numpy as np
 
 import expertload as el
 from benchmarks.measure import row
-from expertload.frames import scan_file, tally_frame
+from expertload.io import scan_file, tally_frame
 
 ROWS = 100_000_000
 CHECKED_ROWS = 10_000_000
@@ -29,7 +29,7 @@ import duckdb
 path, kind, bits, limit, threads, folder = json.loads(sys.argv[1])
 start = time.perf_counter()
 if kind == "ours":
-    from expertload.frames import scan_file, tally_frame
+    from expertload.io import scan_file, tally_frame
     frame = scan_file(path, memory_limit=limit, threads=threads, temp_directory=folder)
     start = time.perf_counter()
     table = tally_frame(frame, bits=bits)

@@ -9,7 +9,6 @@ from expertload import _area, _blocks, tally
 from expertload._area import area_of_counts, binary_area
 from expertload._blocks import blocks, differences
 from expertload._cases import Cases, Predictions, pick, top_label
-from expertload.columns.values import _side_by_side
 from expertload.evaluation import Members
 from expertload.evaluation.groups import _group, evaluate_members
 from expertload.tally import Tally, cumulative_from_bottom, keys_of
@@ -100,14 +99,3 @@ def test_there_are_no_keys_of_negative_numbers():
     zeros = np.array([0.0, -0.0])
     assert len(Tally.from_cases(Cases(np.array([True, False]), zeros, None)).confidence) == 1
     assert tally.BITS.keys() == {np.dtype(np.float32), np.dtype(np.float64)}
-
-
-def test_columns_that_lie_side_by_side_are_not_copied():
-    whole = np.random.default_rng(0).random((4, 10))
-    for first, last in ((0, 4), (1, 3), (2, 3)):
-        found = _side_by_side(list(whole[first:last]))
-        np.testing.assert_array_equal(found, whole[first:last])
-        assert np.shares_memory(found, whole)
-    others = [whole[[1, 0]], whole[::2], whole[:, :5], whole[:, ::-1], whole[1:].T]
-    for columns in (*map(list, others), [whole[1], whole[0]], [whole[3], np.ones(10)]):
-        np.testing.assert_array_equal(_side_by_side(columns), np.stack(columns))

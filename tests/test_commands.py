@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk.trail import seal_events
+from tests.io.files import predictions, write
 from tests.pages import PAGES, ROOT, commands, page_id
-from tests.predictions.files import predictions, write
 
 # Not run by this file, and why: the first words of a command, or a word in it.
 ELSEWHERE = {

@@ -43,8 +43,8 @@ def test_all_of_the_package_is_what_is_visible():
     assert visible <= set(expertload.__all__)
 
 
-# The command line documents itself; columns and the rooms of desk and lab serve our own code.
-FOR_OURSELVES = ("expertload.cli", "expertload.columns", "expertload.desk.", "expertload.lab.")
+# The command line documents itself; the rooms of desk and lab serve our own code.
+FOR_OURSELVES = ("expertload.cli", "expertload.desk.", "expertload.lab.")
 
 
 EXAMPLES = doctest.DocTestParser()

@@ -18,7 +18,6 @@ import expertload
 # The command line has a page of its own; these serve our own code, or are listed by the package.
 WITHOUT_PAGE = (
     "expertload.cli",
-    "expertload.columns",
     "expertload.curve",
     "expertload.desk.",
     "expertload.lab.",

@@ -4,7 +4,7 @@ The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.monitoring`, `expertload.significance`, `expertload.metrics`, `expertload.scores`,
 `expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
 they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
-`expertload.torch_metrics`, `expertload.frames`, `expertload.report` and `expertload.lab`.
+`expertload.torch_metrics`, `expertload.io`, `expertload.report` and `expertload.lab`.
 
 Everything is imported on first use. So the package itself loads in a millisecond, and scikit-learn
 is needed only for `DelegatingClassifier`.

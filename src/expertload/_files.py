@@ -11,7 +11,13 @@ from pathlib import Path
 
 from expertload.exceptions import FileWriteError
 
-__all__ = ["check_replaceable", "one_at_a_time", "replaced_whole", "write_atomically"]
+__all__ = [
+    "check_replaceable",
+    "explained_write_errors",
+    "one_at_a_time",
+    "replaced_whole",
+    "write_atomically",
+]
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -68,6 +74,18 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def explained_write_errors(out: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a system error into a sentence that names the file."""
+    try:
+        yield
+    except FileWriteError:
+        raise
+    except OSError as error:
+        why = (error.strerror or str(error).splitlines()[0]).rstrip(".")
+        raise FileWriteError(f"{out} could not be written: {why}.") from error
 
 
 @contextlib.contextmanager

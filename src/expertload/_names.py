@@ -16,6 +16,7 @@ __all__ = [
     "Objective",
     "OutlierNumber",
     "Positive",
+    "ReadAs",
     "Resize",
     "TableFormat",
     "TableKind",
@@ -26,6 +27,7 @@ Invalid = Literal["refuse", "delegate"]
 Objective = Literal["nll", "ece"]
 OutlierNumber = Literal["auroc", "aupr", "fpr95"]
 Positive = Literal["outlier", "inlier"]
+ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabilities
 Resize = Literal["bilinear", "nearest"]
 TableFormat = Literal["markdown", "latex", "csv"]
 TableKind = Literal["performance", "calibration", "ood"]

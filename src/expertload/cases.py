@@ -16,6 +16,8 @@ import numpy as np
 
 from expertload._area import binary_area
 from expertload._blocks import blocks
+from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
+from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     as_array,
@@ -28,7 +30,6 @@ from expertload._validation import (
     message,
     percent_hint,
 )
-from expertload.columns import ClassName, check_named_labels, frame_columns, number_clusters
 from expertload.exceptions import (
     CorrectnessError,
     InsufficientDataError,

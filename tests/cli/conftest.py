@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from tests.predictions.files import predictions, write
+from tests.io.files import predictions, write
 
 
 @pytest.fixture

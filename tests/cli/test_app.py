@@ -17,11 +17,11 @@ import typer
 from typer.testing import CliRunner
 
 from expertload._names import METHODS
-from expertload._opening.options import FORMATS
 from expertload.calibrators import CALIBRATORS, CalibrationWarning
 from expertload.cli.app import app
 from expertload.ensembling import view_names
 from expertload.exceptions import FileFormatError
+from expertload.io.files import FORMATS
 from expertload.lab.results.measures import MEASURE_NAMES
 from expertload.monitoring.records import Order
 from expertload.operating_point.certification.certified_point import ClusterPromise

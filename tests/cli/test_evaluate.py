@@ -16,9 +16,9 @@ import expertload
 from expertload import cases as cases_module
 from expertload import tally
 from expertload.evaluation import evaluate_predictions
+from expertload.io import read
 from expertload.operating_point import certify_groups, load_operating_point, origin
-from expertload.predictions import arrays
-from tests.predictions.files import CLASSES, predictions, write
+from tests.io.files import CLASSES, predictions, write
 
 
 def evaluation_of(table, **options):
@@ -80,8 +80,8 @@ def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
     watched = (
         (cases_module, "check_probabilities"),
         (cases_module, "check_named_labels"),
-        (arrays, "probabilities_from"),
-        (arrays, "match_columns"),
+        (read, "probabilities_from"),
+        (read, "match_columns"),
         (tally, "_count"),
         (tally, "_add_up"),
         (origin, "_digest"),

@@ -11,7 +11,7 @@ import pytest
 
 from expertload.cli.models import name_files
 from expertload.report.page import FORMATS
-from tests.predictions.files import CLASSES, predictions, write
+from tests.io.files import CLASSES, predictions, write
 
 
 def shuffled(table, seed=0):

@@ -63,7 +63,7 @@ def predictions(tmp_path_factory):
         "scipy.special",
         "_duckdb",
         "pyarrow.lib",
-        "expertload._opening.tables",
+        "expertload.io.source",
         "expertload.evaluation",
         "expertload.cli.evaluation_text",
     ],

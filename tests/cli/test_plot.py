@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib import image, pyplot
 
-from tests.predictions.files import predictions, write
+from tests.io.files import predictions, write
 
 
 @pytest.fixture

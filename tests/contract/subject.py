@@ -57,7 +57,7 @@ def accuracy_at_load(correct, confidence, load, *, weight=None):
 
 def frame_numbers(frame, **columns):
     """Numbers from a frame's own engine, with the confidences rounded and as they are."""
-    from expertload.frames import tally_frame
+    from expertload.io import tally_frame
 
     exact, rounded = tally_frame(frame, **columns), tally_frame(frame, **columns, bits=6)
     return plain(

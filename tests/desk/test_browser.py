@@ -18,7 +18,7 @@ from expertload.desk.people import make_link
 from expertload.desk.store.tables import answers, monitors, policies, readings, skips
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DeskRefusedError
-from expertload.predictions import read_predictions
+from expertload.io import read_predictions
 from tests.desk.people import person
 from tests.desk.serving import serving
 from tests.desk.tabs import Tab, image

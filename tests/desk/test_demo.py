@@ -25,7 +25,7 @@ from expertload.desk.demo import train
 from expertload.desk.intake import read_case
 from expertload.desk.people import find_user, peek_link, roles_of
 from expertload.desk.watch import state_of
-from expertload.predictions import read_predictions
+from expertload.io import read_predictions
 from tests.desk.people import Visitor
 
 

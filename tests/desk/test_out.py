@@ -25,7 +25,7 @@ from expertload.desk.trail import add_webhook, deliver, seal_events, send_again,
 from expertload.desk.trail.export import export, export_bytes
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
-from expertload.predictions import ColumnNames, read_predictions
+from expertload.io import ColumnNames, read_predictions
 from tests.desk.serving import serving
 from tests.desk.test_watch import read_all
 from tests.desk.world import sent

@@ -20,6 +20,8 @@ import numpy as np
 
 from expertload._cases import check_weight
 from expertload._files import write_atomically
+from expertload._label_arrays import arrange_columns, check_labels, frame_columns
+from expertload._labels import as_probability
 from expertload._store import DocumentKind, Learned, plain
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
@@ -32,7 +34,6 @@ from expertload._validation import (
     check_same_order,
 )
 from expertload.calibrators.logits import log_probabilities
-from expertload.columns import arrange_columns, as_probability, check_labels, frame_columns
 from expertload.exceptions import InvalidInputError
 
 DOCUMENT = DocumentKind(

@@ -22,13 +22,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 
+from expertload._label_arrays import check_labels
 from expertload._store import Learned
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import check_count, check_same_length, check_same_order
 from expertload.calibrators.base import DOCUMENT, FittedOnLogits
 from expertload.calibrators.logits import log_odds
 from expertload.calibrators.newton import Minimum, minimise
-from expertload.columns import check_labels
 
 __all__ = ["CorrectnessModel"]
 

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from expertload._label_arrays import count_classes
 from expertload._store import Learned
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload._validation import (
@@ -32,7 +33,6 @@ from expertload.calibrators.base import Calibrator
 from expertload.calibrators.kernel import choose_bandwidth, class_posterior
 from expertload.calibrators.learned_projection import learn_axes, principal_axes
 from expertload.calibrators.logits import one_hot
-from expertload.columns import count_classes
 from expertload.exceptions import ParameterError
 
 __all__ = ["KCal"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from expertload.calibrators import ConfidenceScore
     from expertload.evaluation import ConfidenceChoice, Evaluation
-    from expertload.predictions import PredictionsTable
+    from expertload.io import PredictionsTable
 
 __all__ = ["SplitChoice", "choose_on_a_part", "print_choice"]
 

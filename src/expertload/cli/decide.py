@@ -16,7 +16,7 @@ from expertload.cli.screen import console, one_line, rows_done
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from expertload.predictions import ColumnNames, DecisionCounts, FileOptions
+    from expertload.io import ColumnNames, DecisionCounts, FileOptions
 
 __all__ = ["decide"]
 
@@ -59,7 +59,7 @@ def decide(
     The output has one row per case: its row number, whether it is accepted, the model's label and
     its confidence.
     """
-    from expertload.predictions import decide_file
+    from expertload.io import decide_file
 
     policy_point = load_policy(policy)
     to_screen = out is None or str(out) == "-"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from expertload.cli.choose_confidence import SplitChoice
     from expertload.evaluation import Evaluation
-    from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
+    from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
     from expertload.significance import Comparison
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
@@ -117,7 +117,7 @@ def evaluate(
     check_models(files, probabilities or [], identity.model)
     _check_outputs(files, out, save_policy)
 
-    from expertload.predictions import match_cases
+    from expertload.io import match_cases
 
     read = read_models(files, name, columns, probabilities or [], identity, opening)
     tables = match_cases(read)
@@ -224,16 +224,16 @@ def _matched_by(models: Models) -> str | None:
 
 
 def _write_report(models: Models, out: Path, title: str) -> None:
-    from expertload.predictions.writing import saying_write_errors
+    from expertload._files import explained_write_errors
     from expertload.report import build_report
 
-    with saying_write_errors(out):
+    with explained_write_errors(out):
         build_report({name: found for name, (_, found) in models.items()}, path=out, title=title)
 
 
 def _save_policy(models: Models, path: Path) -> None:
+    from expertload._files import explained_write_errors
     from expertload.exceptions import InsufficientDataError
-    from expertload.predictions.writing import saying_write_errors
 
     called, (_, found) = next(iter(models.items()))
     groups, point = found.group_certification, found.certification
@@ -242,7 +242,7 @@ def _save_policy(models: Models, path: Path) -> None:
     if policy is None or not has_policy:
         why = found.conditions if groups is None else groups.guarantee
         raise InsufficientDataError(f"No policy was saved. {why}")
-    with saying_write_errors(path):
+    with explained_write_errors(path):
         policy.save(path, model_name=called)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from expertload.evaluation import Evaluation
+    from expertload.io import PredictionsTable
     from expertload.operating_point import CertifiedPoint
-    from expertload.predictions import PredictionsTable
     from expertload.significance import Comparison, Interval
 
 __all__ = ["print_comparisons", "print_evaluation"]

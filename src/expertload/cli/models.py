@@ -13,7 +13,7 @@ import typer
 from expertload.cli.screen import complain, rows_done, true_text
 
 if TYPE_CHECKING:
-    from expertload.predictions import ColumnNames, FileOptions, Identity, PredictionsTable
+    from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
 
 __all__ = ["check_models", "name_files", "print_warnings", "read_models"]
 
@@ -54,7 +54,7 @@ def read_models(
     >>> import tempfile
     >>> from pathlib import Path
     >>> from expertload.cli.models import read_models
-    >>> from expertload.predictions import ColumnNames, FileOptions, Identity
+    >>> from expertload.io import ColumnNames, FileOptions, Identity
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "all.csv"
     ...     _ = file.write_text("label,a_1,b_1\n0,0.2,0.3\n1,0.9,0.6\n")
@@ -64,7 +64,7 @@ def read_models(
     >>> {name: table.columns.probabilities for name, table in found.items()}
     {'a_1': ('a_1',), 'b_1': ('b_1',)}
     """
-    from expertload.predictions import read_predictions
+    from expertload.io import read_predictions
 
     def read(file: Path, pattern: str | None) -> PredictionsTable:
         own = replace(names, probabilities=pattern)
@@ -107,7 +107,7 @@ def name_files(files: Sequence[Path]) -> list[str]:
     >>> name_files([Path("runs/a.csv"), Path("b.v1.csv.gz"), Path("-")])
     ['a', 'b.v1', 'standard input']
     """
-    from expertload._opening.files import without_ending
+    from expertload.io.files import without_ending
 
     names = ["standard input" if str(file) == "-" else file.name for file in files]
     stems = [true_text(without_ending(name)) for name in names]

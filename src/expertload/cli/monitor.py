@@ -22,9 +22,9 @@ from expertload.cli.outputs import AsJson, check_output, check_picture, save_pic
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
+    from expertload.io import AuditColumns, AuditTable, FileOptions
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedGroups, OperatingPoint
-    from expertload.predictions import AuditColumns, AuditTable, FileOptions
 
 __all__ = ["monitor"]
 
@@ -119,8 +119,7 @@ def monitor(
     if state is not None:
         check_output(state, others=[policy, file])
 
-    from expertload.predictions import read_audits
-    from expertload.predictions.audits import check_not_sorted
+    from expertload.io import check_not_sorted, read_audits
 
     options = {
         "least_inclusion_probability": least_inclusion_probability,
@@ -189,7 +188,7 @@ def _alone(state: Path | None) -> AbstractContextManager[None]:
 def _count(watched: AccuracyMonitor, audits: AuditTable, *, keep: bool) -> int:
     """Count the new audits, and return their number."""
     from expertload.exceptions import FileFormatError
-    from expertload.predictions.audits import plain_key
+    from expertload.io import plain_key
 
     if keep and audits.key is None:
         raise FileFormatError(
@@ -225,9 +224,9 @@ def _rows(column: Any, rows: Any) -> Any:
 
 
 def _save(watched: AccuracyMonitor, state: Path) -> None:
-    from expertload.predictions.writing import saying_write_errors
+    from expertload._files import explained_write_errors
 
-    with saying_write_errors(state):
+    with explained_write_errors(state):
         watched.save(state)
 
 

@@ -42,7 +42,7 @@ class OptionGroup:
     Attributes
     ----------
     makes : str
-        The class, by its name in `expertload.predictions`; imported when the command runs.
+        The class, by its name in `expertload.io`; imported when the command runs.
     options : dict
         Of each field of the class: the option's type with its help, and its default.
     """
@@ -60,10 +60,10 @@ class OptionGroup:
 
     def build(self, given: dict[str, Any]) -> Any:
         """Take the options of this group out of `given`, and make their object."""
-        from expertload import predictions
+        from expertload import io
 
         values = {field: given.pop(field) for field in self.options}
-        return getattr(predictions, self.makes)(**values)
+        return getattr(io, self.makes)(**values)
 
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:

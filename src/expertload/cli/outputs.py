@@ -130,13 +130,12 @@ def save_picture(figure: Figure, out: Path) -> None:
     """
     from matplotlib import rc_context
 
-    from expertload._files import write_atomically
-    from expertload.predictions.writing import saying_write_errors
+    from expertload._files import explained_write_errors, write_atomically
 
     kind = out.suffix.lower().removeprefix(".")
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     picture = io.BytesIO()
     with rc_context({"svg.hashsalt": "expertload"}):
         figure.savefig(picture, format=kind, dpi=DOTS_PER_INCH, metadata=undated)
-    with saying_write_errors(out):
+    with explained_write_errors(out):
         write_atomically(out, picture.getvalue())

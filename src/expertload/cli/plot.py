@@ -16,7 +16,7 @@ from expertload.cli.screen import console, one_line, true_text
 if TYPE_CHECKING:
     from expertload.display import COCComparisonDisplay
     from expertload.evaluation import Evaluation
-    from expertload.predictions import ColumnNames, FileOptions, Identity
+    from expertload.io import ColumnNames, FileOptions, Identity
 
 __all__ = ["plot"]
 

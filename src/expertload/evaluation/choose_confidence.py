@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._cases import check_named_predictions
+from expertload._label_arrays import independent_units
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
     check_count,
@@ -28,7 +29,6 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.columns import independent_units
 from expertload.curve import load_at_accuracy_from_correctness
 from expertload.display.style import promised
 from expertload.significance import Interval

@@ -16,6 +16,8 @@ from expertload._cases import (
     check_unweighted,
     with_confidence,
 )
+from expertload._label_arrays import check_groups
+from expertload._labels import ClassName
 from expertload._typing import ArrayLike, IntArray
 from expertload._validation import (
     check_fraction,
@@ -23,7 +25,6 @@ from expertload._validation import (
     check_targets,
     parameter_error,
 )
-from expertload.columns import ClassName, check_groups
 from expertload.evaluation.classes import ClassAnswers, answers_by_class
 from expertload.evaluation.evaluation import Evaluation
 from expertload.evaluation.groups import Members, evaluate_members, name_members

@@ -276,7 +276,7 @@ def _check_same_cases(a: Evaluation, b: Evaluation) -> None:
     if not np.array_equal(a.identifiers, b.identifiers):
         raise ShapeError(
             "The models must be evaluated on the same cases in the same order. Got identifiers "
-            "that differ. Hint: use expertload.predictions.match_cases first."
+            "that differ. Hint: use expertload.io.match_cases first."
         )
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from expertload._area import area_of_counts
 from expertload._blocks import blocks
 from expertload._cases import Cases, reaches
+from expertload._label_arrays import name_groups
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from expertload.columns import name_groups
 from expertload.curve import area_of_cases
 from expertload.evaluation.parts import rate_interval
 from expertload.significance import Interval

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from expertload._labels import is_missing
 from expertload._store import MOST_DIGITS
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
@@ -20,7 +21,6 @@ from expertload._validation import (
     message,
     percent_hint,
 )
-from expertload.columns import is_missing
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,

@@ -18,8 +18,8 @@ import numpy as np
 
 from expertload._blocks import blocks
 from expertload._cases import Cases
+from expertload._names import ReadAs
 from expertload._typing import AnyArray, ArrayLike
-from expertload.columns.roles import ReadAs
 from expertload.tally import COMPARISON_SLACK, Tally
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from expertload._cases import reaches
 from expertload._files import write_atomically
 from expertload._html import small_table
+from expertload._label_arrays import arrange_probabilities
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -22,7 +23,6 @@ from expertload._validation import (
     check_same_order,
     message,
 )
-from expertload.columns import arrange_probabilities
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.operating_point.origin import Origin
 

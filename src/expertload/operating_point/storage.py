@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._names import ReadAs
 from expertload._store import DocumentKind, plain
-from expertload.columns.roles import ReadAs
 from expertload.operating_point.certification.budget import ErrorBudget
 from expertload.operating_point.certification.certified_point import (
     CertifiedPoint,

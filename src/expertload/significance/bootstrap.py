@@ -22,6 +22,7 @@ from expertload._cases import (
     check_correctness_cases,
     check_named_predictions,
 )
+from expertload._label_arrays import number_clusters, sort_probabilities
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
@@ -32,7 +33,6 @@ from expertload._validation import (
     check_same_order,
     random_generator,
 )
-from expertload.columns import number_clusters, sort_probabilities
 from expertload.curve import area_of_cases, aucoc_score
 from expertload.significance.results import Interval
 from expertload.tally import cumulative_from_top

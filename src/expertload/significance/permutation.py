@@ -10,6 +10,7 @@ import numpy as np
 
 from expertload._area import delegated_mass
 from expertload._cases import Cases, check_cases, check_correctness_cases
+from expertload._label_arrays import independent_units, sort_probabilities
 from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray, Seed
 from expertload._validation import (
     as_array,
@@ -22,7 +23,6 @@ from expertload._validation import (
     incompatible_options_error,
     random_generator,
 )
-from expertload.columns import independent_units, sort_probabilities
 from expertload.curve import aucoc_score
 from expertload.significance.bootstrap import with_classes
 from expertload.tally import COMPARISON_SLACK

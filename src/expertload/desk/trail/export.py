@@ -20,7 +20,7 @@ from expertload._validation import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.queue import classes_of
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
-from expertload.predictions.writing import open_writer, stream_writer
+from expertload.io.write import open_writer, stream_writer
 
 __all__ = ["Format", "Which", "export", "export_bytes"]
 

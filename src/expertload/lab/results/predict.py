@@ -17,12 +17,12 @@ import numpy as np
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_count, require_extra
 from expertload.exceptions import DataNotFoundError, FileFormatError, ParameterError, ShapeError
+from expertload.io.write import open_writer
 from expertload.lab.data import Dataset, Split
 from expertload.lab.data.dataset import ImageArray
 from expertload.lab.data.image_files import SUFFIXES, decode_images
 from expertload.lab.data.npz import as_images, read_npz
 from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
-from expertload.predictions.writing import open_writer
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
 from expertload.evaluation import Evaluation, evaluate_predictions
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.results.evaluate import names_of, targets_of
 from expertload.lab.runs.finished import Runs, read_runs
-from expertload.predictions.writing import saying_write_errors
 from expertload.report import build_report
 
 __all__ = ["evaluate_test_cases", "save_policy", "write_report"]
@@ -111,7 +111,7 @@ def write_report(
     ...     (Path(place) / "report.html").exists()
     True
     """
-    with saying_write_errors(path):
+    with explained_write_errors(path):
         build_report(models, path=path, title=title, note=note)
 
 
@@ -136,6 +136,6 @@ def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
     name, found = list(models.items())[-1]
     if found.certification is None or not found.is_certified:
         raise InsufficientDataError(f"No policy was saved. {found.conditions}")
-    with saying_write_errors(path):
+    with explained_write_errors(path):
         found.certification.save(path, model_name=name)
     return name

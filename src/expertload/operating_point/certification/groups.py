@@ -18,9 +18,9 @@ from expertload._cases import (
     check_unweighted,
     reaches,
 )
+from expertload._label_arrays import check_groups
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import as_floats, check_same_length, check_same_order
-from expertload.columns import check_groups
 from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
 from expertload.operating_point.certification.methods import CalibrationCases
 from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise

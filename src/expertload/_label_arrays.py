@@ -1,0 +1,438 @@
+"""Labels, groups and clusters of arrays, and of frames of pandas and Polars.
+
+Frames are recognised by their attribute `columns`, so neither library is imported. Default column
+names, which only number the columns, do not count as names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from expertload._labels import (
+    ClassName,
+    Matched,
+    Wording,
+    check_places,
+    class_of_lone_column,
+    in_order,
+    is_missing,
+    listed,
+    match_by_name,
+    match_by_order,
+    match_lone,
+    refuse_lone,
+    same_spelling,
+    truth_number,
+    whole_number,
+    without_prefix,
+)
+from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from expertload._validation import SKIPPED, UNROUNDED, as_array, message, rounded_whole
+from expertload.exceptions import (
+    DataTypeError,
+    EmptyInputError,
+    LabelError,
+    ParameterError,
+    ShapeError,
+)
+
+Named = tuple[IntArray, tuple[ClassName, ...]]
+
+# An integer label this large is assumed to be an identifier, not a class number.
+MAX_CLASSES = 2**20
+# Labels that span no more than this are counted, which is faster than to sort them.
+COUNTED = 2**16
+# With more groups than this, the column is assumed to be an identifier.
+MAX_GROUPS = 1000
+# What messages about arguments call them.
+FOR_ARRAYS = Wording(
+    "passed",
+    "passed",
+    "pass labels=[...] that names the columns in order (a scikit-learn classifier's classes_)",
+)
+
+
+# ------------------------------------------------------------------ labels
+
+
+def check_named_labels(
+    y_true: ArrayLike, y_proba: Any, n_classes: int, labels: ArrayLike | None
+) -> Named:
+    """Return the column number of each label, and the name or number of each column.
+
+    A single column named after the first class is converted to the second class.
+    """
+    return check_labels(y_true, frame_columns(y_proba), n_classes, labels)
+
+
+def check_labels(
+    y_true: ArrayLike, columns: Sequence[str] | None, n_classes: int, labels: ArrayLike | None
+) -> Named:
+    """Return the same for columns of these names; None if they have none."""
+    y = label_array(y_true, "y_true")
+    if labels is not None:
+        names = check_names(labels, n_classes)
+        values, rows = _distinct(y)
+        found = match_by_name(values, [str(name) for name in names], FOR_ARRAYS)
+        return _places(values, found)[rows], names
+    if columns is None and y.dtype.kind in "biu":
+        if y.dtype.kind != "b":  # False and True are both known, even if only one occurs
+            check_places(int(y.min()), int(y.max()), n_classes, FOR_ARRAYS)
+        return y.astype(np.int64, copy=False), tuple(range(n_classes))
+    values, rows = _distinct(y)
+    if columns is None:
+        _check_categories(y_true)
+        found = match_by_order(values, n_classes, FOR_ARRAYS)
+    elif len(columns) == 1:
+        found = _second(match_lone(values, columns[0], without_prefix(columns[0]), FOR_ARRAYS))
+    else:
+        found = match_by_name(values, columns, FOR_ARRAYS)
+    return _places(values, found)[rows], in_kind_of(y, found.classes)
+
+
+def _check_categories(y_true: Any) -> None:
+    """Raise for categories that have an order other than the sorted one: columns may have it too.
+
+    In pandas, `ordered` tells; in Polars, an Enum has an order.
+    """
+    kind = getattr(y_true, "dtype", None)
+    if not getattr(kind, "ordered", type(kind).__name__ == "Enum"):
+        return
+    order = list(getattr(kind, "categories", ()))
+    if all(isinstance(each, str) for each in order) and order != sorted(order):
+        raise LabelError(
+            f"The labels passed are categories in the order {listed(order)}, which is not the "
+            f"sorted one: the columns may be in either. Hint: {FOR_ARRAYS.remedy}."
+        )
+
+
+def _places(values: list[str], found: Matched) -> IntArray:
+    return np.array([found.place[value] for value in values], dtype=np.int64)
+
+
+def _second(found: Matched) -> Matched:
+    """Exchange the classes if the single column belongs to the first one."""
+    if found.lone != 0:
+        return found
+    return Matched(found.classes[::-1], {label: 1 - i for label, i in found.place.items()}, 1)
+
+
+def _distinct(y: AnyArray) -> tuple[list[str], IntArray]:
+    """Return the distinct labels as text, and for each case the index of its label."""
+    if y.dtype.kind in "iu" and int(y.max()) - int(y.min()) < COUNTED:
+        low = int(y.min())
+        wide = y if y.dtype.kind == "u" else y.astype(np.int64)  # differences fit in here
+        shifted = (wide - y.dtype.type(low)).astype(np.int64)
+        present = np.bincount(shifted) > 0
+        values = [str(low + i) for i in np.flatnonzero(present).tolist()]
+        return values, (np.cumsum(present) - 1)[shifted]
+    distinct, rows = np.unique(y, return_inverse=True)
+    return [str(value) for value in distinct.tolist()], rows
+
+
+def count_classes(y_true: ArrayLike, labels: ArrayLike | None) -> int:
+    """Return the number of classes if no columns show it; at least two."""
+    if labels is not None:
+        return max(2, as_array(labels, "labels").size)
+    y = label_array(y_true, "y_true")
+    if y.dtype.kind not in "biu":
+        return max(2, len(np.unique(y)))
+    largest = int(y.max())
+    if largest >= MAX_CLASSES:
+        raise LabelError(
+            f"Integer labels must be class numbers that start at 0. Got "
+            f"{largest}. Hint: pass labels=[...] that names the classes in order."
+        )
+    return max(2, largest + 1)
+
+
+def check_names(labels: ArrayLike, n_classes: int) -> tuple[ClassName, ...]:
+    """Return the user's names for the columns, one per column."""
+    names = as_array(labels, "labels")
+    if names.ndim != 1 or len(names) != n_classes:
+        raise LabelError(
+            message("labels", f"must name the {n_classes} columns", f"shape {names.shape}")
+        )
+    names = label_array(names, "labels")
+    if len(np.unique(names)) != n_classes:
+        raise LabelError(message("labels", "must be distinct", "repeated names"))
+    return tuple(int(n) if not isinstance(n, str) else n for n in names.tolist())
+
+
+def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
+    """Return classes as numbers if labels are numbers, so that decisions have the same type."""
+    if y.dtype.kind not in "biu":
+        return tuple(str(each) for each in classes)
+    for as_number in (whole_number, truth_number):
+        numbers = [as_number(each) for each in classes]
+        if None not in numbers:
+            return tuple(n for n in numbers if n is not None)
+    return tuple(classes)
+
+
+def label_array(values: ArrayLike, name: str) -> AnyArray:
+    """Return labels as integers, booleans or strings; whole floats become integers."""
+    y = as_array(values, name)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        hint = f"for one-hot labels, pass {name}.argmax(axis=1)"
+        raise ShapeError(message(name, "must have 1 dimension", f"shape {y.shape}", hint))
+    if y.size == 0:
+        raise EmptyInputError(message(name, "must hold at least one case", "none"))
+    return _plain(y, name)
+
+
+def _plain(y: AnyArray, name: str) -> AnyArray:
+    def refuse(wanted: str, got: str, hint: str | None = None) -> LabelError:
+        return LabelError(message(name, wanted, got, hint))
+
+    if y.dtype.kind == "O":
+        y = _from_objects(y, refuse)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise refuse("must name a class for each case", "NaN or infinity")
+        if (y != np.floor(y)).any():
+            got = f"fractions such as {y[y != np.floor(y)][0]:g}"
+            raise refuse("must hold class labels", got, "were y_true and y_proba exchanged?")
+        large = rounded_whole(y)
+        if large is not None:
+            raise refuse("must hold class labels", f"{large:g}, {SKIPPED}", UNROUNDED)
+        return y.astype(np.int64)
+    if y.dtype.kind not in "biuUT":
+        raise refuse("must hold integers or strings", f"an array of {y.dtype}")
+    return y
+
+
+def _from_objects(y: AnyArray, refuse: Any) -> AnyArray:
+    """Return objects as an array of text, whole numbers or floats, by what they contain."""
+    if all(isinstance(value, str) for value in y):
+        return y.astype(np.str_)
+    try:
+        if all(isinstance(value, Integral | np.bool_) for value in y):
+            return y.astype(np.int64)
+        return y.astype(np.float64)
+    except OverflowError as error:
+        hint = "pass such labels as strings"
+        raise refuse("must hold class labels", "a whole number beyond 2**63", hint) from error
+    except (TypeError, ValueError) as error:
+        kinds = sorted({type(value).__name__ for value in y[:1000].tolist()})
+        raise refuse(
+            "must hold only integers or only strings",
+            f"a mixture, missing values, or other things ({', '.join(kinds)})",
+            "remove the cases without a label, and pass the others as strings",
+        ) from error
+
+
+# ------------------------------------------------------------------ frames
+
+
+def frame_columns(y_proba: Any) -> list[str] | None:
+    """Return the names of a frame's columns; None if it has only default names."""
+    names = frame_names(y_proba)
+    return None if names is None or is_numbering(names) else [str(name) for name in names]
+
+
+def frame_names(y_proba: Any) -> list[Any] | None:
+    """Return what a frame calls its columns, or a series itself; None of what is neither.
+
+    Names of other kinds (two levels, dates, bytes) are names too, as text: they name no class, and
+    to take such columns by their position would be a guess.
+    """
+    found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
+    found = getattr(y_proba, "columns", None) if found is None else found
+    if found is None or callable(found):
+        return _series_name(y_proba)
+    plain = (str, int, np.integer, np.bool_)
+    names = [name if isinstance(name, plain) else str(name) for name in found]
+    return names or None
+
+
+def _series_name(values: Any) -> list[Any] | None:
+    """Return the name of a series in a list, if it has one; a column that was numbered, as text.
+
+    Of a frame, such numbers are no names but places. Taken out of it, a column has no other place.
+    """
+    name = getattr(values, "name", None)
+    is_named = isinstance(name, str | int | np.integer) and name != ""
+    if not is_named or len(getattr(values, "shape", ())) != 1:
+        return None
+    return [re.sub(r"^column_(\d+)$", r"\1", str(name))]
+
+
+def is_numbering(names: Sequence[Any]) -> bool:
+    """Whether these are the default names that pandas or Polars give to columns."""
+    return list(names) in [[*range(len(names))], *numberings(len(names))[1:]]
+
+
+def numberings(n: int) -> list[list[str]]:
+    """Return the default names of n columns, as text: those of pandas, and those of Polars."""
+    return [[str(i) for i in range(n)], [f"column_{i}" for i in range(n)]]
+
+
+def sort_probabilities(
+    y_true: ArrayLike, y_proba: Any
+) -> tuple[AnyArray, tuple[ClassName, ...] | None]:
+    """Return probabilities as an array in the order of the sorted classes, and these classes.
+
+    Without names nothing is sorted, and there are no classes to name.
+    """
+    array = as_array(y_proba, "y_proba")
+    if frame_columns(y_proba) is None:
+        return array, None
+    is_lone = array.ndim == 1 or array.shape[1] == 1
+    n_classes = 2 if is_lone else array.shape[1]
+    _, names = check_named_labels(y_true, y_proba, n_classes, None)
+    order = np.argsort(np.array(names))
+    classes = tuple(names[i] for i in order)
+    if is_lone:
+        return (array if order[1] == 1 else 1 - array.astype(np.float64)), classes
+    return array[:, order], classes
+
+
+# ------------------------------------------------------------------ the order of a policy or a fit
+
+
+def arrange_probabilities(y_proba: Any, labels: Sequence[ClassName] | None) -> AnyArray:
+    """Return probabilities in the order of a policy's classes, matched by a frame's column names.
+
+    Columns without names are assumed to be in that order. A single column named after the first
+    class becomes two columns.
+    """
+    array, found = as_array(y_proba, "y_proba"), frame_names(y_proba)
+    if found is None:
+        return array
+    columns, numbered = [str(name) for name in found], is_numbering(found)
+    of = "that was passed"
+    labels = labels or tuple(range(max(len(columns), 2)))
+    if len(labels) == 2 and len(columns) == 1 and not numbered:
+        side = class_of_lone_column(labels, columns[0], without_prefix(columns[0]))
+        if side is None:
+            refuse_lone(
+                labels,
+                columns[0],
+                Wording(of, of, "pass an array with the probabilities of the second class"),
+            )
+        return np.column_stack(both_classes(array.reshape(-1), side))
+    places = in_order(labels, columns)
+    if numbered and places in (None, list(range(len(columns)))):
+        return array
+    if places is None or numbered:  # the numbers could be names, or positions in the policy's order
+        raise LabelError(
+            f"The policy has the classes {listed(labels)}, but the columns of the frame {of} "
+            f"are {listed(columns)}. Hint: name the columns after the classes, or pass an array "
+            "whose columns are in their order."
+        )
+    return array[:, places]
+
+
+def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
+    """Return inputs with the columns of a frame in the order of `known`, which must be the same.
+
+    Inputs without names are returned unchanged, and so is everything if `known` is None, except
+    for columns whose names are numbers in another order: they number the columns of the fit.
+    """
+    found = frame_names(inputs)
+    if found is None:
+        return inputs
+    names = [str(name) for name in found]
+    own = [list(known)] if known is not None else numberings(len(names))
+    same = next((each for each in own if sorted(each) == sorted(names)), None)
+    if same == names or (same is None and (known is None or is_numbering(found))):
+        return inputs
+    if same is None or len(set(names)) < len(names):
+        raise LabelError(
+            message(
+                "inputs",
+                f"must have the columns of fit, {listed(known or ())}",
+                listed(names),
+                "select them by name, or pass to_numpy() if they are the same columns",
+            )
+        )
+    return as_array(inputs, "inputs")[:, [names.index(name) for name in same]]
+
+
+def both_classes(own: AnyArray, lone: int | None) -> list[FloatArray]:
+    """Return the probabilities of two classes from the probability of one of them.
+
+    In double precision, so that a threshold has the same effect in every program.
+    """
+    own = own.astype(np.float64)
+    return [own, 1 - own] if lone == 0 else [1 - own, own]
+
+
+# ------------------------------------------------------------------ groups and clusters
+
+
+def check_groups(groups: ArrayLike, *, name: str = "groups") -> AnyArray:
+    """Return the group (or cluster) of each case, as integers or strings."""
+    values = as_array(groups, name)
+    if values.ndim != 1:
+        raise ShapeError(message(name, "must have one name for each case", f"shape {values.shape}"))
+    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
+        values = values.astype(np.str_)
+    if values.dtype.kind == "O" and all(isinstance(value, Integral) for value in values):
+        values = label_array(values, name)
+    if values.dtype.kind not in "biuUT":
+        raise DataTypeError(
+            message(
+                name,
+                "must hold only integers or only strings",
+                f"an array of {values.dtype}",
+                "give cases without a group a group name such as 'unknown'",
+            )
+        )
+    return values
+
+
+def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
+    """Return the number of each case's cluster, in the order of their names as text.
+
+    None if there are no clusters. In this order, draws of clusters are the same for the numbers of
+    one file and the text of another. Spellings that look alike are the same cluster: a patient with
+    a blank after the name would otherwise count as two, who look independent.
+    """
+    if clusters is None:
+        return None
+    given = check_groups(clusters, name="clusters")
+    if len(given) != n:
+        wanted = f"must name a cluster for each of {n} cases"
+        raise ShapeError(message("clusters", wanted, len(given)))
+    distinct, rows = np.unique(given, return_inverse=True)
+    names = [same_spelling(each) for each in distinct.tolist()]
+    numbers: IntArray = np.unique(names, return_inverse=True)[1]
+    return numbers[rows]
+
+
+def independent_units(n: int, clusters: ArrayLike | None) -> IntArray:
+    """Return the number of each case's cluster; if there are none, of the case itself."""
+    cluster = number_clusters(clusters, n)
+    return np.arange(n) if cluster is None else cluster
+
+
+def name_groups(groups: ArrayLike, n: int) -> AnyArray:
+    """Return the group name of each case as a string; missing values form a group."""
+    array = as_array(groups, "groups")
+    if array.ndim != 1 or len(array) != n:
+        raise ShapeError(message("groups", f"must name a group for each of {n} cases", array.shape))
+    large = rounded_whole(array)
+    if large is not None:
+        got = f"{large:g}, {SKIPPED}"
+        raise DataTypeError(message("groups", "must name groups", got, UNROUNDED))
+    names = np.array(["(missing)" if is_missing(v) else str(v) for v in array.tolist()])
+    n_groups = len(np.unique(names))
+    if n_groups > MAX_GROUPS:
+        raise ParameterError(
+            message(
+                "groups",
+                f"must hold at most {MAX_GROUPS} distinct groups",
+                f"{n_groups}",
+                "for an identifier, pass no groups; cut a measurement into bands first",
+            )
+        )
+    return names

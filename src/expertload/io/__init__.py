@@ -1,0 +1,40 @@
+"""Files of predictions and data frames: read them, decide their cases, add up their rows."""
+
+from expertload._bounds import Bounds
+from expertload.io.audits import (
+    AuditColumns,
+    AuditTable,
+    check_not_sorted,
+    plain_key,
+    read_audits,
+)
+from expertload.io.columns import ColumnNames, Columns
+from expertload.io.decide import DecisionCounts, decide_file
+from expertload.io.files import FileOptions
+from expertload.io.frame_tally import FrameTally
+from expertload.io.frames import scan_file, tally_frame, tally_groups
+from expertload.io.read import read_cases, read_predictions
+from expertload.io.table import Identity, PredictionsTable, match_cases
+
+__all__ = [
+    "AuditColumns",
+    "AuditTable",
+    "Bounds",
+    "ColumnNames",
+    "Columns",
+    "DecisionCounts",
+    "FileOptions",
+    "FrameTally",
+    "Identity",
+    "PredictionsTable",
+    "check_not_sorted",
+    "decide_file",
+    "match_cases",
+    "plain_key",
+    "read_audits",
+    "read_cases",
+    "read_predictions",
+    "scan_file",
+    "tally_frame",
+    "tally_groups",
+]

@@ -1,0 +1,318 @@
+"""Files of audits: automatic decisions and the experts' answers, one row per case."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from expertload._labels import is_missing, same_spelling
+from expertload._typing import AnyArray, FloatArray
+from expertload._validation import EXACT
+from expertload.exceptions import FileFormatError
+from expertload.io.arrays import Table
+from expertload.io.columns import check_one_column, find_column, find_same
+from expertload.io.files import FileOptions
+from expertload.io.source import open_source
+from expertload.io.values import (
+    Compared,
+    check_names_told_apart,
+    class_numbers,
+    grades_from,
+    is_graded,
+    names_from,
+    numbers_from,
+)
+
+CONVENTIONS = {
+    "correct": ("correct", "is_correct"),
+    "decided": ("decided_label", "decided", "prediction", "predicted", "y_pred"),
+    "label": ("label", "expert_label", "y_true", "target", "class"),
+    "inclusion_probability": ("inclusion_probability",),
+    "decided_at": ("decided_at",),
+    "key": ("key", "case", "case_id", "id"),
+}
+ROLES = {
+    "correct": "Whether a decision was right",
+    "decided": "What was decided",
+    "label": "What the expert said",
+}
+WORDING = Compared("decided", "the answer", "leave the answer empty while a review is open")
+# The chance, at most, of an order that is refused as sorted.
+UNLIKELY = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditColumns:
+    """The columns of a file of audits; None if there is none, or if it is found by name.
+
+    Attributes
+    ----------
+    correct : str or None
+        Whether the automatic decision was right; empty while a review is open.
+    decided, label : str or None
+        Instead of `correct`: the automatic decision, and the expert's label.
+    inclusion_probability, decided_at, key : str or None
+        As in `expertload.monitoring.AccuracyMonitor.update`.
+    """
+
+    correct: str | None = None
+    decided: str | None = None
+    label: str | None = None
+    inclusion_probability: str | None = None
+    decided_at: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        taken = {role: getattr(self, role) for role in CONVENTIONS}
+        return ", ".join(
+            f"{role.replace('_', ' ')}: {name}" for role, name in taken.items() if name
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AuditTable:
+    """The audits of a file.
+
+    Attributes
+    ----------
+    where : str
+        The file's name.
+    columns : AuditColumns
+        The columns that were used.
+    correct : ndarray of shape (n_cases,)
+        Grades; NaN while a review is open.
+    inclusion_probability, decided_at, key : ndarray, list or None
+        Arguments of `expertload.monitoring.AccuracyMonitor.update`.
+    """
+
+    where: str
+    columns: AuditColumns
+    correct: FloatArray
+    inclusion_probability: FloatArray | None = None
+    decided_at: AnyArray | None = None
+    key: list[str] | None = None
+
+
+def read_audits(
+    path: str | os.PathLike[str],
+    *,
+    names: AuditColumns | None = None,
+    options: FileOptions | None = None,
+) -> AuditTable:
+    r"""Read a file of audits: CSV, Parquet, JSON Lines, npz, or a query to a database.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; the ending of its name determines the format.
+    names : AuditColumns, optional
+        The columns. By default they are found by name: correct, or decided_label and label;
+        inclusion_probability; decided_at; key.
+    options : FileOptions, optional
+        How to open the file: a query, a delimiter, an encoding.
+
+    Returns
+    -------
+    AuditTable
+        The columns found, as arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.io import read_audits
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "audits.csv"
+    ...     _ = file.write_text("key,decided_label,label\n7,cat,cat\n8,dog,cat\n9,dog,\n")
+    ...     audits = read_audits(file)
+    >>> audits.correct.tolist(), audits.key
+    ([1.0, 0.0, nan], ['7', '8', '9'])
+    """
+    source = open_source(path, options)
+    columns = _find(source.columns, names or AuditColumns(), source.where)
+    taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
+    accepted = find_same(source.columns, "accepted")
+    names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
+    table = source.read(names_of_all, [each for each in [columns.inclusion_probability] if each])
+    if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
+        table |= source.read([columns.correct], [columns.correct])
+    if not len(table[taken[0]]):
+        raise FileFormatError(f"{source.where} holds no audits.")
+    for name in (columns.decided, columns.label, columns.key):
+        if name is not None:
+            check_names_told_apart(table[name], name, source.where)
+    if accepted is not None:
+        _check_accepted(table[accepted], accepted, source.where)
+    return AuditTable(
+        where=source.where,
+        columns=columns,
+        correct=_correct(table, columns, source.where),
+        inclusion_probability=_numbers(table, columns.inclusion_probability, source.where),
+        decided_at=_moments(table, columns.decided_at),
+        key=_keys(table, columns.key, source.where),
+    )
+
+
+def check_not_sorted(audits: AuditTable) -> None:
+    """Refuse rows that are sorted by their answers, if nothing says when cases were decided.
+
+    Rows then count in the order of decisions, and wrong ones in a row would be taken for a fall.
+    That an order is as this one by chance must be next to impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.io import AuditColumns, AuditTable, check_not_sorted
+    >>> correct = np.repeat([0.0, 1.0], [8, 192])
+    >>> check_not_sorted(AuditTable(where="audits.csv", columns=AuditColumns(), correct=correct))
+    Traceback (most recent call last):
+    expertload.exceptions.FileFormatError: The rows of audits.csv are sorted ...
+    """
+    known = audits.correct[~np.isnan(audits.correct)]
+    steps = np.diff(known)
+    if not ((steps >= 0).all() or (steps <= 0).all()):
+        return
+    counts = np.unique(known, return_counts=True)[1]
+    chance = gammaln(counts + 1).sum() - gammaln(len(known) + 1)  # its logarithm
+    if chance < math.log(UNLIKELY):
+        raise FileFormatError(
+            f"The rows of {audits.where} are sorted by whether the decision was right, and nothing "
+            "says when cases were decided: wrong ones in a row would be taken for a fall. Hint: "
+            "name the column of the time (--decided-at); if cases were decided in this order, "
+            "pass --order decision."
+        )
+
+
+def plain_key(key: object) -> str:
+    """Return a key as all programs write it: without blanks around it, and 7 instead of 7.0.
+
+    Examples
+    --------
+    >>> from expertload.io import plain_key
+    >>> plain_key("7.0"), plain_key(" a7 "), plain_key("007")
+    ('7', 'a7', '007')
+    """
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", same_spelling(key))
+
+
+def _find(available: Sequence[str], names: AuditColumns, where: str) -> AuditColumns:
+    found = {
+        role: find_column(available, conventions, getattr(names, role), where)
+        for role, conventions in CONVENTIONS.items()
+    }
+    pair = names.decided is not None or names.label is not None
+    if found["correct"] is not None and not pair:
+        found |= {"decided": None, "label": None}
+        if names.correct is None:
+            _check_one(available, "correct", found["correct"], where)
+    elif found["decided"] is not None and found["label"] is not None:
+        found["correct"] = None
+        for role in ("label", "decided"):
+            column = found[role]
+            if getattr(names, role) is None and column is not None:
+                _check_one(available, role, column, where)
+        if found["decided"] == found["label"]:
+            raise FileFormatError(
+                f"The column '{found['label']}' of {where} would be both what was decided and what "
+                "the expert said. Hint: name another column (--decided, --label)."
+            )
+    else:
+        raise FileFormatError(
+            f"{where} must show whether each decision was right: a column 'correct', or the "
+            "decision ('decided_label') and the expert's answer ('label'). Got the columns "
+            f"{', '.join(available)}. Hint: name the columns (--correct, or --decided and --label)."
+        )
+    return AuditColumns(**found)
+
+
+def _check_one(available: Sequence[str], role: str, column: str, where: str) -> None:
+    """Refuse two columns that may each have this role: decisions have a `label` as well."""
+    if column.lower() != "decided_label":
+        check_one_column(available, CONVENTIONS[role], column, ROLES[role], f"--{role}", where)
+
+
+def _check_accepted(values: AnyArray, column: str, where: str) -> None:
+    """Refuse cases that were left to experts: what a policy promises is not about them."""
+    left = grades_from(values, column, where) != 1
+    if left.any():
+        raise FileFormatError(
+            f"{where} holds {int(left.sum())} case(s) that were not decided automatically (column "
+            f"'{column}', the first in row {int(left.argmax()) + 1}). Hint: leave them out: "
+            f"--query 'SELECT * FROM file WHERE {column}::BOOL'."
+        )
+
+
+def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
+    """Return grades, with NaN for missing answers."""
+    column = columns.correct or columns.label or ""
+    answers = _blank_as_none(table[column])
+    present = np.array([each is not None for each in answers])
+    grades = np.full(len(answers), np.nan)
+    if columns.correct is not None:
+        if present.any():
+            given = np.array(answers, dtype=object)[present]
+            grades[present] = grades_from(_as_it_was(table[column], given), column, where)
+        return grades
+    decided = _blank_as_none(table[columns.decided or ""])
+    if None in decided:
+        raise FileFormatError(
+            f"The column '{columns.decided}' of {where} lacks a value in row "
+            f"{decided.index(None) + 1}. Hint: only automatic decisions can be audited."
+        )
+    known = np.flatnonzero(present)
+    given = [str(answers[i]) for i in known], [str(decided[i]) for i in known]
+    grades[present] = np.equal(*class_numbers(*given, where, compared=WORDING, few=True))
+    return grades
+
+
+def _as_it_was(column: AnyArray, given: AnyArray) -> AnyArray:
+    """Return the values that are not missing, in the column's type if it is numeric."""
+    return given.astype(column.dtype) if column.dtype.kind in "biuf" else given
+
+
+def _blank_as_none(values: AnyArray) -> list[Any]:
+    return [None if is_missing(v) or not str(v).strip() else v for v in values.tolist()]
+
+
+def _numbers(table: Table, name: str | None, where: str) -> FloatArray | None:
+    return None if name is None else numbers_from(table[name], name, where)
+
+
+def _moments(table: Table, name: str | None) -> AnyArray | None:
+    """Return moments: numbers if all are numbers, otherwise times or their text."""
+    if name is None:
+        return None
+    values = table[name]
+    if values.dtype.kind != "O":
+        return values
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        return values
+    return numbers if np.abs(numbers).max() < EXACT else _exact(values, numbers)
+
+
+def _exact(values: AnyArray, numbers: FloatArray) -> AnyArray:
+    """Return numbers in text with whole ones as such, because floats would make some equal."""
+    whole = re.compile(r"[-+]?\d+", re.ASCII)
+    texts = [str(value).strip() for value in values]
+    exact = [int(t) if whole.fullmatch(t) else n for t, n in zip(texts, numbers, strict=True)]
+    return np.array(exact, dtype=object)
+
+
+def _keys(table: Table, name: str | None, where: str) -> list[str] | None:
+    if name is None:
+        return None
+    keys: list[str | None] = names_from(table[name]).tolist()
+    spelled = ["" if key is None else plain_key(key) for key in keys]
+    if "" in spelled:
+        row = spelled.index("") + 1
+        raise FileFormatError(f"The column '{name}' of {where} lacks a value in row {row}.")
+    return spelled

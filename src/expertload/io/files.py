@@ -1,0 +1,425 @@
+"""Finds the files that a path refers to, and reads their bytes.
+
+The name determines the format, never the content. Files that are damaged or not in UTF-8 raise an
+error that says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import gzip
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from expertload._names import MODELS
+from expertload._validation import check_option, parameter_error, require_extra
+from expertload.exceptions import DataNotFoundError, FileFormatError
+
+FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")
+STANDARD_INPUT = "-"
+KINDS = {
+    **{".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet"},
+    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".npz": "npz"},
+    **{".duckdb": "database", ".ddb": "database", ".db": "database"},
+}
+TEXT = ("csv", "tsv", "jsonl", "json")
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
+PACKED = (".bz2", ".xz", ".zip", ".lz4", ".br", ".7z", ".tar", ".tgz", ".rar")
+# What is said of other endings.
+REFUSED = {
+    (".xlsx", ".xls", ".xlsm", ".ods"): "is a spreadsheet. Spreadsheets cannot be read: cells may "
+    "differ from what was typed. Hint: save the sheet as CSV (UTF-8) and pass that file.",
+    PACKED: "has a compression that cannot be read. Hint: decompress it, or compress it as .gz or "
+    ".zst.",
+    (
+        ".feather",
+        ".arrow",
+        ".ipc",
+        ".orc",
+        ".avro",
+        ".h5",
+        ".hdf5",
+        ".rds",
+        ".rdata",
+        ".sav",
+    ): "has a format that cannot be read. Hint: save it as Parquet or CSV.",
+}
+WELCOME = (
+    "Hint: predictions are read from .csv, .tsv, .parquet, .jsonl, .json and .npz files, and from "
+    "DuckDB databases; if the name has another ending, name the format (--format)."
+)
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+PIECE = 1 << 18  # small enough to stay in the processor's cache while it is checked
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """How to open a file; by default, its name determines everything.
+
+    Attributes
+    ----------
+    query : str, optional
+        One SQL query. The file is the table ``file``; a DuckDB database has its own tables. The
+        query can read nothing else and write nothing.
+    format : {"csv", "tsv", "parquet", "jsonl", "json", "npz"}, optional
+        The format, if the name of the file does not determine it.
+    delimiter : str, optional
+        The character between the values of a CSV. By default a tab in a .tsv; else the first of
+        comma, semicolon and tab that the header has outside quotes.
+    decimal : {".", ","}, default="."
+        The decimal mark of numbers in a CSV.
+    encoding : str, optional
+        The encoding of a CSV or JSON file that is not UTF-8, ``"latin-1"`` for example.
+
+    Examples
+    --------
+    >>> from expertload.io import FileOptions
+    >>> FileOptions(decimal=",", encoding="latin-1").decimal
+    ','
+    """
+
+    query: str | None = None
+    format: str | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            check_option(self.format, FORMATS, "format")
+        check_option(self.decimal, (".", ","), "decimal")
+        if self.delimiter is not None and not re.fullmatch(
+            r'[^"\r\nA-Za-z0-9]', self.delimiter, re.ASCII
+        ):
+            wanted = "must be one character that is not a quote, a letter, a digit or a line end"
+            raise parameter_error(
+                "delimiter", wanted, repr(self.delimiter), "pass ';', for instance"
+            )
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the file can be read without converting its encoding."""
+        return self.encoding is None or codecs.lookup(self.encoding).name in ("utf-8", "ascii")
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        is_text = codecs.lookup(encoding)._is_text_encoding
+    except LookupError:
+        is_text = False
+    if not is_text:
+        wanted, hint = (
+            "must name an encoding that Python knows",
+            "latin-1, cp1252 and utf-16 are usual",
+        )
+        raise parameter_error("encoding", wanted, repr(encoding), hint)
+
+
+# ------------------------------------------------------------------ which files, of which format
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedFile:
+    """A file, or a folder of Parquet files, that exists and can be read.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The paths to read, in order.
+    where : str
+        The name to use in messages.
+    kind : str
+        The format: csv, tsv, parquet, jsonl, json, npz or database.
+    compression : str
+        The compression: gzip, zstd or none.
+    """
+
+    paths: tuple[Path, ...]
+    where: str
+    kind: str
+    compression: str = "none"
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the decompressed content in pieces; raise an error if the file is damaged."""
+        try:
+            with self.paths[0].open("rb") as raw, _unpacked(raw, self.compression) as stream:
+                while piece := stream.read(PIECE):
+                    yield piece
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise self._damaged(error) from error
+        except OSError as error:
+            if self.compression == "zstd" and error.errno is None:  # Arrow's error of damaged data
+                raise self._damaged(error) from error
+            raise FileFormatError(
+                f"{self.where} could not be read: {error.strerror or error}."
+            ) from error
+
+    def _damaged(self, error: Exception) -> FileFormatError:
+        why = str(error).splitlines()[0].rstrip(".") if str(error) else "it ends too early"
+        return FileFormatError(
+            f"{self.where} is damaged: it could not be unpacked as {self.compression} ({why}). "
+            "Hint: get the file again."
+        )
+
+    def text_pieces(self) -> Iterator[bytes]:
+        """Yield the content in pieces; refuse what is not UTF-8, and name the likely encoding."""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for piece in self.pieces():
+            try:
+                if not piece.isascii() or decoder.getstate()[0]:
+                    decoder.decode(piece)
+            except UnicodeDecodeError:
+                self._refuse_encoding(piece)
+            if b"\0" in piece:
+                self._refuse_nul(piece)
+            yield piece
+        try:
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            self._refuse_encoding(error.object)
+
+    def _refuse_nul(self, piece: bytes) -> NoReturn:
+        if likely_encoding(piece).startswith("utf"):
+            self._refuse_encoding(piece)
+        raise FileFormatError(
+            f"{self.where} must be a text file. Got a NUL byte. Hint: {_packed(piece)}get the file "
+            "again."
+        )
+
+    def _refuse_encoding(self, piece: bytes) -> NoReturn:
+        encoding = likely_encoding(piece)
+        raise FileFormatError(
+            f"{self.where} must be in UTF-8. Got text that may be in {encoding}. Hint: "
+            f"{_packed(piece)}pass --encoding {encoding}, or save it as UTF-8."
+        )
+
+
+def resolve_file(path: str | os.PathLike[str], options: FileOptions) -> OpenedFile:
+    """Find a file and its format; standard input and other encodings are copied as UTF-8."""
+    if os.fspath(path) == STANDARD_INPUT:
+        return _in_utf8(_from_standard_input(options.format or "csv"), options)
+    _refuse_address(os.fspath(path))
+    file = Path(path)
+    where = file.name or str(file)
+    if file.is_dir():
+        return _folder(file, where, options)
+    _check_readable(file, where)
+    kind, compression = _kind_of(file.name, options.format)
+    found = OpenedFile(paths=(file.absolute(),), where=where, kind=kind, compression=compression)
+    return _in_utf8(found, options)
+
+
+def resolve_files(paths: list[str], options: FileOptions) -> list[OpenedFile]:
+    """Find all files that match the paths and patterns, in order; all must have one format."""
+    found = [resolve_file(one, options) for path in paths for one in _matching(path)]
+    kinds = sorted({file.kind for file in found})
+    if len(kinds) > 1:
+        raise FileFormatError(
+            f"Files that are read together must be of one kind. Got {', '.join(kinds)}."
+        )
+    return found
+
+
+def without_ending(name: str) -> str:
+    """Return a file's name without the endings for its compression and format.
+
+    Examples
+    --------
+    >>> from expertload.io.files import without_ending
+    >>> without_ending("run.v1.csv.gz"), without_ending("confidence=0.99")
+    ('run.v1', 'confidence=0.99')
+    """
+    stem = Path(name)
+    for endings in (COMPRESSIONS, KINDS):
+        stem = stem.with_suffix("") if stem.suffix.lower() in endings else stem
+    return str(stem)
+
+
+def _kind_of(name: str, asked: str | None) -> tuple[str, str]:
+    """Return the format and compression of a file, from its name or the user's option."""
+    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
+    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    if compression is not None:
+        suffixes.pop()
+    end = suffixes[-1] if suffixes else ""
+    kind = asked or KINDS.get(end)
+    if kind is None or end in PACKED:
+        why = next((why for endings, why in REFUSED.items() if end in endings), None)
+        unknown = f"The format of {name} is not known from its name. {WELCOME}"
+        raise FileFormatError(unknown if why is None else f"{name} {why}")
+    if compression is not None and kind not in TEXT:
+        raise FileFormatError(
+            f"{name} is a compressed {kind} file, which cannot be read in parts. Hint: decompress "
+            "it."
+        )
+    return kind, compression or "none"
+
+
+def _refuse_address(path: str) -> None:
+    """Refuse web addresses: nothing is ever downloaded."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
+        raise FileFormatError(
+            f"{path} is a web address. Only files on this machine can be read. Hint: download it "
+            "first."
+        )
+
+
+def _check_readable(file: Path, where: str) -> None:
+    """Refuse a path that does not exist, is empty, or is a pipe or device."""
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataNotFoundError(f"There is no file {file}.") from None
+    except OSError as error:
+        raise FileFormatError(f"{where} could not be read: {error.strerror or error}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise FileFormatError(
+            f"{where} must be a regular file. Got a pipe or a device, which cannot be read twice. "
+            "Hint: pass - to read standard input."
+        )
+    if status.st_size == 0:
+        raise FileFormatError(f"{where} is empty.")
+
+
+def _folder(folder: Path, where: str, options: FileOptions) -> OpenedFile:
+    """Return the Parquet files below a folder, in the order of their names."""
+    found = [
+        file.absolute()
+        for file in sorted(folder.rglob("*"))
+        if file.suffix.lower() in (".parquet", ".pq") and not file.name.startswith((".", "_"))
+    ]
+    if not found or options.format not in (None, "parquet"):
+        raise FileFormatError(f"{folder} is a folder without Parquet files (.parquet).")
+    _check_one_model(folder, found)
+    for file in found:
+        _check_readable(file, str(file.relative_to(folder.absolute())))
+    return OpenedFile(paths=tuple(found), where=where, kind="parquet")
+
+
+def _check_one_model(folder: Path, files: list[Path]) -> None:
+    """Refuse folders such as model=a and model=b: every case would count once for each model."""
+    below = {part for file in files for part in file.relative_to(folder.absolute()).parts[:-1]}
+    models = sorted(part for part in below if part.lower().partition("=")[0] in MODELS)
+    if len(models) > 1:
+        raise FileFormatError(
+            f"{folder} holds the rows of {len(models)} models, in {models[0]}, {models[1]}"
+            f"{', ...' if len(models) > 2 else ''}: read as one model, every case would count "
+            f"{len(models)} times. Hint: pass one of these folders, or several of them to compare."
+        )
+
+
+def _matching(path: str) -> list[str]:
+    """Return the files that match a pattern; the name of an existing file matches itself."""
+    _refuse_address(path)
+    if Path(path).exists() or not re.search(r"[*?\[]", path):
+        return [path]
+    import glob
+
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns too
+    if not found:
+        raise DataNotFoundError(f"No file matches {path}. Hint: check the path.")
+    return found
+
+
+# ------------------------------------------------------------------ bytes and copies
+
+
+def _unpacked(raw: Any, compression: str) -> Any:
+    if compression == "gzip":
+        return gzip.GzipFile(fileobj=raw)
+    if compression == "zstd":
+        arrow = require_extra("pyarrow", "frames", "Reading .zst files")
+        return arrow.CompressedInputStream(raw, "zstd")
+    return raw
+
+
+def _packed(piece: bytes) -> str:
+    """Return a hint if text looks like the start of a compressed file, else an empty text."""
+    ends = (end for end, mark in PACKED_MARKS.items() if piece.startswith(mark))
+    return next(
+        (f"if it is compressed, its name must end in {end}; otherwise, " for end in ends), ""
+    )
+
+
+def likely_encoding(piece: bytes) -> str:
+    """Return the most likely encoding of text that is not UTF-8.
+
+    Examples
+    --------
+    >>> likely_encoding("Größe".encode("latin-1")), likely_encoding("a".encode("utf-16"))
+    ('cp1252', 'utf-16')
+    """
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if piece.startswith(mark):
+            return encoding
+    if piece.count(b"\0") > len(piece) // 4:
+        return "utf-16-le" if piece[1:2] == b"\0" else "utf-16-be"
+    try:
+        piece.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _from_standard_input(kind: str) -> OpenedFile:
+    stream = getattr(sys.stdin, "buffer", sys.stdin)
+    if stream is None or sys.stdin.isatty():
+        raise FileFormatError("Nothing was piped into standard input. Hint: cat FILE | expertload")
+    with _own_copy("standard input", kind) as target, target.open("wb") as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+    if target.stat().st_size == 0:
+        raise FileFormatError("Standard input is empty.")
+    return OpenedFile(paths=(target,), where="standard input", kind=kind)
+
+
+def _in_utf8(file: OpenedFile, options: FileOptions) -> OpenedFile:
+    """Return a UTF-8 copy of text in another encoding."""
+    if file.kind not in TEXT or options.is_utf8:
+        return file
+    encoding = str(options.encoding)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with _own_copy(file.where, file.kind) as target, target.open("wb") as copy:
+            for piece in file.pieces():
+                copy.write(decoder.decode(piece).encode())
+            copy.write(decoder.decode(b"", final=True).encode())
+    except UnicodeError as error:
+        raise FileFormatError(
+            f"{file.where} is not in the encoding {encoding}: {error}. Hint: pass another one "
+            "(--encoding)."
+        ) from error
+    return replace(file, paths=(target,), compression="none")
+
+
+@contextmanager
+def _own_copy(where: str, kind: str) -> Iterator[Path]:
+    """Yield the path of a copy to write, which is removed when the process ends."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="expertload-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        yield folder / f"copy.{kind}"
+    except OSError as error:
+        raise FileFormatError(
+            f"{where} could not be copied to the folder for temporary files: "
+            f"{error.strerror or error}. Hint: set the environment variable TMPDIR to another "
+            "folder."
+        ) from error

@@ -1,0 +1,476 @@
+"""The predictions of a file as arrays, and those of several models for the same cases.
+
+A paired test needs the answers of both models to the same case. If two files have different orders,
+the resulting numbers look plausible but are wrong. So rows are matched by an identifier if there is
+one; if not, the output states that the same order is assumed. A case that occurs in a file once for
+each of two models must not be counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from expertload._label_arrays import number_clusters
+from expertload._names import MODELS
+from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.calibrators import ConfidenceScore
+from expertload.cases import Cases, Predictions, check_weight
+from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
+from expertload.evaluation.evaluate import evaluate_matched
+from expertload.exceptions import FileFormatError, ShapeError
+from expertload.io.columns import Columns, find_column
+from expertload.io.engine import text_of
+from expertload.io.values import Coded, names_from
+
+IDENTIFIERS = ("id", "case_id", "sample_id", "image_id", "identifier", "uid", "uuid")
+SPLITS = ("split", "subset")
+TRAINED = ("train", "training")
+# If these repeat, cases are not independent, even if the user did not say so.
+CLUSTERS = (
+    *("patient", "patient_id", "subject", "subject_id"),
+    *("participant_id", "person_id", "visit_id", "document_id"),
+)
+# The fields with one value per case.
+ROW_WISE = (
+    *("place", "y_proba", "target", "correct", "confidence", "weight"),
+    *("identifiers", "models", "clusters"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """The columns that identify the case and the model of a row.
+
+    Attributes
+    ----------
+    identifier : str, optional
+        The column that identifies a case. Found by its name (id, case_id, sample_id, image_id,
+        identifier, uid or uuid) if none is given; ``"none"`` if such a column means something else.
+    model : str, optional
+        The column that names the model, if a file has several; ``"none"`` if a column of that
+        name means something else.
+    cluster : str, optional
+        The column whose value is the same for cases that belong together, such as patient. If
+        none is given, columns with a usual name are checked for repeats, to warn of them;
+        ``"none"`` turns this off.
+    """
+
+    identifier: str | None = None
+    model: str | None = None
+    cluster: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read."""
+        return tuple(
+            name for name in (self.identifier, self.model, self.cluster) if name is not None
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PredictionsTable:
+    """The content of a file of predictions.
+
+    Attributes
+    ----------
+    where : str
+        The file's name.
+    columns : Columns
+        The columns that were used.
+    n_cases : int
+        The number of rows.
+    y_proba, labels : ndarray or None
+        Probabilities, and the label of each column if known.
+    place : ndarray or None
+        The column number of the true class of each case.
+    target : ndarray or None
+        Labels as numbers, in the order of their names: the same in every file of the same cases.
+    class_columns : tuple of str or None, optional
+        The column of each class; None for one of two classes that has none.
+    correct, confidence : ndarray or None
+        Correctness, and the confidence that ranks cases.
+    weight : ndarray or None
+        The weight of each case.
+    group_codes : Coded or None
+        The distinct groups, and the index of each case's group.
+    identity : Identity
+        The columns that identify the case and the model of a row.
+    identifiers, models : ndarray or None
+        The values of these columns.
+    clusters : ndarray or None
+        The cluster of each case, from a named column or one with a usual name.
+    is_clustered : bool
+        Whether the user named the cluster column.
+    """
+
+    where: str
+    columns: Columns
+    n_cases: int
+    y_proba: FloatArray | None = None
+    labels: AnyArray | None = None
+    place: IntArray | None = None
+    target: IntArray | None = None
+    class_columns: tuple[str | None, ...] | None = None
+    correct: FloatArray | None = None
+    confidence: FloatArray | None = None
+    group_codes: Coded | None = None
+    weight: FloatArray | None = None
+    identity: Identity = field(default_factory=Identity)
+    identifiers: AnyArray | None = None
+    models: AnyArray | None = None
+    clusters: AnyArray | None = None
+    is_clustered: bool = False
+
+    @property
+    def warning(self) -> str:
+        """A warning if cases seem to form clusters but no cluster column was named; else empty."""
+        column = self.identity.cluster
+        if self.is_clustered or self.clusters is None or column is None:
+            return ""
+        named = [cluster for cluster in self.clusters.tolist() if cluster is not None]
+        n_clusters = len(set(named))
+        if n_clusters == len(named):
+            return ""
+        return (
+            f"The column '{column}' of {self.where} has {n_clusters} distinct values for "
+            f"{len(named)} cases. If cases with the same value belong together, they are not "
+            "independent: intervals are too narrow, and a certified accuracy is too optimistic. "
+            f"Hint: pass --cluster {column}, or --cluster none if the column means something else."
+        )
+
+    @property
+    def used(self) -> str:
+        """The columns that were used, in words."""
+        cluster = f", cluster: {self.identity.cluster}" if self.is_clustered else ""
+        return f"{self.columns}{cluster}"
+
+    @property
+    def y_true(self) -> AnyArray | None:
+        """The true label of each case; None if only correctness is known."""
+        return None if self.labels is None or self.place is None else self.labels[self.place]
+
+    @property
+    def groups(self) -> AnyArray | None:
+        """The group of each case as text; None for missing groups."""
+        return (
+            None
+            if self.group_codes is None
+            else names_from(self.group_codes.values)[self.group_codes.codes]
+        )
+
+    @property
+    def cases(self) -> Cases:
+        """The predictions as `Cases`, with their groups, and with clusters if they were named."""
+        clusters = self.clusters if self.is_clustered else None
+        if self.place is None or self.y_proba is None or self.labels is None:
+            return Cases.from_correctness(
+                np.asarray(self.correct),
+                np.asarray(self.confidence),
+                sample_weight=self.weight,
+                clusters=clusters,
+                groups=self.groups,
+            )
+        cases = Cases.from_matched(
+            self.place,
+            self.y_proba,
+            tuple(self.labels.tolist()),
+            confidence=self.confidence,
+            weight=check_weight(self.weight, self.n_cases),
+        )
+        return replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=self.groups)
+
+    def take(self, rows: IntArray) -> PredictionsTable:
+        """Return some rows, in the order given."""
+        arrays = {name: getattr(self, name) for name in ROW_WISE}
+        taken = {name: each[rows] for name, each in arrays.items() if each is not None}
+        groups = self.group_codes
+        own = groups and groups._replace(codes=groups.codes[rows])
+        return replace(self, n_cases=len(rows), group_codes=own, **taken)
+
+    def by_model(self) -> dict[str, PredictionsTable]:
+        """Return the rows of each model, if the file has a model column."""
+        column = self.identity.model
+        if self.models is None or column is None:
+            return {self.where: self}
+        parts = {
+            name: replace(self.take(rows), identity=replace(self.identity, model=None))
+            for name, rows in split_rows(self.models, column, self.where).items()
+        }
+        for name, part in parts.items():
+            part.check_distinct(f"{self.where} ({name})")
+        return parts
+
+    def check_distinct(self, where: str) -> None:
+        """Refuse a file in which an identifier occurs more than once."""
+        if self.identifiers is not None and self.identity.identifier is not None:
+            check_distinct(self.identifiers, self.identity.identifier, where)
+
+    def evaluate(self, *, score: ConfidenceScore | None = None, **options: Any) -> Evaluation:
+        """Evaluate the predictions.
+
+        Parameters
+        ----------
+        score : ConfidenceScore, optional
+            Ranks cases instead of the largest probability. Must not be chosen on these cases.
+        **options
+            ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
+            ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
+        """
+        if options.get("certify_groups") and self.columns.group in self._answers():
+            raise FileFormatError(
+                f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
+                f"of {self.where} is what they are asked for. Hint: name another column (--group)."
+            )
+        options["groups"] = self._groups() if options.get("certify_groups") else self._members()
+        options["clusters"] = self.clusters if self.is_clustered else None
+        if self.place is None or self.y_proba is None or self.labels is None:
+            correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
+            found = evaluate_from_correctness(
+                correct, confidence, sample_weight=self.weight, **options
+            )
+            return self._named(found)
+        weight = check_weight(self.weight, self.n_cases)
+        names = tuple(self.labels.tolist())
+        predictions = Predictions(self.place, self.y_proba, weight)
+        ranked_by = self.confidence if score is None else score.confidence(self.y_proba)
+        found = evaluate_matched(predictions, names, confidence=ranked_by, **options)
+        return self._named(replace(found, target=self.target), score)
+
+    def _answers(self) -> set[str]:
+        """Return the columns that only the answers to new cases will fill."""
+        return {name for name in (self.columns.label, self.columns.correct) if name is not None}
+
+    def _groups(self) -> AnyArray | None:
+        groups, column = self.groups, self.columns.group
+        return None if groups is None else certifiable_groups(groups, str(column), self.where)
+
+    def _members(self) -> Members | None:
+        groups = self.group_codes
+        return groups and Members.from_codes(names_from(groups.values), groups.codes)
+
+    def _named(self, found: Evaluation, score: ConfidenceScore | None = None) -> Evaluation:
+        """Store the columns in the operating point, to find them in new files."""
+        point, certification = found.operating_point, found.certification
+        origin = replace(
+            point.origin,
+            ranked_by=point.origin.ranked_by if score is None else "score",
+            score=score,
+            probability_columns=self.class_columns,
+            read_as=self.columns.read_as,
+            confidence_column=self.columns.confidence,
+        )
+        groups, targets = found.group_certification, found.target_certification
+        return replace(
+            found,
+            operating_point=replace(point, origin=origin),
+            certification=certification and replace(certification, origin=origin),
+            group_certification=groups and groups.with_origin(origin),
+            target_certification=targets and targets.with_origin(origin),
+            identifiers=self.identifiers,
+            identified_by=self.identity.identifier,
+        )
+
+
+def match_cases(tables: Mapping[str, PredictionsTable]) -> dict[str, PredictionsTable]:
+    r"""Return predictions of several models for the same cases, in the order of the first.
+
+    Parameters
+    ----------
+    tables : mapping from str to PredictionsTable
+        The predictions by the name of the model. Cases are matched if all tables have the same
+        identifier column. Otherwise the tables are returned unchanged, without identifiers.
+
+    Returns
+    -------
+    dict from str to PredictionsTable
+        The same predictions.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload.io import match_cases, read_predictions
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     a, b = Path(folder) / "a.csv", Path(folder) / "b.csv"
+    ...     _ = a.write_text("id,correct,confidence\nx,1,0.9\ny,0,0.6\n")
+    ...     _ = b.write_text("id,correct,confidence\ny,1,0.8\nx,1,0.7\n")
+    ...     tables = match_cases({"a": read_predictions(a), "b": read_predictions(b)})
+    >>> tables["b"].confidence
+    array([0.7, 0.8])
+    """
+    columns = {(table.identity.identifier or "").lower() for table in tables.values()}
+    first, *others = tables.items()
+    if len(columns) > 1 or not others:
+        return {name: table if not others else _anonymous(table) for name, table in tables.items()}
+    return {first[0]: first[1], **{name: _matched(first[1], other) for name, other in others}}
+
+
+def _anonymous(table: PredictionsTable) -> PredictionsTable:
+    kept = replace(table.identity, identifier=None)
+    return replace(table, identity=kept, identifiers=None)
+
+
+def _matched(first: PredictionsTable, other: PredictionsTable) -> PredictionsTable:
+    column = other.identity.identifier
+    if first.identifiers is None or other.identifiers is None or column is None:
+        return other
+    rows = align(first.identifiers, other.identifiers, column, (first.where, other.where))
+    found = other if rows is None else other.take(rows)
+    return replace(found, identifiers=first.identifiers)
+
+
+# ------------------------------------------------------------------ which rows are which cases
+
+
+def find_identity(
+    available: Sequence[str], wanted: Identity, taken: Collection[str], where: str
+) -> Identity:
+    """Return the columns that identify rows; columns already used for another role are skipped."""
+    return Identity(
+        identifier=_find(available, IDENTIFIERS, wanted.identifier, taken, where),
+        model=_find(available, MODELS, wanted.model, taken, where),
+        cluster=_find(available, CLUSTERS, wanted.cluster, taken, where),
+    )
+
+
+def find_split(available: Sequence[str], taken: Collection[str], where: str) -> str | None:
+    """Return a column that names the part of the data, such as train and test; None if none."""
+    return _find(available, SPLITS, None, taken, where)
+
+
+def _find(
+    available: Sequence[str],
+    usual: Sequence[str],
+    wanted: str | None,
+    taken: Collection[str],
+    where: str,
+) -> str | None:
+    free = [name for name in available if wanted is not None or name not in taken]
+    return find_column(free, usual, wanted, where)
+
+
+def check_one_model(models: AnyArray, column: str, where: str) -> None:
+    """Refuse a file with several models, unless the user named the model column."""
+    names = sorted({str(value) for value in models.tolist()})
+    if len(names) > 1:
+        raise FileFormatError(
+            f"The column '{column}' of {where} names {len(names)} models ({names[0]}, {names[1]}"
+            f"{', ...' if len(names) > 2 else ''}): read as one model, every case would count "
+            f"{len(names)} times. Hint: evaluate each model with --model-column {column}; if the "
+            "column means something else, pass --model-column none."
+        )
+
+
+def check_not_trained(parts: AnyArray, column: str, where: str) -> None:
+    """Refuse a file in which some cases, but not all, are those that a model was trained on."""
+    names = sorted({str(value) for value in parts.tolist() if value is not None})
+    trained = [name for name in names if name.strip().lower() in TRAINED]
+    others = [name for name in names if name not in trained]
+    if trained and others:
+        raise FileFormatError(
+            f"The column '{column}' of {where} says that some cases are of '{trained[0]}' and "
+            f"others of '{others[0]}': counted together, a model looks better than it is. Hint: "
+            'leave out those of the training, such as with --query "SELECT * FROM file WHERE '
+            f'{column} = {text_of(others[0])}"; if the column means something else, rename it.'
+        )
+
+
+def known_identifiers(
+    values: AnyArray, column: str, where: str, *, is_named: bool
+) -> AnyArray | None:
+    """Return identifiers; None if the user did not name the column and some are missing."""
+    if is_named:
+        hint = "give every case its own identifier"
+        _check_named(values, f"The column '{column}' of {where} identifies no case", hint)
+        return values
+    return None if _missing(values) else values
+
+
+def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return the cluster of each case as text; refuse missing clusters."""
+    hint = "give a case without a cluster its own cluster name"
+    _check_named(values, f"The column '{column}' of {where} names no cluster", hint)
+    return as_text(values)
+
+
+def certifiable_groups(values: AnyArray, column: str, where: str) -> AnyArray:
+    """Return the group of each case; refuse missing groups, which cannot be certified."""
+    hint = "give cases without a group a group name such as 'unknown'"
+    _check_named(values, f"The column '{column}' of {where} names no group", hint)
+    return values
+
+
+def _missing(values: AnyArray) -> list[int]:
+    return [i for i, v in enumerate(values) if v is None] if values.dtype.kind == "O" else []
+
+
+def _check_named(values: AnyArray, says: str, hint: str) -> None:
+    missing = _missing(values)
+    if missing:
+        raise FileFormatError(
+            f"{says} in row {missing[0] + 1}, and in {len(missing)} row(s) in total. Hint: {hint}."
+        )
+
+
+def check_distinct(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a file in which an identifier occurs more than once; missing ones are ignored."""
+    rows = np.delete(np.arange(len(values)), _missing(values))
+    texts = as_text(values[rows])
+    order = np.argsort(texts, kind="stable")
+    again = np.flatnonzero(texts[order][1:] == texts[order][:-1])
+    if not len(again):
+        return
+    twice = order[again[0] : again[0] + 2]
+    first, second = sorted(int(row) + 1 for row in rows[twice])
+    raise FileFormatError(
+        f"The column '{column}' of {where} holds '{texts[twice[0]]}' in row {first} and again in "
+        f"row {second}, and {len(again)} such repeat(s) in total: cases would count more than "
+        "once. Hint: if the file holds several models, name the column of the model "
+        f"(--model-column); if '{column}' does not identify a case, pass --id none."
+    )
+
+
+def split_rows(models: AnyArray, column: str, where: str) -> dict[str, IntArray]:
+    """Return the rows of each model, in the order in which models first appear."""
+    if any(value is None for value in models.tolist()):
+        raise FileFormatError(
+            f"The column '{column}' of {where} lacks values. Hint: name the model in every row."
+        )
+    texts = as_text(models)
+    names, first, member = np.unique(texts, return_index=True, return_inverse=True)
+    return {str(names[i]): np.flatnonzero(member == i) for i in np.argsort(first)}
+
+
+def align(first: AnyArray, other: AnyArray, column: str, where: tuple[str, str]) -> IntArray | None:
+    """Return the rows of the second table in the order of the first; None if equal already.
+
+    Identifiers are compared as written: 7 and '7' are the same, 7 and '007' are not.
+    """
+    a, b = as_text(first), as_text(other)
+    if a.dtype.kind != b.dtype.kind:
+        a, b = a.astype(np.str_), b.astype(np.str_)
+    if len(a) == len(b) and (a == b).all():
+        return None
+    strangers = np.setxor1d(a, b)
+    if len(strangers):
+        of = where[0] if strangers[0] in a else where[1]
+        raise ShapeError(
+            f"{where[0]} and {where[1]} must hold the same cases to be compared. Got '"
+            f"{strangers[0]}' in the column '{column}' of {of} only, and {len(strangers)} such "
+            f"case(s) in total. Hint: keep the cases that both have; if '{column}' does not "
+            "identify a case, pass --id none."
+        )
+    rows = np.empty(len(a), dtype=np.int64)
+    rows[np.argsort(a, kind="stable")] = np.argsort(b, kind="stable")
+    return rows
+
+
+def as_text(values: AnyArray) -> AnyArray:
+    """Return identifiers as text, to be compared and sorted."""
+    if values.dtype.kind != "O":
+        return values.astype(np.str_) if values.dtype.kind not in "iu" else values
+    return np.array([str(value) for value in values.tolist()])

@@ -1,0 +1,433 @@
+"""Converts columns of a file to arrays, and refuses columns that contradict each other.
+
+Errors name the row. If nobody can know which of two contradicting columns is right, or whether a
+prediction equals the label, the file is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from expertload._label_arrays import both_classes
+from expertload._labels import (
+    class_key,
+    is_missing,
+    listed,
+    places_by_name,
+    truth_number,
+    truth_numbers,
+    whole_number,
+)
+from expertload._names import MISSING
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
+from expertload._validation import (
+    EXACT,
+    EXACT_HINT,
+    EXACT_ONLY,
+    ROW_SUM_TOLERANCE,
+    ROW_SUM_TOLERANCE_HALF_PRECISION,
+    SKIPPED,
+    SUM_TO_ONE,
+    rounded_whole,
+)
+from expertload.exceptions import FileFormatError, ProbabilityError
+from expertload.io.columns import Columns, shortened
+
+NOT_ONE = "if a column is not a probability, name those that are (--probabilities)"
+# The largest rounding error per class, for probabilities rounded to two digits.
+ROUNDED_BY, ROUNDED_AT_MOST = 0.005, 0.1
+REMOVE = "remove the cases without a value"
+# Standard errors below chance; a classifier without skill falls there once in a billion times.
+UNLIKELY = 6
+MANY = 30
+SAMPLE = 100_000  # cases to compare, spread over the file
+
+
+class Coded(NamedTuple):
+    """A column with few distinct values: these values, and the index of each row's value."""
+
+    values: AnyArray
+    codes: IntArray
+
+
+# ------------------------------------------------------------------ one column
+
+
+def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) -> FloatArray:
+    """Return a column as finite numbers; raise an error that names the first bad row."""
+    if values.dtype.kind in "fiub":
+        if values.dtype.kind in "iu" and len(values):
+            _check_exact(int(values.min()), int(values.max()), column, where)
+        numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
+        _check_finite(numbers, column, where, first_row)
+        return numbers
+    _check_present(values, column, where, first_row)
+    if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            if all(_is_plain(value) for value in values.tolist()):
+                return values.astype(np.float64)
+    row, bad = next(
+        ((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v)), (0, values.dtype)
+    )
+    raise FileFormatError(
+        f"The column '{column}' of {where} must hold numbers. Got {_shown(bad)} in row "
+        f"{first_row + row}."
+    )
+
+
+def _check_exact(low: int, high: int, column: str, where: str) -> None:
+    """Refuse whole numbers so large that different ones would become equal floats."""
+    if max(-low, high) > EXACT:
+        raise FileFormatError(
+            f"The column '{column}' of {where} {EXACT_ONLY}. Got {high if high > EXACT else low}. "
+            f"Hint: {EXACT_HINT}."
+        )
+
+
+def is_graded(values: AnyArray) -> bool:
+    """Whether correctness is text, but not all of it words such as true and yes."""
+    found = {value for value in values.tolist() if value is not None} if _is_text(values) else set()
+    return any(_truth(str(value)) is None for value in found)
+
+
+def _is_text(values: AnyArray) -> bool:
+    return values.dtype.kind == "O"
+
+
+def grades_from(values: AnyArray, column: str, where: str) -> FloatArray:
+    """Return a column of correctness as numbers; words such as true and yes are converted."""
+    if _is_text(values):
+        words = {value: _truth(str(value)) for value in set(values.tolist())}
+        if None not in words.values():
+            return np.array([words[value] for value in values.tolist()], dtype=np.float64)
+    return numbers_from(values, column, where)
+
+
+def _truth(word: str) -> int | None:
+    """Return 1 or 0 for a word such as true or no; None for anything else, also for numbers."""
+    return truth_number(word) if whole_number(word) is None else None
+
+
+def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
+    """Return a column of labels as text."""
+    names = names_from(values)
+    _check_present(names, column, where, 1)
+    return list(names)
+
+
+def check_names_told_apart(values: AnyArray, column: str, where: str) -> None:
+    """Refuse a column of names as floats so large that different names may have become equal."""
+    large = rounded_whole(values)
+    if large is not None:
+        raise FileFormatError(
+            f"The column '{column}' of {where} must tell names apart. Got {large:g}, {SKIPPED}. "
+            "Hint: store whole numbers or text instead of floats."
+        )
+
+
+def names_from(values: AnyArray) -> AnyArray:
+    """Return a column as text, with None for missing values."""
+    names = np.empty(len(values), dtype=object)
+    names[:] = [None if is_missing(v) else str(v) for v in values.tolist()]
+    return names
+
+
+def _check_finite(values: FloatArray, column: str, where: str, first_row: int) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise FileFormatError(
+            f"The column '{column}' of {where} must be finite. Got {values[bad[0]]} in row "
+            f"{first_row + int(bad[0])}, and {len(bad)} such value(s) in total. Hint: remove those "
+            "cases, or find out why the model produced them."
+        )
+
+
+def _check_present(values: AnyArray, column: str, where: str, first_row: int) -> None:
+    if values.dtype.kind != "O":
+        return
+    missing = [i for i, value in enumerate(values) if value is None]
+    if missing:
+        raise FileFormatError(
+            f"The column '{column}' of {where} lacks {len(missing)} value(s), the first in row "
+            f"{first_row + missing[0]}. Hint: remove the cases without a value."
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is no text, or has nothing that only Python reads as part of a number."""
+    return not isinstance(value, str) or (value.isascii() and "_" not in value)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return _is_plain(value)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# ------------------------------------------------------------------ columns of probabilities
+
+
+def probabilities_from(
+    columns: Columns,
+    table: Mapping[str, AnyArray],
+    where: str,
+    *,
+    lone: int | None = None,
+    first_row: int = 1,
+) -> FloatArray:
+    """Return one column per class; a single column of one of two classes becomes two."""
+    given = [numbers_from(table[name], name, where, first_row) for name in columns.probabilities]
+    if columns.is_logits:
+        if len(given) == 1:  # log-odds: the logit of the other class is zero
+            zero = np.zeros(len(given[0]))
+            given = [given[0], zero] if lone == 0 else [zero, given[0]]
+        return np.asarray(softmax(np.column_stack(given).astype(np.float64), axis=1))
+    # Stored column by column, so that operations on rows run over whole columns.
+    proba: FloatArray = np.stack(given).T
+    _check_range(columns, proba, where, first_row)
+    if len(given) == 1:
+        return np.stack(both_classes(given[0], lone)).T
+    return _with_sums(columns, proba, where, first_row)
+
+
+def _check_range(columns: Columns, proba: FloatArray, where: str, first_row: int) -> None:
+    low, high = proba.min(initial=0), proba.max(initial=1)
+    if low >= 0 and high <= 1:
+        return
+    row, column = (int(place) for place in np.argwhere((proba < 0) | (proba > 1))[0])
+    percentages = "for percentages, divide by 100; " if low >= 0 and high <= 100 else ""
+    raise ProbabilityError(
+        f"The column '{columns.probabilities[column]}' of {where} must hold probabilities in "
+        f"[0, 1]. Got {proba[row, column]:g} in row {first_row + row}. Used as probabilities: "
+        f"{shortened(columns.probabilities)}. Hint: {percentages}for logits, name them with "
+        f"--logits, and a softmax is applied; {NOT_ONE}."
+    )
+
+
+def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
+    """Return the rows whose probabilities do not sum to one within the tolerance."""
+    tolerance, rounded = _tolerances(proba)
+    forgiven = rounded if columns.is_normalized else tolerance
+    missed: BoolArray = ~(np.abs(proba.sum(axis=1, dtype=np.float64) - 1) <= forgiven)
+    return missed
+
+
+def _tolerances(proba: FloatArray) -> tuple[float, float]:
+    """Return the tolerances for the sum of a row: for arithmetic, and for rounded values."""
+    half = proba.dtype == np.float16
+    tolerance = ROW_SUM_TOLERANCE_HALF_PRECISION if half else ROW_SUM_TOLERANCE
+    rounded = min(ROUNDED_BY * proba.shape[1], ROUNDED_AT_MOST)
+    return tolerance, max(tolerance, rounded) + 1e-9  # decimal fractions have no exact binary form
+
+
+def _with_sums(columns: Columns, proba: FloatArray, where: str, first_row: int) -> FloatArray:
+    """Return probabilities if rows sum to one, or divided by their sums if requested."""
+    missed = sums_missed(columns, proba)
+    if not (missed.any() or columns.is_normalized):
+        return proba
+    total = np.ascontiguousarray(proba).sum(axis=1, dtype=np.float64)  # exact for each row
+    if not missed.any():
+        return np.asarray(proba / total[:, None])
+    first = int(missed.argmax())
+    _, rounded = _tolerances(proba)
+    hint = (
+        f"--normalize allows an error of {rounded:g}, as from rounding to two digits"
+        if columns.is_normalized or (np.abs(total - 1) > rounded).any()
+        else "for rounded values, divide each row by its sum with --normalize"
+    )
+    raise ProbabilityError(
+        f"The probabilities of {where} {SUM_TO_ONE}. Got {total[first]:g} in row "
+        f"{first_row + first}. Used as probabilities: {shortened(columns.probabilities)}. Hint: "
+        f"{hint}; {NOT_ONE}."
+    )
+
+
+# ------------------------------------------------------------------ two columns that name classes
+
+
+class Compared(NamedTuple):
+    """The wording of messages about two columns that are compared."""
+
+    answers: str = "predicted"  # "'Cat' is predicted and 'cat' is the label"
+    labels: str = "the label"
+    unlabelled: str = REMOVE  # what to do if the label is missing
+
+
+def class_numbers(
+    labels: Sequence[str],
+    answers: Sequence[str],
+    where: str,
+    *,
+    compared: Compared | None = None,
+    few: bool = False,
+) -> tuple[IntArray, IntArray]:
+    """Return a number for each label and answer, equal if they are the same class in any spelling.
+
+    They may be those of all cases, or only the distinct ones. If there may be `few` cases, all of
+    them may be wrong: a single class on either side may be unknown to the other.
+    """
+    truths, guesses = _keys(labels), _keys(answers)
+    _check_names(truths, guesses, where, compared or Compared())
+    least = 2 if few else 1
+    is_known = not set(truths.values()).isdisjoint(guesses.values())
+    numbers = truth_numbers(truths), truth_numbers(guesses)
+    if numbers[0] is not None and numbers[1] is not None:
+        truths = dict(zip(truths, map(str, numbers[0]), strict=True))
+        guesses = dict(zip(guesses, map(str, numbers[1]), strict=True))
+    elif not is_known and min(len(truths), len(guesses)) >= least:
+        raise FileFormatError(
+            f"The predictions of {where} must be among the labels {listed(sorted(truths))}. Got "
+            f"{listed(list(guesses))}. Hint: use the same names for both."
+        )
+    number = {key: i for i, key in enumerate({*truths.values(), *guesses.values()})}
+    return (
+        np.array([number[truths[name]] for name in labels], dtype=np.int64),
+        np.array([number[guesses[name]] for name in answers], dtype=np.int64),
+    )
+
+
+def _keys(names: Sequence[str]) -> dict[str, str]:
+    return {name: class_key(name) for name in dict.fromkeys(names)}
+
+
+def _check_names(
+    truths: dict[str, str], guesses: dict[str, str], where: str, compared: Compared
+) -> None:
+    """Refuse names of one side that are no classes, or classes of the other in other letters."""
+    for own, other, role in (
+        (guesses, truths, compared.answers),
+        (truths, guesses, compared.labels),
+    ):
+        folded = {key.casefold(): name for name, key in other.items()}
+        whole = all(whole_number(name) is not None for name in other)
+        known = set(other.values())
+        for name, key in own.items():
+            if key in known:
+                continue
+            if key.casefold() in folded:
+                there = folded[key.casefold()]
+                pair = (name, there) if own is guesses else (there, name)
+                raise FileFormatError(
+                    f"'{pair[0]}' is {compared.answers} and '{pair[1]}' is {compared.labels} in "
+                    f"{where}: they differ in the case of letters alone. Hint: spell both alike."
+                )
+            if key.lower() in MISSING:
+                remedy = REMOVE if own is guesses else compared.unlabelled
+                raise FileFormatError(
+                    f"'{name}' is {role} in {where}: it looks like a missing value. Hint: "
+                    f"{remedy}; if it is a class, rename it."
+                )
+            if whole and _is_fraction(name):
+                raise FileFormatError(
+                    f"'{name}' is {role} in {where}, where the others are whole numbers: it looks "
+                    "like a score, not like a class. Hint: name the column of the class."
+                )
+
+
+def _is_fraction(name: str) -> bool:
+    try:
+        return not float(name).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+# ------------------------------------------------------------------ contradictions
+
+
+def check_predictions(
+    given: Coded, column: str, classes: Sequence[object], y_proba: FloatArray, where: str
+) -> None:
+    """Refuse predictions that are not the most probable class; other names are no classes."""
+    names = names_from(given.values).tolist()
+    known = [name for name in names if name is not None]
+    found, _ = places_by_name(known, [str(each) for each in classes])
+    place = np.array([found.get(name, -1) for name in names])[given.codes]
+    stated = np.take_along_axis(y_proba, np.maximum(place, 0)[:, None], axis=1)[:, 0]
+    against = np.flatnonzero((place >= 0) & (stated < y_proba.max(axis=1)))
+    if len(against):
+        row = int(against[0])
+        raise FileFormatError(
+            f"The column '{column}' of {where} does not name the most probable class in row "
+            f"{row + 1} ({names[given.codes[row]]}, not {classes[int(y_proba[row].argmax())]}), "
+            f"and in {len(against)} row(s) in total: what the model answered is not clear. Hint: "
+            "if the probabilities are right, pass --prediction none; if the predictions are, name "
+            f"their confidence (--prediction {column} --confidence COLUMN)."
+        )
+
+
+def check_not_opposite(
+    place: IntArray, y_proba: FloatArray, columns: Sequence[str], classes: Sequence[str], where: str
+) -> None:
+    """Refuse two classes that no name tells apart, if each is more probable in cases of the other.
+
+    Only if chance is next to impossible as the reason. `classes` are those of the columns.
+    """
+    step = max(1, len(place) // SAMPLE)
+    is_second, share = place[::step] == 1, y_proba[::step, 1]
+    if is_second.all() or not is_second.any():
+        return
+    area, error = _area(share[is_second], np.sort(share[~is_second]))
+    if area >= 0.5 - UNLIKELY * error:
+        return
+    raise FileFormatError(
+        f"No name tells which class the column(s) {', '.join(columns)} of {where} belong to, and "
+        f"they look exchanged: read as the probability of {' and '.join(classes)}, they are higher "
+        f"in cases of the other class (the area under the ROC curve is {area:.2f}). Hint: name the "
+        f"class of each column, in order (--classes {','.join(classes)} if this is how to read it)."
+    )
+
+
+def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) -> None:
+    """Refuse logits that look like probabilities: a second softmax would flatten them."""
+    given = [numbers_from(found[name], name, where) for name in columns.probabilities]
+    if min(each.min(initial=0) for each in given) < 0 or max(each.max() for each in given) > 1:
+        return
+    if len(given) == 1 and len(given[0]) < MANY:  # a few log-odds may be in [0, 1]
+        return
+    if len(given) > 1 and sums_missed(columns, np.column_stack(given)).any():
+        return
+    taken = f"'{columns.probabilities[0].removesuffix(columns.classes[0])}*'"
+    raise FileFormatError(
+        f"The logits of {where} look like probabilities: all are in [0, 1]"
+        f"{', and sum to one in every row' if len(given) > 1 else ''}. Hint: if they are "
+        f"probabilities, pass --probabilities {taken}; if not, --logits {taken}."
+    )
+
+
+def check_scale(
+    known: Sequence[float] | None, confidence: FloatArray, column: str | None, where: str
+) -> None:
+    """Refuse confidences on a higher scale than a policy's, such as percentages: all would pass.
+
+    Half of the cases must be as far above all that the policy was made from as these are from zero
+    and from each other. `known` are quantiles, the first and last of which are the extremes.
+    """
+    if not known:
+        return
+    low, high, middle = known[0], known[-1], float(np.median(confidence))
+    if middle > high + max(high - low, abs(high)):
+        raise FileFormatError(
+            f"The column '{column}' of {where} must be on the scale that the policy was made with, "
+            f"from {low:g} to {high:g}. Got {middle:g} or more in half of the cases. Hint: if "
+            "these are percentages, divide by 100; if the scale has changed, make a new policy."
+        )
+
+
+def _area(high: FloatArray, low: FloatArray) -> tuple[float, float]:
+    """Return the area under the ROC curve, and its standard error without skill (Mann-Whitney)."""
+    below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
+    pairs = len(high) * len(low)
+    error = np.sqrt((len(high) + len(low) + 1) / (12 * pairs))
+    return float(below.sum() / (2 * pairs)), float(error)
