@@ -11,7 +11,11 @@ from sklearn.metrics import roc_auc_score
 
 import expertload as el
 from benchmarks.measure import best_times, peak_memory, row
-from expertload import significance
+from expertload import Cases, significance
+
+
+def area(correct: np.ndarray, confidence: np.ndarray) -> float:
+    return el.aucoc_score(Cases.from_correctness(correct, confidence))
 
 
 def large_area() -> None:
@@ -20,7 +24,7 @@ def large_area() -> None:
     confidence = rng.beta(5, 1, n).astype(np.float32)
     correct = rng.random(n) < confidence
     ours, theirs = best_times(
-        lambda: el.aucoc_score_from_correctness(correct, confidence),
+        lambda: area(correct, confidence),
         lambda: roc_auc_score(correct, confidence),
         repeats=2,
     )
@@ -29,7 +33,7 @@ def large_area() -> None:
         theirs / ours,
         at_least=5,
     )
-    peak = peak_memory(lambda: el.aucoc_score_from_correctness(correct, confidence))
+    peak = peak_memory(lambda: area(correct, confidence))
     ratio = peak / (confidence.nbytes + correct.nbytes)
     row("    peak extra memory, relative to the input", ratio, at_most=6)
 
@@ -40,7 +44,7 @@ def growth() -> None:
     for n in (1_000_000, 2_000_000, 4_000_000, 8_000_000):
         confidence = rng.random(n)
         correct = rng.random(n) < confidence
-        (seconds[n],) = best_times(partial(el.aucoc_score_from_correctness, correct, confidence))
+        (seconds[n],) = best_times(partial(area, correct, confidence))
     exponent = np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0]
     row("    time grows with n to the power", exponent, unit="", at_most=1.2)
 
@@ -61,7 +65,11 @@ def resampling() -> None:
             el.aucoc_score(y_true[i], y_proba[i])
 
     ours, theirs = best_times(
-        lambda: significance.bootstrap_interval(y_true, y_proba, n_resamples=2000), loop, repeats=2
+        lambda: significance.bootstrap_interval(
+            Cases.from_predictions(y_true, y_proba), n_resamples=2000
+        ),
+        loop,
+        repeats=2,
     )
     row(
         "2000 bootstrap resamples, n = 10,000: faster than a loop",
@@ -74,7 +82,11 @@ def resampling() -> None:
             el.aucoc_score(y_true, y_proba)
 
     test, budget = best_times(
-        lambda: significance.permutation_test(y_true, y_proba, other, n_rounds=1000),
+        lambda: significance.permutation_test(
+            Cases.from_predictions(y_true, y_proba),
+            Cases.from_predictions(y_true, other),
+            n_rounds=1000,
+        ),
         calls,
         repeats=2,
     )
@@ -84,8 +96,10 @@ def resampling() -> None:
         at_most=1,
     )
     closed, bootstrap = best_times(
-        lambda: significance.aucoc_interval(y_true, y_proba),
-        lambda: significance.bootstrap_interval(y_true, y_proba, n_resamples=2000),
+        lambda: significance.aucoc_interval(Cases.from_predictions(y_true, y_proba)),
+        lambda: significance.bootstrap_interval(
+            Cases.from_predictions(y_true, y_proba), n_resamples=2000
+        ),
     )
     row(
         "closed-form interval: faster than that bootstrap",

@@ -13,6 +13,7 @@ import numpy as np
 
 import expertload as el
 from benchmarks.measure import row
+from expertload import Cases
 from expertload.io import scan_file, tally_frame
 
 ROWS = 100_000_000
@@ -103,14 +104,14 @@ def ten_million(path: Path) -> None:
     table = tally_frame(scan_file(path, memory_limit=MEMORY_LIMIT, threads=THREADS))
     columns = duckdb.read_parquet(str(path)).fetchnumpy()
     correct, confidence = np.asarray(columns["correct"]), np.asarray(columns["confidence"])
-    wanted = el.aucoc_score_from_correctness(correct, confidence)
+    wanted = el.aucoc_score(Cases.from_correctness(correct, confidence))
     row(
         "10 million rows, exact: difference from numpy's AUCOC",
         abs(table.aucoc() - wanted),
         unit="",
         at_most=1e-12,
     )
-    curve = el.coc_curve_from_correctness(correct, confidence)
+    curve = el.coc_curve(Cases.from_correctness(correct, confidence))
     worst = max(np.abs(a - b).max() for a, b in zip(table.curve(), curve, strict=True))
     row("    difference from numpy's curve", worst, unit="", at_most=1e-12)
 

@@ -13,12 +13,9 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from expertload import aucoc_score_from_correctness
+from expertload import Cases, aucoc_score
 from expertload.display import COCComparisonDisplay
-from expertload.metrics import (
-    expected_calibration_error_from_correctness,
-    kolmogorov_smirnov_error_from_correctness,
-)
+from expertload.metrics import expected_calibration_error, kolmogorov_smirnov_error
 
 CONFIDENCE = np.array([0.45, 0.55, 0.65, 0.70, 0.75])
 CORRECT = {"model 1": np.array([0, 1, 0, 1, 1]), "model 2": np.array([1, 0, 1, 1, 0])}
@@ -30,11 +27,11 @@ def numbers(correct):
     """Return the four numbers that compare the models."""
     return {
         "accuracy": float(correct.mean()),
-        "ECE": expected_calibration_error_from_correctness(
-            correct, CONFIDENCE, n_bins=N_BINS, strategy="width"
+        "ECE": expected_calibration_error(
+            Cases.from_correctness(correct, CONFIDENCE), n_bins=N_BINS, strategy="width"
         ),
-        "KS": kolmogorov_smirnov_error_from_correctness(correct, CONFIDENCE),
-        "AUCOC": aucoc_score_from_correctness(correct, CONFIDENCE),
+        "KS": kolmogorov_smirnov_error(Cases.from_correctness(correct, CONFIDENCE)),
+        "AUCOC": aucoc_score(Cases.from_correctness(correct, CONFIDENCE)),
     }
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from expertload import load_at_accuracy, operating_point
+from expertload import Cases, load_at_accuracy, operating_point
 from expertload.display import COCComparisonDisplay
 from expertload.metrics import expected_calibration_error
 from expertload.significance import aucoc_interval, aucoc_paired_test
@@ -43,16 +43,17 @@ def main() -> None:
     }
 
     print(f"{'':<21}{'accuracy':>9}{'AUCOC':>9}{'95 % interval':>18}{'ECE':>8}{'load at 95 %':>15}")
+    cases = {name: Cases.from_predictions(y_test, p) for name, p in proba.items()}
     for name, p in proba.items():
-        area = aucoc_interval(y_test, p)
+        area = aucoc_interval(cases[name])
         print(
             f"{name:<21}{(p.argmax(axis=1) == y_test).mean():>9.1%}{area.estimate:>9.4f}"
             f"{f'{area.low:.4f} to {area.high:.4f}':>18}"
             f"{expected_calibration_error(y_test, p):>8.3f}"
             f"{load_at_accuracy(y_test, p, target_accuracy=TARGET):>15.1%}"
         )
-    forest, regression = proba.values()
-    print(f"\nforest against regression: {aucoc_paired_test(y_test, forest, regression)}")
+    forest, _ = proba.values()
+    print(f"\nforest against regression: {aucoc_paired_test(*cases.values())}")
 
     point = operating_point.choose(y_test, forest, target_accuracy=TARGET)
     print(f"\n{point}")

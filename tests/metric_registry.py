@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 
 import expertload as el
 from expertload import metrics
@@ -38,6 +38,17 @@ def _area_family(name, function, kind):
     ]
 
 
+def of_correctness(function, **options):
+    """The same metric for a correctness and a confidence, which make up `Cases`."""
+
+    @wraps(function)
+    def call(correct, confidence, *, sample_weight=None):
+        cases = el.Cases.from_correctness(correct, confidence, sample_weight=sample_weight)
+        return function(cases, **options)
+
+    return call
+
+
 METRICS = [
     *_area_family("aucoc_score", el.aucoc_score, "predictions"),
     Metric("aucoc_score[authors]", partial(el.aucoc_score, convention="authors"), "predictions"),
@@ -59,44 +70,52 @@ METRICS = [
     Metric("kolmogorov_smirnov_error", metrics.kolmogorov_smirnov_error, "predictions"),
     Metric("brier_loss", metrics.brier_loss, "predictions", bounds=(0, 2)),
     Metric("log_loss", metrics.log_loss, "predictions", bounds=(0, 709)),
-    *_area_family("aucoc_from_correctness", el.aucoc_score_from_correctness, "correctness"),
+    *[
+        Metric(
+            f"{name}_of_correctness[{convention}]",
+            of_correctness(function, convention=convention),
+            "correctness",
+            weights=weights,
+            ranks_only=True,
+        )
+        for name, function in (
+            ("aucoc", el.aucoc_score),
+            ("aurc", metrics.aurc_loss),
+            ("excess_aurc", metrics.excess_aurc_loss),
+        )
+        for convention, weights in (("exact", "any"), ("thresholds", "whole"))
+    ],
     Metric(
-        "aucoc_from_correctness[authors]",
-        partial(el.aucoc_score_from_correctness, convention="authors"),
+        "aucoc_of_correctness[authors]",
+        of_correctness(el.aucoc_score, convention="authors"),
         "correctness",
     ),
-    *_area_family("aurc_from_correctness", metrics.aurc_loss_from_correctness, "correctness"),
-    *_area_family(
-        "excess_aurc_from_correctness", metrics.excess_aurc_loss_from_correctness, "correctness"
-    ),
     Metric(
-        "augrc_from_correctness",
-        metrics.augrc_loss_from_correctness,
+        "augrc_of_correctness",
+        of_correctness(metrics.augrc_loss),
         "correctness",
         bounds=(0, 0.5),
         ranks_only=True,
     ),
     Metric(
-        "load_at_accuracy_from_correctness",
-        partial(el.load_at_accuracy_from_correctness, target_accuracy=0.7),
+        "load_at_accuracy_of_correctness",
+        of_correctness(el.load_at_accuracy, target_accuracy=0.7),
         "correctness",
     ),
     Metric(
-        "accuracy_at_load_from_correctness",
-        partial(el.accuracy_at_load_from_correctness, expert_load=0.4),
+        "accuracy_at_load_of_correctness",
+        of_correctness(el.accuracy_at_load, expert_load=0.4),
         "correctness",
     ),
     *[
         Metric(
-            f"ece_from_correctness[{strategy}]",
-            partial(
-                metrics.expected_calibration_error_from_correctness, strategy=strategy, n_bins=5
-            ),
+            f"ece_of_correctness[{strategy}]",
+            of_correctness(metrics.expected_calibration_error, strategy=strategy, n_bins=5),
             "correctness",
         )
         for strategy in ("mass", "width")
     ],
-    Metric("ks_from_correctness", metrics.kolmogorov_smirnov_error_from_correctness, "correctness"),
+    Metric("ks_of_correctness", of_correctness(metrics.kolmogorov_smirnov_error), "correctness"),
     Metric("outlier_auroc_score", metrics.outlier_auroc_score, "outlier", ranks_only=True),
     *[
         Metric(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expertload import _area, _blocks, tally
-from expertload._area import area_of_counts, binary_area
-from expertload._blocks import blocks, differences
-from expertload._cases import Cases, Predictions, pick, top_label
-from expertload.evaluation import Members
-from expertload.evaluation.groups import _group, evaluate_members
-from expertload.tally import Tally, cumulative_from_bottom, keys_of
+from expertload import Cases, _blocks
+from expertload._blocks import blocks
+from expertload.cases import Predictions, pick, top_label
+from expertload.tally import Tally, cumulative_from_bottom
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +25,10 @@ def some_cases(seed, n=200, *, dtype=np.float64, digits=None):
 
 
 @pytest.mark.parametrize("n", [0, 1, 6, 7, 8, 21])
-def test_blocks_and_differences(n):
+def test_blocks_and_sums(n):
     rows = np.arange(n)
     np.testing.assert_array_equal(np.concatenate([rows[:0], *(rows[b] for b in blocks(n))]), rows)
     values = np.random.default_rng(n).random(n + 1)
-    np.testing.assert_array_equal(differences(values.copy()), np.diff(values))
     sums = np.concatenate(([0.0], np.cumsum(values)))
     np.testing.assert_array_equal(cumulative_from_bottom(values), sums)
 
@@ -54,18 +50,13 @@ def test_the_top_label(order, n_classes, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("digits", [None, 1, 2])
 @pytest.mark.parametrize("convention", ["exact", "thresholds"])
-def test_the_area_from_counts(dtype, digits, convention, monkeypatch):
-    monkeypatch.setattr(_area, "CHUNK", 5)
+def test_the_area_from_counts(dtype, digits, convention):
     for seed in range(20):
         cases = some_cases(seed, 1 + 10 * seed, dtype=dtype, digits=digits)
-        table = Tally.from_cases(cases)
-        for correct, counted in (
-            (cases.correct, table.correct),
-            (~cases.correct, table.errors),
-            (np.ones_like(cases.correct), table.weight),
-        ):
-            expected = binary_area(correct, cases.confidence, convention)
-            assert area_of_counts(table.weight, counted, convention) == expected
+        for correct in (cases.correct, ~cases.correct, np.ones_like(cases.correct)):
+            counted = Cases(correct, cases.confidence)
+            expected = pytest.approx(counted.tally.area(convention), abs=1e-12)
+            assert counted.aucoc(convention) == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -80,22 +71,7 @@ def test_cases_are_counted(dtype, digits):
     np.testing.assert_array_equal(table.correct, n_right)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.7, 1.0, np.inf])
-def test_groups_from_keys_are_those_from_cases(dtype, threshold):
-    cases = some_cases(2, dtype=dtype, digits=2)
-    member = np.random.default_rng(3).integers(0, 4, 200)
-    member[member == 2] = 1  # a group without cases
-    names = ("a", "b", "c", "d")
-    found = evaluate_members(cases, Members(names, member), threshold, 0.95)
-    assert {group.name for group in found} == {"a", "b", "d"}
-    for group in found:
-        own = cases.take(np.flatnonzero(member == names.index(group.name)))
-        assert group == _group(group.name, own, threshold, 0.95)
-
-
-def test_there_are_no_keys_of_negative_numbers():
-    assert keys_of(np.array([True]), np.array([-1e-300])) is None
-    zeros = np.array([0.0, -0.0])
-    assert len(Tally.from_cases(Cases(np.array([True, False]), zeros, None)).confidence) == 1
-    assert tally.BITS.keys() == {np.dtype(np.float32), np.dtype(np.float64)}
+def test_minus_zero_is_zero():
+    table = Cases(np.array([True, False]), np.array([0.0, -0.0])).tally
+    assert table.confidence.tolist() == [0.0]
+    assert not np.signbit(table.confidence[0])

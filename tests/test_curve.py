@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
-from expertload._area import CHUNK
-from expertload._cases import Cases, check_correctness_cases
+from expertload import Cases
 from expertload.exceptions import MissingExtraError, ParameterError, WeightError
 from expertload.tally import Tally
 from tests.reference import coc
@@ -20,14 +19,14 @@ from tests.strategies import correctness_cases, predictions, whole_weights
 
 @given(correctness_cases(unit=False))
 def test_curve_equals_the_oracle(cases):
-    curve = el.coc_curve_from_correctness(*cases)
+    curve = el.coc_curve(Cases.from_correctness(*cases))
     for ours, theirs in zip(curve, coc.curve(*cases), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 @given(correctness_cases(max_size=10))
 def test_exact_area_equals_quadrature(cases):
-    assert el.aucoc_score_from_correctness(*cases) == pytest.approx(
+    assert el.aucoc_score(Cases.from_correctness(*cases)) == pytest.approx(
         coc.exact_area(*cases), abs=1e-8
     )
 
@@ -37,28 +36,28 @@ def test_weighted_area_equals_quadrature(cases, data):
     weight = data.draw(
         st.lists(st.floats(0.1, 3), min_size=len(cases[0]), max_size=len(cases[0])).map(np.array)
     )
-    ours = el.aucoc_score_from_correctness(*cases, sample_weight=weight)
+    ours = el.aucoc_score(Cases.from_correctness(*cases, sample_weight=weight))
     assert ours == pytest.approx(coc.exact_area(*cases, weight), abs=1e-8)
 
 
 @given(correctness_cases())
 def test_thresholds_area_equals_the_oracle(cases):
-    ours = el.aucoc_score_from_correctness(*cases, convention="thresholds")
+    ours = el.aucoc_score(Cases.from_correctness(*cases), convention="thresholds")
     assert ours == pytest.approx(coc.thresholds_area(*cases), abs=1e-12)
 
 
 @given(correctness_cases())
 def test_authors_area_equals_the_oracle(cases):
-    ours = el.aucoc_score_from_correctness(*cases, convention="authors")
+    ours = el.aucoc_score(Cases.from_correctness(*cases), convention="authors")
     assert ours == pytest.approx(coc.authors_area(*cases), abs=1e-12)
 
 
 @given(correctness_cases(), st.floats(0, 1))
 def test_readings_equal_the_oracle(cases, level):
-    assert el.load_at_accuracy_from_correctness(*cases, target_accuracy=level) == pytest.approx(
-        coc.load_at_accuracy(*cases, level), abs=1e-12
-    )
-    assert el.accuracy_at_load_from_correctness(*cases, expert_load=level) == pytest.approx(
+    assert el.load_at_accuracy(
+        Cases.from_correctness(*cases), target_accuracy=level
+    ) == pytest.approx(coc.load_at_accuracy(*cases, level), abs=1e-12)
+    assert el.accuracy_at_load(Cases.from_correctness(*cases), expert_load=level) == pytest.approx(
         coc.accuracy_at_load(*cases, level), abs=1e-12
     )
 
@@ -67,19 +66,21 @@ def test_readings_equal_the_oracle(cases, level):
 def test_predictions_reduce_to_correctness_and_top_probability(case):
     y_true, y_proba = case
     correct, confidence = y_proba.argmax(axis=1) == y_true, y_proba.max(axis=1)
-    assert el.aucoc_score(y_true, y_proba) == el.aucoc_score_from_correctness(correct, confidence)
+    assert el.aucoc_score(y_true, y_proba) == el.aucoc_score(
+        Cases.from_correctness(correct, confidence)
+    )
     for a, b in zip(
         el.coc_curve(y_true, y_proba),
-        el.coc_curve_from_correctness(correct, confidence),
+        el.coc_curve(Cases.from_correctness(correct, confidence)),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
-    assert el.load_at_accuracy(
-        y_true, y_proba, target_accuracy=0.8
-    ) == el.load_at_accuracy_from_correctness(correct, confidence, target_accuracy=0.8)
-    assert el.accuracy_at_load(
-        y_true, y_proba, expert_load=0.3
-    ) == el.accuracy_at_load_from_correctness(correct, confidence, expert_load=0.3)
+    assert el.load_at_accuracy(y_true, y_proba, target_accuracy=0.8) == el.load_at_accuracy(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.8
+    )
+    assert el.accuracy_at_load(y_true, y_proba, expert_load=0.3) == el.accuracy_at_load(
+        Cases.from_correctness(correct, confidence), expert_load=0.3
+    )
 
 
 @given(correctness_cases(), st.data())
@@ -88,21 +89,20 @@ def test_counting_and_adding_up_agree(cases, data):
     correct, confidence = cases
     ones = np.ones(len(correct))
     for convention in ("exact", "thresholds", "authors"):
-        fast = el.aucoc_score_from_correctness(correct, confidence, convention=convention)
-        general = el.aucoc_score_from_correctness(
-            correct, confidence, sample_weight=ones, convention=convention
+        fast = el.aucoc_score(Cases.from_correctness(correct, confidence), convention=convention)
+        general = el.aucoc_score(
+            Cases.from_correctness(correct, confidence, sample_weight=ones), convention=convention
         )
         assert fast == pytest.approx(general, abs=1e-12)
 
 
-def test_pieces_do_not_split_ties():
-    """More cases of the rarer kind than fit in a piece, most of them tied across its end."""
+def test_many_cases_most_of_them_tied():
     rng = np.random.default_rng(0)
-    n = 3 * CHUNK
+    n = 200_000
     confidence = np.where(rng.random(n) < 0.5, 0.5, rng.random(n)).astype(np.float32)
     correct = rng.random(n) < 0.5
-    fast = el.aucoc_score_from_correctness(correct, confidence)
-    general = el.aucoc_score_from_correctness(correct, confidence, sample_weight=np.ones(n))
+    fast = el.aucoc_score(Cases.from_correctness(correct, confidence))
+    general = el.aucoc_score(Cases.from_correctness(correct, confidence, sample_weight=np.ones(n)))
     assert fast == pytest.approx(general, abs=1e-12)
 
 
@@ -110,14 +110,13 @@ def test_pieces_do_not_split_ties():
 @pytest.mark.parametrize("convention", ["exact", "thresholds"])
 def test_perfect_is_one_and_always_wrong_is_zero_at_any_n(n, convention):
     confidence = np.linspace(0.3, 0.9, n)
-    score = el.aucoc_score_from_correctness
-    assert score(np.ones(n), confidence, convention=convention) == 1.0
-    assert score(np.zeros(n), confidence, convention=convention) == 0.0
+    assert Cases.from_correctness(np.ones(n), confidence).aucoc(convention) == 1.0
+    assert Cases.from_correctness(np.zeros(n), confidence).aucoc(convention) == 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 def test_perfect_in_the_authors_convention_misses_one_nth(n):
-    area = el.aucoc_score_from_correctness(np.ones(n), np.arange(n), convention="authors")
+    area = el.aucoc_score(Cases.from_correctness(np.ones(n), np.arange(n)), convention="authors")
     assert area == pytest.approx(1 - 1 / n)
 
 
@@ -127,7 +126,7 @@ def test_conventions_differ_by_log_n_over_n():
         confidence = rng.random(n)
         correct = rng.random(n) < confidence
         exact, thresholds, authors = (
-            el.aucoc_score_from_correctness(correct, confidence, convention=c)
+            el.aucoc_score(Cases.from_correctness(correct, confidence), convention=c)
             for c in ("exact", "thresholds", "authors")
         )
         assert abs(exact - thresholds) < 2 * np.log(n) / n
@@ -141,7 +140,7 @@ def test_merged_shards_equal_the_whole(cases, data):
     correct, confidence = cases
     cut = data.draw(st.integers(1, len(correct) - 1))
     shards = [
-        Tally.from_cases(check_correctness_cases(correct[part], confidence[part], None))
+        Cases.from_correctness(correct[part], confidence[part]).tally
         for part in (slice(cut), slice(cut, None))
     ]
     merged = {
@@ -149,11 +148,11 @@ def test_merged_shards_equal_the_whole(cases, data):
         "confidence": np.concatenate([shard.confidence for shard in shards]),
         "sample_weight": np.concatenate([shard.weight for shard in shards]),
     }
-    whole = el.coc_curve_from_correctness(correct, confidence)
-    for a, b in zip(whole, el.coc_curve_from_correctness(**merged), strict=True):
+    whole = el.coc_curve(Cases.from_correctness(correct, confidence))
+    for a, b in zip(whole, Cases.from_correctness(**merged).curve(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-14)
-    area = el.aucoc_score_from_correctness(correct, confidence)
-    assert el.aucoc_score_from_correctness(**merged) == pytest.approx(area, abs=1e-14)
+    area = el.aucoc_score(Cases.from_correctness(correct, confidence))
+    assert Cases.from_correctness(**merged).aucoc() == pytest.approx(area, abs=1e-14)
 
 
 def test_permuting_ties_changes_nothing():
@@ -162,17 +161,27 @@ def test_permuting_ties_changes_nothing():
     confidence = np.full(100, 0.7)
     for ordered in (correct, correct[::-1], np.random.default_rng(0).permutation(correct)):
         for convention in ("exact", "thresholds"):
-            area = el.aucoc_score_from_correctness(ordered, confidence, convention=convention)
+            area = el.aucoc_score(
+                Cases.from_correctness(ordered, confidence), convention=convention
+            )
             assert area == pytest.approx(0.8, abs=1e-12)
-        assert len(el.coc_curve_from_correctness(ordered, confidence).accuracy) == 1
+        assert len(el.coc_curve(Cases.from_correctness(ordered, confidence)).accuracy) == 1
 
 
 def test_load_is_zero_for_a_perfect_model_and_one_where_nothing_reaches():
     """An argmax over an all-False mask would say 0 in the second case."""
     args = np.array([0.9, 0.8, 0.7]), 0.95
-    assert el.load_at_accuracy_from_correctness([1, 1, 1], args[0], target_accuracy=args[1]) == 0.0
-    assert el.load_at_accuracy_from_correctness([0, 0, 0], args[0], target_accuracy=args[1]) == 1.0
-    assert el.load_at_accuracy_from_correctness([0, 0, 0], args[0], target_accuracy=0.0) == 0.0
+    assert (
+        el.load_at_accuracy(Cases.from_correctness([1, 1, 1], args[0]), target_accuracy=args[1])
+        == 0.0
+    )
+    assert (
+        el.load_at_accuracy(Cases.from_correctness([0, 0, 0], args[0]), target_accuracy=args[1])
+        == 1.0
+    )
+    assert (
+        el.load_at_accuracy(Cases.from_correctness([0, 0, 0], args[0]), target_accuracy=0.0) == 0.0
+    )
 
 
 def test_targets_on_the_dot_are_reached():
@@ -181,19 +190,21 @@ def test_targets_on_the_dot_are_reached():
         target = 1 - wrong / n
         confidence = np.full(n, 0.5)
         assert (
-            el.load_at_accuracy_from_correctness(correct, confidence, target_accuracy=target) == 0
+            el.load_at_accuracy(Cases.from_correctness(correct, confidence), target_accuracy=target)
+            == 0
         )
         weight = np.full(n, 0.1)
         assert (
-            el.load_at_accuracy_from_correctness(
-                correct, confidence, target_accuracy=target, sample_weight=weight
+            el.load_at_accuracy(
+                Cases.from_correctness(correct, confidence, sample_weight=weight),
+                target_accuracy=target,
             )
             == 0
         )
 
 
 def test_accuracy_at_full_load_is_that_of_the_most_confident():
-    assert el.accuracy_at_load_from_correctness([1, 0], [0.2, 0.9], expert_load=1.0) == 0.0
+    assert el.accuracy_at_load(Cases.from_correctness([1, 0], [0.2, 0.9]), expert_load=1.0) == 0.0
 
 
 @given(correctness_cases(), st.data())
@@ -201,9 +212,9 @@ def test_zero_weight_is_absence(cases, data):
     correct, confidence = cases
     weight = data.draw(whole_weights(len(correct)))
     kept = weight > 0
-    with_zeros = el.coc_curve_from_correctness(correct, confidence, sample_weight=weight)
-    without = el.coc_curve_from_correctness(
-        correct[kept], confidence[kept], sample_weight=weight[kept]
+    with_zeros = el.coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight))
+    without = el.coc_curve(
+        Cases.from_correctness(correct[kept], confidence[kept], sample_weight=weight[kept])
     )
     for a, b in zip(with_zeros, without, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -211,8 +222,9 @@ def test_zero_weight_is_absence(cases, data):
 
 def test_thresholds_convention_refuses_fractional_weights():
     with pytest.raises(WeightError, match="whole numbers"):
-        el.aucoc_score_from_correctness(
-            [1, 0], [0.5, 0.6], sample_weight=[0.5, 1], convention="thresholds"
+        el.aucoc_score(
+            Cases.from_correctness([1, 0], [0.5, 0.6], sample_weight=[0.5, 1]),
+            convention="thresholds",
         )
 
 
@@ -221,17 +233,17 @@ def test_own_confidence_ranks_by_itself(case):
     y_true, y_proba = case
     ranks = np.arange(len(y_true))
     correct = y_proba.argmax(axis=1) == y_true
-    assert el.aucoc_score(y_true, y_proba, confidence=ranks) == el.aucoc_score_from_correctness(
-        correct, ranks
+    assert el.aucoc_score(y_true, y_proba, confidence=ranks) == el.aucoc_score(
+        Cases.from_correctness(correct, ranks)
     )
 
 
 @given(correctness_cases())
 def test_area_depends_on_the_order_of_confidences_alone(cases):
     correct, confidence = cases
-    assert el.aucoc_score_from_correctness(correct, np.exp(3 * confidence) - 7) == pytest.approx(
-        el.aucoc_score_from_correctness(correct, confidence), abs=1e-14
-    )
+    assert el.aucoc_score(
+        Cases.from_correctness(correct, np.exp(3 * confidence) - 7)
+    ) == pytest.approx(el.aucoc_score(Cases.from_correctness(correct, confidence)), abs=1e-14)
 
 
 def test_golden_areas_of_the_authors_code(golden):
@@ -251,7 +263,9 @@ def test_committed_values():
     for case in recorded:
         correct, confidence = case["correct"], case["confidence"]
         for convention in ("exact", "thresholds", "authors"):
-            area = el.aucoc_score_from_correctness(correct, confidence, convention=convention)
+            area = el.aucoc_score(
+                Cases.from_correctness(correct, confidence), convention=convention
+            )
             assert area == pytest.approx(case[convention], abs=1e-9)
 
 
@@ -276,7 +290,7 @@ def test_a_tally_is_what_counting_by_hand_gives(cases, dtype, shifted):
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
 def test_the_curve_as_a_frame(backend):
-    curve = el.coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    curve = el.coc_curve(Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]))
     frame = curve.to_frame(backend)
     assert type(frame).__module__.partition(".")[0] == backend
     for name, values in curve._asdict().items():
@@ -284,7 +298,7 @@ def test_the_curve_as_a_frame(backend):
 
 
 def test_a_frame_needs_its_library(monkeypatch):
-    curve = el.coc_curve_from_correctness([0, 1], [0.6, 0.7])
+    curve = el.coc_curve(Cases.from_correctness([0, 1], [0.6, 0.7]))
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match="pip install pandas"):
         curve.to_frame()

@@ -77,9 +77,9 @@ def test_evaluate(trace, cases, tmp_path):
     def journey():
         CliRunner().invoke(app, ["evaluate", str(tmp_path / "cases.csv")])
 
-    import expertload.significance.influence  # noqa: F401 - commands import late
+    import expertload.significance.interval  # noqa: F401 - commands import late
 
-    found = trace("expertload._area:delegated_mass", journey)
+    found = trace("expertload.tally:delegated_mass", journey)
     assert found == on_the_page("expertload evaluate predictions.csv")
 
 

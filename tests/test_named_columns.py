@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
+from expertload import Cases
 from expertload import exceptions as ex
 from expertload import operating_point as op
 from expertload.evaluation import evaluate_predictions
@@ -63,9 +64,10 @@ def test_everything_that_takes_predictions_reads_the_names():
     assert found.accuracy == wanted.accuracy
     assert found.calibration.brier_loss == pytest.approx(wanted.calibration.brier_loss)
     options = {"metric": brier_loss, "random_state": 0}
-    interval = bootstrap_interval(y, frame, n_resamples=5, **options)
+    interval = bootstrap_interval(Cases.from_predictions(y, frame), n_resamples=5, **options)
     assert interval.estimate == pytest.approx(brier_loss(TRUE, PROBA))
-    assert permutation_test(y, frame, PROBA, n_rounds=5, **options).difference == 0
+    models = [Cases.from_predictions(y, each) for each in (frame, frame[list(NAMES[0])])]
+    assert permutation_test(*models, n_rounds=5, **options).difference == 0
 
 
 @pytest.mark.parametrize("names", [(0, 2, 3), (7, 9, 10), ("c", "a", "b")])
@@ -76,8 +78,14 @@ def test_resampled_metrics_know_the_classes_that_do_not_occur(names):
     frame, even = pd.DataFrame(part, columns=names), np.full_like(part, 1 / 3)
     wanted = brier_loss(y, frame)
     options = {"metric": brier_loss, "random_state": 0}
-    assert bootstrap_interval(y, frame, n_resamples=2, **options).estimate == wanted
-    found = permutation_test(y, frame, pd.DataFrame(even, columns=names), n_rounds=2, **options)
+    assert (
+        bootstrap_interval(Cases.from_predictions(y, frame), n_resamples=2, **options).estimate
+        == wanted
+    )
+    models = [
+        Cases.from_predictions(y, each) for each in (frame, pd.DataFrame(even, columns=names))
+    ]
+    found = permutation_test(*models, n_rounds=2, **options)
     assert found.difference == pytest.approx(wanted - 2 / 3)
 
 
@@ -85,7 +93,8 @@ def test_labels_overrule_names_in_permutations_too():
     y, even = np.array(["a", "b", "c"])[TRUE], np.full_like(PROBA, 1 / 3)
     frame = pd.DataFrame(PROBA[:, ::-1], columns=["c", "b", "a"])
     options = {"metric": brier_loss, "n_rounds": 2, "random_state": 0}
-    found = permutation_test(y, frame, even, labels=["c", "b", "a"], **options)
+    models = [Cases.from_predictions(y, each, labels=["c", "b", "a"]) for each in (frame, even)]
+    found = permutation_test(*models, **options)
     assert found.difference == pytest.approx(brier_loss(TRUE, PROBA) - 2 / 3)
 
 
@@ -105,7 +114,10 @@ def test_one_column_is_of_the_class_it_names(engine, prefix, pair):
         assert point.decide(frame).labels.tolist() == point.decide(p).labels.tolist()
         if prefix == "":
             frame = bootstrap_interval(
-                labels, frame, metric=brier_loss, n_resamples=2, random_state=0
+                Cases.from_predictions(labels, frame),
+                metric=brier_loss,
+                n_resamples=2,
+                random_state=0,
             )
             assert frame.estimate == pytest.approx(brier_loss(y, p))
 

@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import expertload
-from expertload import accuracy_at_load, aucoc_score, load_at_accuracy
+from expertload import Cases, accuracy_at_load, aucoc_score, load_at_accuracy
 from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
 from expertload.exceptions import InvalidInputError, LabelError, ParameterError, ShapeError
 from expertload.scorers import (
@@ -80,7 +80,7 @@ def test_a_fold_without_a_grade_is_scored_as_it_is(grades):
         known = model.fit(X[train], y[train])
         top = known.predict_proba(X[test]).max(axis=1)
         right = known.predict(X[test]) == y[test]
-        assert score == expertload.aucoc_score_from_correctness(right, top)
+        assert score == expertload.aucoc_score(Cases.from_correctness(right, top))
     assert scores[0] > 0.8  # the fold of grades 1 to 4
     assert {len(set(y[test])) for _, test in cv.split()} == {4, 5}
 

@@ -9,11 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from expertload import aucoc_score_from_correctness
-from expertload.metrics import (
-    expected_calibration_error_from_correctness,
-    kolmogorov_smirnov_error_from_correctness,
-)
+from expertload import Cases, aucoc_score
+from expertload.metrics import expected_calibration_error, kolmogorov_smirnov_error
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIDENCE = [0.45, 0.55, 0.65, 0.70, 0.75]
@@ -23,11 +20,11 @@ FIRST, SECOND = [0, 1, 0, 1, 1], [1, 0, 1, 1, 0]
 @pytest.mark.parametrize("correct", [FIRST, SECOND])
 def test_accuracy_and_calibration_are_equal(correct):
     assert np.mean(correct) == 3 / 5
-    ece = expected_calibration_error_from_correctness(
-        correct, CONFIDENCE, n_bins=5, strategy="width"
+    ece = expected_calibration_error(
+        Cases.from_correctness(correct, CONFIDENCE), n_bins=5, strategy="width"
     )
     assert ece == pytest.approx(0.02)
-    ks = kolmogorov_smirnov_error_from_correctness(correct, CONFIDENCE)
+    ks = kolmogorov_smirnov_error(Cases.from_correctness(correct, CONFIDENCE))
     assert ks == pytest.approx(0.13)
 
 
@@ -42,8 +39,8 @@ def test_aucoc_is_not():
 
     for correct in (FIRST, SECOND):
         by_hand = sum(weight(rank) for rank, right in enumerate(correct, start=1) if right)
-        assert aucoc_score_from_correctness(correct, CONFIDENCE) == pytest.approx(by_hand)
-    first, second = (aucoc_score_from_correctness(c, CONFIDENCE) for c in (FIRST, SECOND))
+        assert aucoc_score(Cases.from_correctness(correct, CONFIDENCE)) == pytest.approx(by_hand)
+    first, second = (aucoc_score(Cases.from_correctness(c, CONFIDENCE)) for c in (FIRST, SECOND))
     assert (round(first, 3), round(second, 3)) == (0.839, 0.406)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
+from expertload import Cases, metrics
 from expertload import exceptions as ex
-from expertload import metrics
 from expertload._validation import require_extra
 
 P2 = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]]
@@ -81,7 +81,7 @@ def test_bad_labels(labels, y_true, match):
 )
 def test_bad_correctness(correct, confidence, error, match):
     with pytest.raises(error, match=match):
-        el.aucoc_score_from_correctness(correct, confidence)
+        el.aucoc_score(Cases.from_correctness(correct, confidence))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_bad_target(value, match):
     with pytest.raises(ex.ParameterError, match=match):
         el.load_at_accuracy([0, 1, 1], P2, target_accuracy=value)
     with pytest.raises(ex.ParameterError, match=match):
-        el.accuracy_at_load_from_correctness([0, 1], [0.1, 0.2], expert_load=value)
+        el.accuracy_at_load(Cases.from_correctness([0, 1], [0.1, 0.2]), expert_load=value)
 
 
 def test_bad_convention():

@@ -19,17 +19,13 @@ __all__ = [
     "Cases",
     "OperatingPoint",
     "accuracy_at_load",
-    "accuracy_at_load_from_correctness",
     "aucoc_score",
-    "aucoc_score_from_correctness",
     "calibrators",
     "certify",
     "coc_curve",
-    "coc_curve_from_correctness",
     "display",
     "exceptions",
     "load_at_accuracy",
-    "load_at_accuracy_from_correctness",
     "metrics",
     "monitoring",
     "operating_point",
@@ -80,13 +76,9 @@ if TYPE_CHECKING:
     from expertload.curve import (
         COCCurve,
         accuracy_at_load,
-        accuracy_at_load_from_correctness,
         aucoc_score,
-        aucoc_score_from_correctness,
         coc_curve,
-        coc_curve_from_correctness,
         load_at_accuracy,
-        load_at_accuracy_from_correctness,
     )
     from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
     from expertload.operating_point import OperatingPoint, certify

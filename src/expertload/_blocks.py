@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from expertload._typing import FloatArray
-
-__all__ = ["BLOCK", "blocks", "differences"]
+__all__ = ["BLOCK", "blocks"]
 
 BLOCK = 1 << 16
 
@@ -26,19 +24,3 @@ def blocks(n: int) -> Iterator[slice]:
     """
     for start in range(0, n, BLOCK):
         yield slice(start, min(start + BLOCK, n))
-
-
-def differences(values: FloatArray) -> FloatArray:
-    """Return the same as `numpy.diff`, but overwrite the values instead of using new memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expertload._blocks import differences
-    >>> differences(np.array([1.0, 3.0, 7.0])).tolist()
-    [2.0, 4.0]
-    """
-    n = len(values) - 1
-    for rows in blocks(n):
-        values[rows] = values[rows.start + 1 : rows.stop + 1] - values[rows]
-    return values[:n]

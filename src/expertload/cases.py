@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._area import binary_area
-from expertload._blocks import blocks
 from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
 from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
@@ -27,19 +25,20 @@ from expertload._validation import (
     check_probabilities,
     check_same_length,
     check_same_order,
+    first_index,
     message,
     percent_hint,
 )
 from expertload.exceptions import (
     CorrectnessError,
+    DataTypeError,
     InsufficientDataError,
-    LabelError,
     ParameterError,
     ProbabilityError,
     ShapeError,
     WeightError,
 )
-from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
+from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally, counted_area
 
 __all__ = ["Cases"]
 
@@ -89,6 +88,9 @@ class Cases:
         The name of each column, or its number if it has no name.
     is_ranked_by_probability : bool
         Whether the confidence is the largest probability of each case.
+    index : pandas Index or None
+        The index of the frame or series that the cases came from. Rows belong together by
+        position; models are not compared if their indices hold the same entries in another order.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class Cases:
     proba: FloatArray | None = None
     labels: tuple[ClassName, ...] | None = None
     is_ranked_by_probability: bool = False
+    index: Any = None
 
     @classmethod
     def from_predictions(
@@ -148,7 +151,8 @@ class Cases:
             y_true, y_proba, sample_weight, labels
         )
         cases = cls.from_matched(target, proba, names, confidence=confidence, weight=weight)
-        return cases._belonging_to(clusters, groups)
+        index = first_index(y_true, y_proba, confidence, sample_weight, clusters, groups)
+        return cases._belonging_to(clusters, groups, index)
 
     @classmethod
     def from_matched(
@@ -219,15 +223,19 @@ class Cases:
         scores = as_floats(confidence, "confidence")
         check_same_length(correct=grades, confidence=scores)
         cases = cls(grades, scores, check_weight(sample_weight, len(grades)))
-        return cases._belonging_to(clusters, groups)
+        index = first_index(correct, confidence, sample_weight, clusters, groups)
+        return cases._belonging_to(clusters, groups, index)
 
-    def _belonging_to(self, clusters: ArrayLike | None, groups: ArrayLike | None) -> Cases:
-        """Return the same cases with their clusters and groups."""
+    def _belonging_to(
+        self, clusters: ArrayLike | None, groups: ArrayLike | None, index: Any
+    ) -> Cases:
+        """Return the same cases with their clusters, groups and index."""
         named = None if groups is None else as_array(groups, "groups")
         if named is not None and named.shape != (len(self),):
             wanted = f"must name a group for each of {len(self)} cases"
             raise ShapeError(message("groups", wanted, named.shape))
-        return replace(self, clusters=number_clusters(clusters, len(self)), groups=named)
+        numbers = number_clusters(clusters, len(self))
+        return replace(self, clusters=numbers, groups=named, index=index)
 
     def __len__(self) -> int:
         return len(self.correct)
@@ -250,7 +258,7 @@ class Cases:
     @cached_property
     def tally(self) -> Tally:
         """The cases added up by confidence, computed once."""
-        return Tally.from_cases(self)
+        return Tally.add_up(self.correct, self.confidence, self.weight)
 
     @property
     def accuracy(self) -> float:
@@ -265,7 +273,7 @@ class Cases:
         """Return the area under the COC curve, as `expertload.aucoc_score` defines it."""
         check_option(convention, CONVENTIONS, "convention")
         if self.is_counted and convention != "authors":
-            return binary_area(self.correct, self.confidence, convention)
+            return counted_area(self.correct, self.confidence, convention)
         if convention == "thresholds":
             check_whole_weight(self.weight)
         return self.tally.area(convention)
@@ -303,11 +311,21 @@ class Cases:
         top = top_label(Predictions(self.target, self.proba, None))[1]
         return replace(self, confidence=top, is_ranked_by_probability=True)
 
+    @property
+    def predictions(self) -> Predictions:
+        """The labels and probabilities; an error if only correctness is known."""
+        if self.target is None or self.proba is None:
+            raise ParameterError(
+                "This needs labels and probabilities. Got cases made from correctness. "
+                "Hint: make them with Cases.from_predictions."
+            )
+        return Predictions(self.target, self.proba, self.weight)
+
     def take(self, rows: AnyArray) -> Cases:
         """Return some of the cases; clusters keep their numbers."""
         given = {name: getattr(self, name) for name in ROW_WISE}
         taken = {name: values[rows] for name, values in given.items() if values is not None}
-        return replace(self, **taken)
+        return replace(self, **taken, index=None)
 
     # Ways of before `Cases` was public, until all rooms use the others.
 
@@ -322,6 +340,13 @@ class Cases:
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.correct, self.confidence, self.weight, self.clusters)
+
+
+def check_are_cases(cases: object, name: str = "cases") -> None:
+    """Raise unless an argument is `Cases`."""
+    if not isinstance(cases, Cases):
+        hint = "make them with Cases.from_predictions or Cases.from_correctness"
+        raise DataTypeError(message(name, "must be Cases", f"a {type(cases).__name__}", hint))
 
 
 def as_cases(
@@ -425,30 +450,6 @@ def check_grades(correct: ArrayLike) -> AnyArray:
     return right if (right | (grades == 0)).all() else grades
 
 
-def check_outlier_cases(
-    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None
-) -> Cases:
-    """Validate the outlier metrics' arguments: two sides, both present."""
-    check_same_order(
-        is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
-    )
-    flags = as_floats(is_outlier, "is_outlier")
-    if not np.isin(flags, (0, 1)).all():
-        raise LabelError(
-            message("is_outlier", "must hold only 0 and 1 (or False and True)", "others")
-        )
-    scores = as_floats(outlier_score, "outlier_score")
-    check_same_length(is_outlier=flags, outlier_score=scores)
-    weight = check_weight(sample_weight, len(flags))
-    outlier = flags == 1
-    if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
-        raise InsufficientDataError(
-            f"This metric compares outliers with inliers and needs at least one of each. "
-            f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
-        )
-    return Cases(outlier, scores, weight)
-
-
 def check_cases(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -481,44 +482,13 @@ def with_confidence(predictions: Predictions, confidence: ArrayLike | None) -> t
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
     """Return whether the top label is right, and its probability; of equals, the first wins."""
     target, proba, _ = predictions
-    if not proba.flags.f_contiguous:
-        predicted = proba.argmax(axis=1)
-        return predicted == target, pick(proba, predicted)
-    correct, top = np.empty(len(proba), np.bool_), np.empty(len(proba), proba.dtype)
-    for rows in blocks(len(proba)):
-        correct[rows], top[rows] = _top_of_columns(proba[rows], target[rows])
-    return correct, top
-
-
-def _top_of_columns(proba: FloatArray, target: IntArray) -> tuple[BoolArray, FloatArray]:
-    """Return the same for an array stored column by column.
-
-    The top label is the number of columns before the first one that equals the largest.
-    """
-    columns = list(proba.T)
-    top = columns[0].copy()
-    for column in columns[1:]:
-        np.maximum(top, column, out=top)
-    predicted = np.zeros(len(proba), np.min_scalar_type(len(columns)))
-    is_before = np.ones(len(proba), np.bool_)
-    for column in columns[:-1]:
-        is_before &= column < top
-        predicted += is_before
-    return predicted == target, top
+    predicted = proba.argmax(axis=1)
+    return predicted == target, pick(proba, predicted)
 
 
 def pick(proba: FloatArray, column: IntArray) -> FloatArray:
     """Return one value per row, from the given column of that row."""
-    by_column = proba.flags.f_contiguous
-    values = proba.T.ravel() if by_column else proba.ravel()
-    row_step, column_step = (1, len(proba)) if by_column else (proba.shape[1], 1)
-    picked = np.empty(len(proba), proba.dtype)
-    for rows in blocks(len(proba)):
-        place = column[rows].astype(np.int64)
-        place *= column_step
-        place += np.arange(rows.start * row_step, rows.stop * row_step, row_step)
-        values.take(place, out=picked[rows], mode="clip")  # any other mode makes a copy first
-    return picked
+    return np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
 
 
 def check_predictions(
@@ -597,15 +567,16 @@ def check_unweighted(sample_weight: Any) -> None:
 
 
 def check_same_cases(
-    a: Cases, b: Cases, target_a: IntArray | None, target_b: IntArray | None
+    a: Cases, b: Cases, target_a: AnyArray | None, target_b: AnyArray | None
 ) -> None:
     """Raise unless two models were evaluated on the same cases, as far as is known."""
     check_same_length(first_model=a.correct, second_model=b.correct)
+    check_same_order(first_model=a, second_model=b)
     known = target_a is not None and target_b is not None
     pairs = {
         "labels": (target_a, target_b) if known else (None, None),
         "weights": (a.weight, b.weight),
-        "clusters": (a.cluster, b.cluster),
+        "clusters": (a.clusters, b.clusters),
     }
     for what, (of_a, of_b) in pairs.items():
         if not _are_same(of_a, of_b):

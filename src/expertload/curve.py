@@ -5,34 +5,23 @@ experts. Moving the threshold traces a curve: on the x-axis the *expert load*, t
 delegated; on the y-axis the accuracy among those decided automatically. A better model reaches a
 given accuracy with a lower load, so the area under the curve (AUCOC) is larger.
 
-Each function comes in two forms: from labels and probabilities, and, with the suffix
-``_from_correctness``, from the correctness and the confidence of each case, for anything that has
-those two (a segmentation with its Dice score, a detector, a language model's graded answers).
+Each function takes labels and probabilities, or one `expertload.Cases` in place of both. Cases are
+also made from the correctness and the confidence of each case, for anything that has those two (a
+segmentation with its Dice score, a detector, a language model's graded answers).
 """
 
 from __future__ import annotations
 
-from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction
-from expertload.tally import COCCurve, Convention, Tally
+from expertload.cases import Cases, as_cases
+from expertload.tally import COCCurve, Convention
 
-__all__ = [
-    "COCCurve",
-    "accuracy_at_load",
-    "accuracy_at_load_from_correctness",
-    "aucoc_score",
-    "aucoc_score_from_correctness",
-    "coc_curve",
-    "coc_curve_from_correctness",
-    "load_at_accuracy",
-    "load_at_accuracy_from_correctness",
-]
+__all__ = ["COCCurve", "accuracy_at_load", "aucoc_score", "coc_curve", "load_at_accuracy"]
 
 
 def coc_curve(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -42,10 +31,11 @@ def coc_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_cases,)
+    y_true : array-like of shape (n_cases,), or Cases
         True labels, matched to the columns of a frame by name if they name them. Otherwise
         integers are column numbers of `y_proba`, and strings are matched to columns in sorted
-        order if every class occurs. `labels` names the columns in all other cases.
+        order if every class occurs. `labels` names the columns in all other cases. One
+        `expertload.Cases` stands for this and everything below.
     y_proba : array-like of shape (n_cases, n_classes) or (n_cases,)
         Predicted probabilities, never logits. One column is the probability of the second class.
     confidence : array-like of shape (n_cases,), optional
@@ -73,43 +63,22 @@ def coc_curve(
     array([0.75, 1.  , 1.  , 1.  ])
     >>> curve.thresholds
     array([0.6, 0.7, 0.8, 0.9])
+
+    Of graded answers, the y-axis is the mean grade:
+
+    >>> from expertload import Cases
+    >>> coc_curve(Cases.from_correctness([0.5, 1, 1], [0.5, 0.5, 0.7])).accuracy.round(3)
+    array([0.833, 1.   ])
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return Tally.from_cases(cases).curve()
-
-
-def coc_curve_from_correctness(
-    correct: ArrayLike, confidence: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> COCCurve:
-    """Compute the COC curve from the correctness and the confidence of each case.
-
-    Parameters
-    ----------
-    correct : array-like of shape (n_cases,)
-        Whether each case is right, or a grade in [0, 1]; the y-axis is then its mean.
-    confidence : array-like of shape (n_cases,)
-        The confidence that ranks cases, higher meaning keep automatic.
-    sample_weight : array-like of shape (n_cases,), optional
-        How much each case counts.
-
-    Returns
-    -------
-    COCCurve
-        The named tuple ``(expert_load, accuracy, thresholds)``.
-
-    Examples
-    --------
-    >>> from expertload import coc_curve_from_correctness
-    >>> coc_curve_from_correctness([0, 1, 1, 1], [0.5, 0.5, 0.7, 0.9]).accuracy
-    array([0.75, 1.  , 1.  ])
-    """
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return Tally.from_cases(cases).curve()
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    return cases.curve()
 
 
 def aucoc_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -149,51 +118,26 @@ def aucoc_score(
     >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
     >>> print(f"{aucoc_score(y_true, y_proba):.4f}")
     0.9658
-    """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return area_of_cases(cases, convention)
 
-
-def aucoc_score_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    convention: Convention = "exact",
-) -> float:
-    """Compute the area under the COC curve from correctness and confidence; higher is better.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `coc_curve_from_correctness`.
-    convention : {"exact", "thresholds", "authors"}, default="exact"
-        As in `aucoc_score`.
-
-    Returns
-    -------
-    float
-        The area.
-
-    Examples
-    --------
     Two models that are equally often right, and a toss-up to every calibration error, differ in
     whether they are right where they are confident:
 
-    >>> from expertload import aucoc_score_from_correctness
+    >>> from expertload import Cases
     >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> print(f"{aucoc_score_from_correctness([0, 1, 0, 1, 1], confidence):.3f}")
+    >>> print(f"{aucoc_score(Cases.from_correctness([0, 1, 0, 1, 1], confidence)):.3f}")
     0.839
-    >>> print(f"{aucoc_score_from_correctness([1, 0, 1, 1, 0], confidence):.3f}")
+    >>> print(f"{aucoc_score(Cases.from_correctness([1, 0, 1, 1, 0], confidence)):.3f}")
     0.406
     """
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return area_of_cases(cases, convention)
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    return cases.aucoc(convention)
 
 
 def load_at_accuracy(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     target_accuracy: float,
     confidence: ArrayLike | None = None,
@@ -222,46 +166,15 @@ def load_at_accuracy(
     >>> load_at_accuracy(y_true, y_proba, target_accuracy=0.95)
     0.25
     """
-    target = check_fraction(target_accuracy, "target_accuracy")
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return Tally.from_cases(cases).load_at_accuracy(target)
-
-
-def load_at_accuracy_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    target_accuracy: float,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Compute the smallest expert load that reaches a target, from correctness and confidence.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `coc_curve_from_correctness`.
-    target_accuracy : float
-        The accuracy (mean grade) wanted among the accepted cases, in [0, 1].
-
-    Returns
-    -------
-    float
-        The load, 1.0 (everything is delegated) where no threshold reaches the target.
-
-    Examples
-    --------
-    >>> from expertload import load_at_accuracy_from_correctness
-    >>> load_at_accuracy_from_correctness([0, 1, 1], [0.2, 0.4, 0.6], target_accuracy=0.6)
-    0.0
-    """
-    target = check_fraction(target_accuracy, "target_accuracy")
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return Tally.from_cases(cases).load_at_accuracy(target)
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    return cases.load_at_accuracy(target_accuracy)
 
 
 def accuracy_at_load(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     expert_load: float,
     confidence: ArrayLike | None = None,
@@ -290,46 +203,7 @@ def accuracy_at_load(
     >>> accuracy_at_load(y_true, y_proba, expert_load=0.2)
     0.75
     """
-    load = check_fraction(expert_load, "expert_load")
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return Tally.from_cases(cases).accuracy_at_load(load)
-
-
-def accuracy_at_load_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    expert_load: float,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Compute the accuracy at an expert load, from correctness and confidence.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `coc_curve_from_correctness`.
-    expert_load : float
-        The share of cases that experts can take, in [0, 1].
-
-    Returns
-    -------
-    float
-        The accuracy at the strictest threshold that delegates no more than `expert_load`.
-
-    Examples
-    --------
-    >>> from expertload import accuracy_at_load_from_correctness
-    >>> accuracy_at_load_from_correctness([0, 1, 1, 1], [0.1, 0.2, 0.3, 0.4], expert_load=0.25)
-    1.0
-    """
-    load = check_fraction(expert_load, "expert_load")
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return Tally.from_cases(cases).accuracy_at_load(load)
-
-
-# ------------------------------------------------------------------ shared by other modules
-
-
-def area_of_cases(cases: Cases, convention: Convention) -> float:
-    """Return the area under the curve of validated cases."""
-    return cases.aucoc(convention)
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    return cases.accuracy_at_load(expert_load)

@@ -22,11 +22,7 @@ from typing import Any
 from expertload._answers import judge
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, message, require_extra
-from expertload.curve import (
-    accuracy_at_load_from_correctness,
-    aucoc_score_from_correctness,
-    load_at_accuracy_from_correctness,
-)
+from expertload.cases import Cases
 from expertload.exceptions import ParameterError
 
 __all__ = [
@@ -130,20 +126,18 @@ class Scorer:
 
 
 def _area(right: Any, confidence: Any, weight: Any, reading: Any) -> float:
-    return aucoc_score_from_correctness(right, confidence, sample_weight=weight)
+    return Cases.from_correctness(right, confidence, sample_weight=weight).aucoc()
 
 
 def _negative_load(right: Any, confidence: Any, weight: Any, reading: Any) -> float:
-    load = load_at_accuracy_from_correctness(
-        right, confidence, target_accuracy=reading, sample_weight=weight
-    )
+    cases = Cases.from_correctness(right, confidence, sample_weight=weight)
+    load = cases.load_at_accuracy(reading)
     return -load if load else 0.0  # avoids minus zero in tables of results
 
 
 def _accuracy(right: Any, confidence: Any, weight: Any, reading: Any) -> float:
-    return accuracy_at_load_from_correctness(
-        right, confidence, expert_load=reading, sample_weight=weight
-    )
+    cases = Cases.from_correctness(right, confidence, sample_weight=weight)
+    return cases.accuracy_at_load(reading)
 
 
 MEASURES: dict[str, Callable[[Any, Any, Any, Any], float]] = {

@@ -4,6 +4,25 @@ Cases of equal confidence are accepted or delegated together, so their order mus
 `Tally` keeps one row per distinct confidence, with the weight and the correct weight found there.
 The curve, its area, and every selective metric depend only on that table. So they cannot depend on
 the order of rows, and weights, repeats and merged shards give the same results.
+
+The area has a closed form. Write v for the share of cases that remain accepted as the threshold
+rises. Below a threshold at v, cases carry a total weight in the area of::
+
+    Q(v) = (1 - v) + v * L(v)
+
+and a row of the tally that spans the shares v_high to v_low adds its mean correctness times
+Q(v_low) - Q(v_high). What L is makes the convention:
+
+=============  ===================  =============================================================
+convention     L(v)                 the area it gives
+=============  ===================  =============================================================
+``exact``      ln v                 accuracy averaged over all loads, thresholds randomised inside
+                                    a row: on the hyperbola that a random share of equals traces
+``thresholds`` H(v n) - H(n)        accuracy averaged over the n sample-wise thresholds, H the
+                                    harmonic numbers: one minus the AURC of the literature
+=============  ===================  =============================================================
+
+Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 0, at any n.
 """
 
 from __future__ import annotations
@@ -12,24 +31,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from scipy.special import digamma, xlogy
 
-from expertload._area import delegated_mass
-from expertload._blocks import blocks, differences
-from expertload._typing import AnyArray, FloatArray
+from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation import check_option
 from expertload.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from expertload.cases import Cases
 
-__all__ = [
-    "COCCurve",
-    "Convention",
-    "Tally",
-    "cumulative_from_bottom",
-    "cumulative_from_top",
-    "keys_of",
-]
+__all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_bottom", "cumulative_from_top"]
 
 Convention = Literal["exact", "thresholds", "authors"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -64,8 +75,8 @@ class COCCurve(NamedTuple):
 
         Examples
         --------
-        >>> from expertload import coc_curve_from_correctness
-        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> from expertload import Cases
+        >>> curve = Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).curve()
         >>> curve.load_at_accuracy(0.95)
         0.25
         """
@@ -78,8 +89,8 @@ class COCCurve(NamedTuple):
 
         Examples
         --------
-        >>> from expertload import coc_curve_from_correctness
-        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> from expertload import Cases
+        >>> curve = Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).curve()
         >>> curve.row_at_load(0.6)
         2
         """
@@ -96,8 +107,8 @@ class COCCurve(NamedTuple):
 
         Examples
         --------
-        >>> from expertload import coc_curve_from_correctness
-        >>> curve = coc_curve_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> from expertload import Cases
+        >>> curve = Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).curve()
         >>> print(curve.to_frame().head(2).to_string(index=False))
          expert_load  accuracy  thresholds
                 0.00      0.75         0.6
@@ -144,17 +155,17 @@ class Tally(NamedTuple):
 
     @classmethod
     def from_cases(cls, cases: Cases) -> Tally:
-        """Add up validated cases."""
-        if cases.is_counted:
-            return _count(cases.correct, cases.confidence)
-        return _add_up(cases)
+        """Return the tally of cases, which is computed once."""
+        return cases.tally
 
     @classmethod
-    def from_keys(cls, keys: AnyArray, dtype: np.dtype[Any]) -> Tally:
-        """Count the cases of some `keys_of` confidences of a type; the keys are used up."""
-        keys.sort()
-        distinct, weight, right = _count_runs(keys)
-        return cls(distinct.view(dtype), weight, right)
+    def add_up(
+        cls, correct: AnyArray, confidence: FloatArray, weight: FloatArray | None = None
+    ) -> Tally:
+        """Add up validated arrays."""
+        if weight is None and correct.dtype == np.bool_:
+            return _count(correct, confidence)
+        return _add_up(correct, confidence, weight)
 
     # ------------------------------------------------------------------ of each row
 
@@ -215,7 +226,7 @@ class Tally(NamedTuple):
         if convention == "authors":
             curve = self.curve()
             return float(np.trapezoid(curve.accuracy, curve.expert_load))
-        mass = differences(delegated_mass(self.remaining, self.total, convention))
+        mass = np.diff(delegated_mass(self.remaining, self.total, convention))
         return float(self.grade @ mass)
 
     def load_at_accuracy(self, target: float) -> float:
@@ -279,110 +290,147 @@ def cumulative_from_bottom(values: FloatArray) -> FloatArray:
 
 # ------------------------------------------------------------------ adding up
 
-# The whole numbers that have as many bits as a float.
-BITS = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
-
 
 def _count(correct: AnyArray, confidence: FloatArray) -> Tally:
-    """Tally unweighted right-or-wrong cases, with a sort, which is faster than an argsort."""
-    keys = keys_of(correct, confidence)
-    if keys is None:
-        distinct, end = _run_ends(np.sort(confidence))
-        right = np.searchsorted(np.sort(confidence[correct]), distinct, side="right")
-        return Tally(distinct, _steps(end), _steps(right))
-    return Tally.from_keys(keys, confidence.dtype)
+    """Add up unweighted right-or-wrong cases, by sorting, which is faster than an argsort."""
+    distinct, end = _run_ends(np.sort(confidence))
+    weight = np.diff(end, prepend=0).astype(np.float64)
+    rarer_is_right = 2 * np.count_nonzero(correct) < len(correct)
+    rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
+    n_rarer = np.bincount(np.searchsorted(distinct, rarer), minlength=len(distinct))
+    return Tally(distinct, weight, n_rarer.astype(float) if rarer_is_right else weight - n_rarer)
 
 
-def keys_of(correct: AnyArray, confidence: FloatArray) -> AnyArray | None:
-    """Return integers that sort like the confidences and contain whether each case is right.
-
-    The bits of a number from zero on, read as a whole number, are in the same order, and the first
-    of them, the sign, is always zero. That leaves room for one bit at the other end. There are no
-    such keys of negative numbers, and of other precisions than single and double.
-
-    Parameters
-    ----------
-    correct : ndarray of bool of shape (n_cases,)
-        Whether each case is right.
-    confidence : ndarray of shape (n_cases,)
-        The confidence of each case.
-
-    Returns
-    -------
-    ndarray of shape (n_cases,) or None
-        One key per case.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from expertload.tally import Tally, keys_of
-    >>> confidence = np.array([0.9, 0.5, 0.9])
-    >>> keys = keys_of(np.array([True, False, False]), confidence)
-    >>> Tally.from_keys(keys, confidence.dtype).weight.tolist()
-    [1.0, 2.0]
-    """
-    if confidence.dtype not in BITS or confidence.min() < 0:
-        return None
-    keys: AnyArray = (confidence + 0).view(BITS[confidence.dtype])  # + 0 turns minus zero into zero
-    for rows in blocks(len(keys)):
-        keys[rows] <<= 1
-        keys[rows] |= correct[rows]
-    return keys
-
-
-def _count_runs(keys: AnyArray) -> tuple[AnyArray, FloatArray, FloatArray]:
-    """Return the distinct confidences of sorted keys, and the cases and right cases of each."""
-    is_last = np.ones(len(keys), dtype=np.bool_)
-    for rows in blocks(len(keys) - 1):
-        # the last of its confidence, if the next key differs in more than the bit of correctness
-        following = keys[rows.start + 1 : rows.stop + 1]
-        np.greater(keys[rows] ^ following, 1, out=is_last[rows])
-    n_rows = int(np.count_nonzero(is_last))
-    distinct, weight, right = np.empty(n_rows, keys.dtype), np.empty(n_rows), np.empty(n_rows)
-    n_done = n_cases = n_right = 0  # up to the last complete row
-    n_right_seen = 0
-    for rows in blocks(len(keys)):
-        last = np.flatnonzero(is_last[rows])
-        right_upto = np.cumsum(keys[rows] & 1, dtype=np.int64)
-        right_upto += n_right_seen
-        n_right_seen = int(right_upto[-1])
-        if not len(last):
-            continue
-        own = slice(n_done, n_done + len(last))
-        distinct[own] = keys[rows][last] >> 1
-        ends, right_ends = last + (rows.start + 1), right_upto[last]
-        weight[own] = np.diff(ends, prepend=n_cases)
-        right[own] = np.diff(right_ends, prepend=n_right)
-        n_done, n_cases, n_right = own.stop, int(ends[-1]), int(right_ends[-1])
-    return distinct, weight, right
-
-
-def _add_up(cases: Cases) -> Tally:
-    weight = np.ones(len(cases.correct)) if cases.weight is None else cases.weight
+def _add_up(correct: AnyArray, confidence: FloatArray, weight: FloatArray | None) -> Tally:
+    weight = np.ones(len(correct)) if weight is None else weight
     present = weight > 0  # cases of weight zero are left out
-    confidence, weight = cases.confidence[present], weight[present]
-    correct = cases.correct[present] * weight
+    confidence, weight = confidence[present], weight[present]
+    correct = correct[present] * weight
     order = np.argsort(confidence, kind="stable")
     distinct, end = _run_ends(confidence[order])
     start = np.concatenate(([0], end[:-1]))
     return Tally(
-        distinct,
-        np.add.reduceat(weight[order], start),
-        np.add.reduceat(correct[order], start),
+        distinct, np.add.reduceat(weight[order], start), np.add.reduceat(correct[order], start)
     )
 
 
 def _run_ends(ascending: FloatArray) -> tuple[FloatArray, AnyArray]:
     """Return the distinct values of a sorted array, and the end of each run."""
-    last = np.ones(len(ascending), dtype=np.bool_)
-    np.not_equal(ascending[1:], ascending[:-1], out=last[:-1])
-    end = np.flatnonzero(last)
-    end += 1
-    return ascending[last], end
+    is_last = np.append(ascending[1:] != ascending[:-1], True)
+    return ascending[is_last] + 0, np.flatnonzero(is_last) + 1  # + 0 turns minus zero into zero
 
 
-def _steps(cumulative: AnyArray) -> FloatArray:
-    steps = np.empty(len(cumulative))
-    steps[:1] = cumulative[:1]
-    np.subtract(cumulative[1:], cumulative[:-1], out=steps[1:])
-    return steps
+# ------------------------------------------------------------------ the area
+
+
+def delegated_mass(remaining: FloatArray, total: float, convention: str) -> FloatArray:
+    """Return Q: the weight in the area of all cases below the point with the share `remaining`.
+
+    `total` is the number of cases; only the ``thresholds`` convention depends on it.
+    """
+    if convention == "exact":
+        mass: FloatArray = xlogy(remaining, remaining)
+    else:
+        mass = remaining * (digamma(remaining * total + 1) - digamma(total + 1))
+    mass += 1 - remaining
+    return mass
+
+
+def counted_area(correct: AnyArray, confidence: FloatArray, convention: str) -> float:
+    """Return the area for unweighted right-or-wrong cases, without a tally of all of them.
+
+    Right and wrong cases are sorted separately, which numpy does with vector instructions, and only
+    rows with a case of the rarer kind are visited.
+    """
+    n, n_right = len(correct), int(np.count_nonzero(correct))
+    rarer_is_right = 2 * n_right < n
+    rarer = np.sort(confidence[correct if rarer_is_right else ~correct])
+    other = np.sort(confidence[~correct if rarer_is_right else correct])
+    if not len(rarer):
+        return float(not rarer_is_right)
+    distinct, end = _run_ends(rarer)
+    count = np.diff(end, prepend=0)
+    below = end - count + np.searchsorted(other, distinct, side="left")
+    upto = end + np.searchsorted(other, distinct, side="right")
+    mass = delegated_mass((n - upto) / n, n, convention)
+    mass -= delegated_mass((n - below) / n, n, convention)
+    area = float((count / (upto - below)) @ mass)
+    return area if rarer_is_right else 1 - area
+
+
+# ------------------------------------------------------------------ bounds of a rounded table
+
+# A rounded table has one row per cell of confidences, ``[k, k + 1) * 2**-bits``. Its rows are true
+# points of the exact curve, because accepting from the lower edge of a cell on accepts the whole
+# cell. What is lost is the order of the cases inside a cell, and with it the curve's points in
+# between. Each number is bounded by the worst and the best order that the row allows: all its
+# correct weight first, or all of it last. Nothing is assumed about the data, and an order that
+# reaches the bound exists, so without more columns nothing tighter is true. A cell whose cases all
+# lie on its lower edge (`tied`), such as the many at confidence 1, has no order to lose.
+#
+# For the area this also gives a rule of thumb before any data are seen. With M the largest share of
+# cases in one cell and m the share in the top cell, no order moves it by more than
+# M * (1 + ln(1/M) + ln(1/m) / 2): halving the cells about halves the error.
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest value that the exact number can have."""
+
+    low: float
+    high: float
+
+
+def area_bounds(table: Tally, tied: BoolArray) -> Bounds:
+    """Bound the exact area: in each cell, the correct weight is delegated first, or last."""
+    share = table.correct / table.total
+    start, stop = table.remaining[:-1], table.remaining[1:]
+    mass_start, mass_stop = _mass(start), _mass(stop)
+    known = table.grade * (mass_stop - mass_start)
+    low = np.where(tied, known, _mass(np.maximum(start - share, 0)) - mass_start)
+    high = np.where(tied, known, mass_stop - _mass(np.minimum(stop + share, 1)))
+    return Bounds(float(low.sum()), float(high.sum()))
+
+
+def load_bounds(
+    table: Tally, tied: BoolArray, target: float, *, is_counted: bool = False
+) -> Bounds:
+    """Bound the exact load at a target: the curve inside some cell may reach it sooner.
+
+    Say x of a cell's weight is accepted, the correct part of it first. Then the accuracy falls
+    from x = correct on, so the target is reached up to the x where all correct weight accepted,
+    divided by the target, is all weight accepted; if that x is below `correct`, nowhere. Of cases
+    that are counted, not weighted, only a whole number can be accepted.
+    """
+    high = table.load_at_accuracy(target)
+    if high == 0:  # a target of zero would mean division by zero
+        return Bounds(0.0, 0.0)
+    above = table.accepted - table.weight
+    accepted = table.accepted_correct / (target - COMPARISON_SLACK)
+    accepted = np.floor(accepted) if is_counted else accepted
+    reached = ~tied & (accepted >= above + table.correct)
+    best = np.minimum(accepted, above + table.weight)[reached].max(initial=0.0)
+    return Bounds(min(high, float(1 - best / table.total)), high)
+
+
+def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
+    """Bound the exact accuracy at a load: the load is used up somewhere inside one cell.
+
+    Of that cell, a weight x is still accepted, no less than the load asks for. With the correct
+    part accepted first the accuracy is best where x is that part; with the wrong part accepted
+    first it is worst where x is that part.
+    """
+    curve = table.curve()
+    cell = curve.row_at_load(load)
+    if tied[cell]:
+        return Bounds(float(curve.accuracy[cell]), float(curve.accuracy[cell]))
+    weight, right = float(table.weight[cell]), float(table.correct[cell])
+    above, right_above = (float(a[cell + 1 :].sum()) for a in (table.weight, table.correct))
+    needed = min(max((1 - load - COMPARISON_SLACK) * table.total - above, 0.0), weight)
+    best, worst = max(right, needed), max(weight - right, needed)
+    high = (right_above + right) / (above + best) if above + best else 0.0
+    low = (right_above + right - weight + worst) / (above + worst) if above + worst else 1.0
+    return Bounds(low, high)
+
+
+def _mass(remaining: FloatArray) -> FloatArray:
+    return delegated_mass(remaining, 1.0, "exact")

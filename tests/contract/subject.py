@@ -14,15 +14,23 @@ from pathlib import Path
 import numpy as np
 
 import expertload as el
-from expertload import calibrators, metrics, monitoring, operating_point, scores, significance
+from expertload import (
+    Cases,
+    calibrators,
+    metrics,
+    monitoring,
+    operating_point,
+    scores,
+    significance,
+)
 from tests.contract.compare import PROSE, normalised, plain
 
 # ------------------------------------------------------------------ the curve
 
 
 def area(correct, confidence, *, weight=None, convention="exact"):
-    return el.aucoc_score_from_correctness(
-        correct, confidence, sample_weight=weight, convention=convention
+    return el.aucoc_score(
+        Cases.from_correctness(correct, confidence, sample_weight=weight), convention=convention
     )
 
 
@@ -31,7 +39,7 @@ def area_of_predictions(y_true, y_proba, *, weight=None, convention="exact"):
 
 
 def curve(correct, confidence, *, weight=None):
-    return _curve(el.coc_curve_from_correctness(correct, confidence, sample_weight=weight))
+    return _curve(el.coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight)))
 
 
 def curve_of_predictions(y_true, y_proba, *, confidence=None, labels=None):
@@ -44,14 +52,14 @@ def _curve(found):
 
 
 def load_at_accuracy(correct, confidence, target, *, weight=None):
-    return el.load_at_accuracy_from_correctness(
-        correct, confidence, target_accuracy=target, sample_weight=weight
+    return el.load_at_accuracy(
+        Cases.from_correctness(correct, confidence, sample_weight=weight), target_accuracy=target
     )
 
 
 def accuracy_at_load(correct, confidence, load, *, weight=None):
-    return el.accuracy_at_load_from_correctness(
-        correct, confidence, expert_load=load, sample_weight=weight
+    return el.accuracy_at_load(
+        Cases.from_correctness(correct, confidence, sample_weight=weight), expert_load=load
     )
 
 
@@ -85,8 +93,8 @@ def metric(name, y_true, y_proba, *, weight=None, **options):
 
 
 def metric_of_answers(name, correct, confidence, *, weight=None, **options):
-    function = getattr(metrics, f"{name}_from_correctness")
-    return plain(function(correct, confidence, sample_weight=weight, **options))
+    cases = Cases.from_correctness(correct, confidence, sample_weight=weight)
+    return plain(getattr(metrics, name)(cases, **options))
 
 
 def outlier_metric(name, is_outlier, outlier_score, **options):
@@ -106,24 +114,27 @@ def confidence_from_logits(name, logits):
 
 def interval(correct, confidence, *, weight=None, clusters=None, level=0.95):
     return plain(
-        significance.aucoc_interval_from_correctness(
-            correct, confidence, sample_weight=weight, clusters=clusters, confidence_level=level
+        significance.aucoc_interval(
+            Cases.from_correctness(correct, confidence, sample_weight=weight, clusters=clusters),
+            confidence_level=level,
         )
     )
 
 
 def band(correct, confidence, *, weight=None, clusters=None):
     return plain(
-        significance.coc_band_from_correctness(
-            correct, confidence, sample_weight=weight, clusters=clusters
+        significance.coc_band(
+            Cases.from_correctness(correct, confidence, sample_weight=weight, clusters=clusters)
         )
     )
 
 
 def bootstrap(correct, confidence, *, clusters=None):
     return plain(
-        significance.bootstrap_interval_from_correctness(
-            correct, confidence, clusters=clusters, n_resamples=200, random_state=0
+        significance.bootstrap_interval(
+            Cases.from_correctness(correct, confidence, clusters=clusters),
+            n_resamples=200,
+            random_state=0,
         )
     )
 
@@ -132,7 +143,7 @@ def bootstrap_of_metric(name, y_true, y_proba):
     metric = getattr(metrics, name)
     return plain(
         significance.bootstrap_interval(
-            y_true, y_proba, metric=metric, n_resamples=50, random_state=0
+            Cases.from_predictions(y_true, y_proba), metric=metric, n_resamples=50, random_state=0
         )
     )
 
@@ -140,23 +151,32 @@ def bootstrap_of_metric(name, y_true, y_proba):
 def paired_test(a, b, *, weight=None, clusters=None):
     """Compare two models, each (correct, confidence), on the same cases."""
     return plain(
-        significance.aucoc_paired_test_from_correctness(
-            *a, *b, sample_weight=weight, clusters=clusters
+        significance.aucoc_paired_test(
+            Cases.from_correctness(*a, sample_weight=weight, clusters=clusters),
+            Cases.from_correctness(*b, sample_weight=weight, clusters=clusters),
         )
     )
 
 
 def compare_models(models, *, pairs, weight=None, clusters=None):
-    found = significance.compare_models_from_correctness(
-        models, pairs=pairs, sample_weight=weight, clusters=clusters
+    found = significance.compare_models(
+        {
+            name: Cases.from_correctness(*model, sample_weight=weight, clusters=clusters)
+            for name, model in models.items()
+        },
+        pairs=pairs,
     )
     return {" minus ".join(pair): plain(each) for pair, each in found.items()}
 
 
 def permutation_test(a, b, *, exchange="predictions", clusters=None):
     return plain(
-        significance.permutation_test_from_correctness(
-            *a, *b, n_rounds=200, random_state=0, exchange=exchange, clusters=clusters
+        significance.permutation_test(
+            Cases.from_correctness(*a, clusters=clusters),
+            Cases.from_correctness(*b, clusters=clusters),
+            n_rounds=200,
+            random_state=0,
+            exchange=exchange,
         )
     )
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from expertload import coc_curve, coc_curve_from_correctness, operating_point
+from expertload import Cases, coc_curve, operating_point
 from expertload.display import COCComparisonDisplay, COCDisplay, ReliabilityDisplay
 from expertload.display.coc_axes import ALPHA_ALONE, ALPHA_AMONG_OTHERS
 from expertload.display.style import PALETTE
@@ -17,7 +17,7 @@ from expertload.exceptions import (
     ProbabilityError,
     ShapeError,
 )
-from expertload.significance import aucoc_interval, coc_band_from_correctness
+from expertload.significance import aucoc_interval, coc_band
 
 
 def model(n=300, seed=0):
@@ -40,7 +40,7 @@ def test_draws_the_numbers_of_the_library():
     y = np.array([rng.choice(3, p=row) for row in proba])
     display = COCDisplay.from_predictions(y, proba, name="softmax")
     assert_drawn(display.line_, coc_curve(y, proba))
-    interval = aucoc_interval(y, proba)
+    interval = aucoc_interval(Cases.from_predictions(y, proba))
     assert display.aucoc == interval
     text = f"softmax: AUCOC {interval.estimate:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
     assert display.line_.get_label() == text
@@ -56,7 +56,7 @@ def test_options_reach_the_numbers():
     display = COCDisplay.from_correctness(
         correct, confidence, sample_weight=weight, confidence_level=0.8
     )
-    curve = coc_curve_from_correctness(correct, confidence, sample_weight=weight)
+    curve = coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight))
     assert_drawn(display.line_, curve)
     assert display.aucoc.confidence_level == 0.8
     assert display.ax_.get_legend().get_title().get_text() == "With 80 % intervals"
@@ -64,13 +64,13 @@ def test_options_reach_the_numbers():
     ranked = COCDisplay.from_predictions(
         np.where(correct, "no", "yes"), proba, labels=["no", "yes"], confidence=confidence
     )
-    assert_drawn(ranked.line_, coc_curve_from_correctness(correct, confidence))
+    assert_drawn(ranked.line_, coc_curve(Cases.from_correctness(correct, confidence)))
 
 
 def test_band_is_that_of_the_library():
     correct, confidence = model(50)
     display = COCDisplay.from_correctness(correct, confidence)
-    band = coc_band_from_correctness(correct, confidence)
+    band = coc_band(Cases.from_correctness(correct, confidence))
     drawn = {tuple(vertex) for vertex in display.band_.get_paths()[0].vertices.round(9)}
     for ends in (band.low, band.high):
         points = np.column_stack([band.expert_load, ends]).round(9)
@@ -182,7 +182,7 @@ def test_one_case_has_an_area_but_no_interval():
 
 
 def test_constructor_alone_draws_nothing_and_needs_no_area():
-    curve = coc_curve_from_correctness(*model(20))
+    curve = coc_curve(Cases.from_correctness(*model(20)))
     figures = plt.get_fignums()
     display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy)
     assert plt.get_fignums() == figures
@@ -290,7 +290,7 @@ def test_a_point_that_promises_nothing_marks_no_part_of_the_curve():
 
 
 def test_mark_draws_the_curve_first_and_takes_a_label():
-    curve = coc_curve_from_correctness(*model())
+    curve = coc_curve(Cases.from_correctness(*model()))
     point = operating_point.choose_from_correctness(*model(), load_budget=0.3)
     display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy)
     assert display.mark(point, label="ours") is display

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, cross_validate
 
-from expertload import accuracy_at_load_from_correctness
+from expertload import Cases, accuracy_at_load
 from expertload.display import COCComparisonDisplay, COCDisplay
 from expertload.display.vertices import mean_curve
 from expertload.exceptions import ParameterError, ShapeError
@@ -73,7 +73,7 @@ def test_the_oracle_agrees_with_the_library_at_thresholds():
     rng = np.random.default_rng(1)
     correct, confidence = rng.random(12) < 0.6, rng.permutation(12) / 12
     for k in range(11):
-        read = accuracy_at_load_from_correctness(correct, confidence, expert_load=k / 12)
+        read = accuracy_at_load(Cases.from_correctness(correct, confidence), expert_load=k / 12)
         assert randomised(correct, confidence, k / 12) == pytest.approx(read)
 
 

@@ -4,14 +4,13 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
+from expertload import Cases
 from expertload.display import ReliabilityDisplay
 from expertload.exceptions import ParameterError, ProbabilityError, ShapeError
 from expertload.metrics import (
     expected_calibration_error,
-    expected_calibration_error_from_correctness,
     kolmogorov_smirnov_error,
     reliability_curve,
-    reliability_curve_from_correctness,
 )
 
 
@@ -53,8 +52,8 @@ def test_histogram_holds_all_cases_also_at_the_ends():
     shares = display.bars_.get_data().values
     assert shares.sum() == pytest.approx(1)
     assert (shares[0], shares[10], shares[-1]) == pytest.approx((0.1, 0.5, 0.4))
-    curve = reliability_curve_from_correctness(
-        [0, 1, 1, 1], [0.0, 0.52, 0.53, 1.0], sample_weight=weight, n_bins=2
+    curve = reliability_curve(
+        Cases.from_correctness([0, 1, 1, 1], [0.0, 0.52, 0.53, 1.0], sample_weight=weight), n_bins=2
     )
     np.testing.assert_array_equal(display.accuracy, curve.accuracy)
 
@@ -101,7 +100,7 @@ def test_from_estimator_with_string_classes():
 
 
 def test_points_alone_need_no_histogram_and_no_errors():
-    curve = reliability_curve_from_correctness([0, 1, 1], [0.2, 0.6, 0.9], n_bins=3)
+    curve = reliability_curve(Cases.from_correctness([0, 1, 1], [0.2, 0.6, 0.9]), n_bins=3)
     display = ReliabilityDisplay(**curve._asdict()).plot()
     assert display.histogram_ax_ is None
     assert display.ax_.get_legend() is None
@@ -110,7 +109,7 @@ def test_points_alone_need_no_histogram_and_no_errors():
 
 def test_a_perfect_model():
     display = ReliabilityDisplay.from_correctness([1, 1, 1], [1, 1, 1])
-    ece = expected_calibration_error_from_correctness([1, 1, 1], [1, 1, 1])
+    ece = expected_calibration_error(Cases.from_correctness([1, 1, 1], [1, 1, 1]))
     assert display.expected_error == ece == 0
 
 

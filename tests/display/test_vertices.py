@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expertload import aucoc_score_from_correctness, coc_curve_from_correctness
+from expertload import Cases, aucoc_score, coc_curve
 from expertload.display.vertices import COLUMNS, STEP, along_curve, visible
-from expertload.significance import coc_band_from_correctness
+from expertload.significance import coc_band
 
 CASES = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=40)
 
@@ -28,7 +28,7 @@ def randomised_accuracy(correct, confidence, load):
 @given(CASES)
 def test_every_vertex_is_what_accepting_a_random_part_gives(cases):
     correct, confidence = (np.array(column, dtype=float) for column in zip(*cases, strict=True))
-    curve = coc_curve_from_correctness(correct, confidence)
+    curve = coc_curve(Cases.from_correctness(correct, confidence))
     loads, accuracy = along_curve(curve.expert_load, curve.accuracy)
     expected = [randomised_accuracy(correct, confidence, load) for load in loads[:-1]]
     np.testing.assert_allclose(accuracy[:-1], expected, atol=1e-9)
@@ -40,17 +40,17 @@ def test_every_vertex_is_what_accepting_a_random_part_gives(cases):
 @given(CASES)
 def test_area_under_the_line_as_drawn_is_aucoc(cases):
     correct, confidence = (np.array(column, dtype=float) for column in zip(*cases, strict=True))
-    curve = coc_curve_from_correctness(correct, confidence)
+    curve = coc_curve(Cases.from_correctness(correct, confidence))
     loads, accuracy = along_curve(curve.expert_load, curve.accuracy)
-    area = aucoc_score_from_correctness(correct, confidence)
+    area = aucoc_score(Cases.from_correctness(correct, confidence))
     assert np.trapezoid(accuracy, loads) == pytest.approx(area, abs=2e-4)
 
 
 @given(CASES)
 def test_band_holds_the_line_everywhere(cases):
     correct, confidence = (np.array(column, dtype=float) for column in zip(*cases, strict=True))
-    curve = coc_curve_from_correctness(correct, confidence)
-    band = coc_band_from_correctness(correct, confidence)
+    curve = coc_curve(Cases.from_correctness(correct, confidence))
+    band = coc_band(Cases.from_correctness(correct, confidence))
     _, accuracy, low, high = along_curve(curve.expert_load, curve.accuracy, band.low, band.high)
     assert (low <= accuracy + 1e-9).all()
     assert (accuracy <= high + 1e-9).all()
@@ -58,7 +58,7 @@ def test_band_holds_the_line_everywhere(cases):
 
 def test_the_points_of_the_curve_are_vertices():
     rng = np.random.default_rng(0)
-    curve = coc_curve_from_correctness(rng.random(300) < 0.8, rng.random(300))
+    curve = coc_curve(Cases.from_correctness(rng.random(300) < 0.8, rng.random(300)))
     loads, accuracy = along_curve(curve.expert_load, curve.accuracy)
     at = np.searchsorted(loads, curve.expert_load)
     np.testing.assert_array_equal(loads[at], curve.expert_load)
@@ -67,7 +67,7 @@ def test_the_points_of_the_curve_are_vertices():
 
 def test_a_steep_hyperbola_is_smooth():
     # One confident error above ten thousand tied right answers: the fall is all in the last pixel.
-    curve = coc_curve_from_correctness([1] * 10_000 + [0], [0.5] * 10_000 + [0.9])
+    curve = coc_curve(Cases.from_correctness([1] * 10_000 + [0], [0.5] * 10_000 + [0.9]))
     loads, accuracy = along_curve(curve.expert_load, curve.accuracy)
     middle = (loads[:-2] + loads[1:-1]) / 2
     on_chord = (accuracy[:-2] + accuracy[1:-1]) / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expertload import load_at_accuracy, load_at_accuracy_from_correctness
+from expertload import Cases, load_at_accuracy
 from expertload.calibrators import CONFIDENCE_SCORES, ConfidenceScore
 from expertload.evaluation import choose_confidence, split_cases
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
@@ -228,7 +228,7 @@ def test_a_load_is_read_off_places_as_off_confidences():
     right, confidence = rng.random(80) < 0.7, rng.integers(0, 9, 80) / 9
     for target in (0.6, 0.75, 0.9):
         loads = {
-            load_at_accuracy_from_correctness(right, each, target_accuracy=target)
+            load_at_accuracy(Cases.from_correctness(right, each), target_accuracy=target)
             for each in (confidence, _places(confidence))
         }
         assert len(loads) == 1

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import expertload
+from expertload import Cases, metrics, operating_point, significance, tally
 from expertload import cases as cases_module
-from expertload import metrics, operating_point, significance, tally
 from expertload.evaluation import (
     compare_evaluations,
     evaluate_from_correctness,
@@ -39,10 +39,12 @@ def test_numbers_are_those_of_the_functions():
     y, proba = predictions()
     found = evaluate_predictions(y, proba, target_accuracy=(0.9, 0.8), confidence_level=0.9)
     assert found.accuracy.estimate == np.mean(proba.argmax(axis=1) == y)
-    assert found.aucoc == significance.aucoc_interval(y, proba, confidence_level=0.9)
+    assert found.aucoc == significance.aucoc_interval(
+        Cases.from_predictions(y, proba), confidence_level=0.9
+    )
     for ours, theirs in zip(found.curve, expertload.coc_curve(y, proba), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    band = significance.coc_band(y, proba, confidence_level=0.9)
+    band = significance.coc_band(Cases.from_predictions(y, proba), confidence_level=0.9)
     np.testing.assert_array_equal(found.band.low, band.low)
     assert list(found.loads) == [0.8, 0.9, 0.95, 0.99]
     for target, load in found.loads.items():
@@ -64,7 +66,7 @@ def test_string_labels_and_own_confidence():
     names = np.array(["cat", "dog", "owl"])
     rank = proba.max(axis=1) ** 2 - 3
     found = evaluate_predictions(names[y], proba, confidence=rank, labels=names)
-    assert found.aucoc == significance.aucoc_interval(y, proba)
+    assert found.aucoc == significance.aucoc_interval(Cases.from_predictions(y, proba))
     assert found.calibration.expected_error == metrics.expected_calibration_error(y, proba)
     assert found.operating_point.origin.ranked_by == "given_confidence"
     assert found.operating_point.origin.labels == ("cat", "dog", "owl")
@@ -144,7 +146,9 @@ def test_groups_that_are_no_groups():
 def test_comparison_is_the_paired_test_and_needs_the_same_cases():
     (y, a), (_, b) = predictions(seed=0), predictions(seed=1)
     first, second = evaluate_predictions(y, a), evaluate_predictions(y, b)
-    assert first.compare(second) == significance.aucoc_paired_test(y, a, b)
+    assert first.compare(second) == significance.aucoc_paired_test(
+        Cases.from_predictions(y, a), Cases.from_predictions(y, b)
+    )
     with pytest.raises(ShapeError, match="labels that differ"):
         first.compare(evaluate_predictions(y[::-1], b))
     with pytest.raises(ShapeError, match="weights that differ"):
@@ -272,10 +276,12 @@ def test_arrays_are_validated_tallied_and_hashed_once(monkeypatch):
 def test_a_comparison_tallies_nothing_again(monkeypatch):
     (y, a), (_, b), (_, c) = (predictions(seed=seed) for seed in range(3))
     models = {name: evaluate_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
-    calls = counting(monkeypatch, (tally, "_count"), (significance.models, "influence_of_cases"))
+    calls = counting(monkeypatch, (tally, "_count"), (significance.compare, "influence_of_cases"))
     found = compare_evaluations(models, pairs="all")
     assert calls == {"influence_of_cases": 3}
-    assert found == significance.compare_models(y, {"a": a, "b": b, "c": c})
+    assert found == significance.compare_models(
+        {name: Cases.from_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
+    )
     assert models["a"].saw_same_cases(models["b"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import expertload as el
-from expertload import exceptions
+from expertload import Cases, exceptions
 from expertload.io import tally_frame, tally_groups
 from tests.io.backends import HANDS_OVER, IN_PROCESS
 
@@ -36,20 +36,18 @@ def cases():
 
 
 def assert_same(table, correct, confidence, weight=None):
-    curve = el.coc_curve_from_correctness(correct, confidence, sample_weight=weight)
+    curve = el.coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight))
     for ours, wanted in zip(table.curve(), curve, strict=True):
         np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12)
-    rest = {"sample_weight": weight}
+    cases = Cases.from_correctness(correct, confidence, sample_weight=weight)
     for convention in ("exact", "thresholds", "authors"):
-        wanted = el.aucoc_score_from_correctness(correct, confidence, convention=convention, **rest)
+        wanted = el.aucoc_score(cases, convention=convention)
         assert table.aucoc(convention=convention) == pytest.approx(wanted, **TIGHT)
     for target in (0.5, 0.8, 0.9, 0.99):
-        wanted = el.load_at_accuracy_from_correctness(
-            correct, confidence, target_accuracy=target, **rest
-        )
+        wanted = el.load_at_accuracy(cases, target_accuracy=target)
         assert table.load_at_accuracy(target) == pytest.approx(wanted, **TIGHT)
     for load in (0.0, 0.3, 0.9, 1.0):
-        wanted = el.accuracy_at_load_from_correctness(correct, confidence, expert_load=load, **rest)
+        wanted = el.accuracy_at_load(cases, expert_load=load)
         assert table.accuracy_at_load(load) == pytest.approx(wanted, **TIGHT)
     assert table.error_bound == 0
 

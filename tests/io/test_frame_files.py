@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import expertload as el
-from expertload import exceptions
+from expertload import Cases, exceptions
 from expertload._labels import TRUTHS
 from expertload.io import FileOptions, read_predictions, scan_file, tally_frame
 
 duckdb = pytest.importorskip("duckdb")
 CONFIDENCE = [0.5, 0.625, 0.75, 0.75, 1.0]
 CORRECT = [False, True, False, True, True]
-WANTED = el.aucoc_score_from_correctness(CORRECT, CONFIDENCE)
+WANTED = el.aucoc_score(Cases.from_correctness(CORRECT, CONFIDENCE))
 
 
 def csv_text():

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
-from expertload import exceptions
-from expertload._bounds import accuracy_bounds, area_bounds, load_bounds
+from expertload import Cases, exceptions
 from expertload.io import FrameTally, tally_frame
+from expertload.tally import accuracy_bounds, area_bounds, load_bounds
 from tests.io.backends import make_frame
 from tests.strategies import examples
 
@@ -51,9 +51,9 @@ def frame_columns(confidence, correct, weight):
 def test_engines_agree_with_numpy(backend, case):
     confidence, correct, weight = case
     table = tally_frame(make_frame(backend, frame_columns(*case)), weight="weight")
-    wanted = el.aucoc_score_from_correctness(correct, confidence, sample_weight=weight)
+    wanted = el.aucoc_score(Cases.from_correctness(correct, confidence, sample_weight=weight))
     assert table.aucoc() == pytest.approx(wanted, rel=0, abs=1e-12)
-    curve = el.coc_curve_from_correctness(correct, confidence, sample_weight=weight)
+    curve = el.coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight))
     np.testing.assert_allclose(table.curve().accuracy, curve.accuracy, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(table.curve().thresholds, curve.thresholds)
 
@@ -202,7 +202,7 @@ def test_readings_check_their_options():
 
 def test_rows_serve_every_function_that_takes_cases():
     table = exact_table([0.3, 0.3, 0.7, 0.9], [0, 1, 1, 1], np.ones(4))
-    assert el.aucoc_score_from_correctness(**table.cases()) == pytest.approx(table.aucoc())
+    assert Cases.from_correctness(**table.cases()).aucoc() == pytest.approx(table.aucoc())
     assert table.accuracy == 0.75
     assert repr(table.rounded(3)) == "FrameTally(3 rows, 4 cases, rounded to 2**-3)"
 

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from expertload import aucoc_score, certify, coc_curve
+from expertload import Cases, aucoc_score, certify, coc_curve
 from expertload._validation import EXACT_ONLY, as_array, as_floats
 from expertload.calibrators import ConfidenceScore, TemperatureScaling
 from expertload.evaluation import (
@@ -37,12 +37,9 @@ from expertload.operating_point import (
 from expertload.significance import (
     aucoc_interval,
     aucoc_paired_test,
-    aucoc_paired_test_from_correctness,
     bootstrap_interval,
     compare_models,
-    compare_models_from_correctness,
     permutation_test,
-    permutation_test_from_correctness,
 )
 
 RNG = np.random.default_rng(0)
@@ -100,7 +97,9 @@ def test_names_that_are_floats_are_classes():
 )
 def test_a_series_is_of_the_class_it_is_named_after(series):
     assert aucoc_score(LABELS, series) == pytest.approx(RIGHT, abs=1e-12)
-    loss = bootstrap_interval(LABELS, series, metric=brier_loss, n_resamples=5).estimate
+    loss = bootstrap_interval(
+        Cases.from_predictions(LABELS, series), metric=brier_loss, n_resamples=5
+    ).estimate
     assert loss == pytest.approx(brier_loss(NUMBERS, BOTH), abs=1e-12)
     decided, expected = POLICY.decide(series), POLICY.decide(BOTH)
     assert decided.labels.tolist() == expected.labels.tolist()
@@ -139,7 +138,7 @@ SITES = pd.Series(["a", "b"] * (N // 2)).iloc[SHUFFLED]
 IN_OTHER_ORDER = {
     "labels": lambda: aucoc_score(SERIES.iloc[SHUFFLED], FRAME),
     "probabilities": lambda: coc_curve(SERIES, FRAME.iloc[SHUFFLED]),
-    "confidence": lambda: aucoc_interval(SERIES, FRAME, confidence=OTHER),
+    "confidence": lambda: aucoc_interval(Cases.from_predictions(SERIES, FRAME, confidence=OTHER)),
     "weights": lambda: brier_loss(SERIES, FRAME, sample_weight=OTHER),
     "correctness": lambda: evaluate_from_correctness(CORRECT, OTHER),
     "groups": lambda: evaluate_predictions(SERIES, FRAME, groups=SITES),
@@ -175,21 +174,38 @@ IN_OTHER_ORDER = {
         LABELS, BOTH, groups=SITES, confidence=CONFIDENCE.to_numpy(), target_accuracy=0.6
     ).decide(BOTH, groups=SITES, confidence=CONFIDENCE),
     # two models are compared case by case
-    "two models": lambda: aucoc_paired_test(LABELS, FRAME, FRAME.iloc[SHUFFLED]),
-    "two models, one ranked": lambda: aucoc_paired_test(LABELS, FRAME, BOTH, confidence_b=OTHER),
-    "two models to permute": lambda: permutation_test(LABELS, FRAME, FRAME.iloc[SHUFFLED]),
-    "models by name": lambda: compare_models(LABELS, {"caller": FRAME, "b": FRAME.iloc[SHUFFLED]}),
-    "correctness of two": lambda: aucoc_paired_test_from_correctness(
-        CORRECT, CONFIDENCE, CORRECT.iloc[SHUFFLED], OTHER
+    "two models": lambda: aucoc_paired_test(
+        Cases.from_predictions(LABELS, FRAME), Cases.from_predictions(LABELS, FRAME.iloc[SHUFFLED])
     ),
-    "correctness of two to permute": lambda: permutation_test_from_correctness(
-        CORRECT, CONFIDENCE, CORRECT.iloc[SHUFFLED], OTHER
+    "two models, one ranked": lambda: aucoc_paired_test(
+        Cases.from_predictions(LABELS, FRAME),
+        Cases.from_predictions(LABELS, BOTH, confidence=OTHER),
     ),
-    "correctness of models by name": lambda: compare_models_from_correctness(
-        {"a": (CORRECT, CONFIDENCE), "b": (CORRECT.to_numpy(), OTHER)}
+    "two models to permute": lambda: permutation_test(
+        Cases.from_predictions(LABELS, FRAME), Cases.from_predictions(LABELS, FRAME.iloc[SHUFFLED])
+    ),
+    "models by name": lambda: compare_models(
+        {
+            "a": Cases.from_predictions(LABELS, FRAME),
+            "b": Cases.from_predictions(LABELS, FRAME.iloc[SHUFFLED]),
+        }
+    ),
+    "correctness of two": lambda: aucoc_paired_test(
+        Cases.from_correctness(CORRECT, CONFIDENCE),
+        Cases.from_correctness(CORRECT.iloc[SHUFFLED], OTHER),
+    ),
+    "correctness of two to permute": lambda: permutation_test(
+        Cases.from_correctness(CORRECT, CONFIDENCE),
+        Cases.from_correctness(CORRECT.iloc[SHUFFLED], OTHER),
+    ),
+    "correctness of models by name": lambda: compare_models(
+        {
+            "a": Cases.from_correctness(CORRECT, CONFIDENCE),
+            "b": Cases.from_correctness(CORRECT.to_numpy(), OTHER),
+        }
     ),
     "an index of its own between them": lambda: aucoc_interval(
-        SERIES.set_axis(np.arange(N) + 7), FRAME, confidence=OTHER
+        Cases.from_predictions(SERIES.set_axis(np.arange(N) + 7), FRAME, confidence=OTHER)
     ),
 }
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import expertload as el
+from expertload import Cases, metrics
 from expertload import exceptions as ex
-from expertload import metrics
 from expertload import operating_point as op
 from expertload.io import (
     ColumnNames,
@@ -89,7 +89,7 @@ def test_masked_values_are_refused_wherever_they_stand():
         lambda: el.aucoc_score(y, hidden),
         lambda: el.aucoc_score(y, proba, confidence=ranks),
         lambda: el.aucoc_score(y, proba, sample_weight=ranks),
-        lambda: el.aucoc_score_from_correctness([0, 1, 1], ranks),
+        lambda: el.aucoc_score(Cases.from_correctness([0, 1, 1], ranks)),
         lambda: metrics.brier_loss(y, hidden),
         lambda: op.choose(y, proba, target_accuracy=0.5).decide(hidden),
     ):
@@ -174,7 +174,7 @@ def test_folds_that_miss_a_class():
     some = grades < 5  # a fold to test on, without the last grade
     proba = model.predict_proba(x[some])
     right = model.predict(x[some]) == grades[some]
-    wanted = el.aucoc_score_from_correctness(right, proba.max(axis=1))
+    wanted = el.aucoc_score(Cases.from_correctness(right, proba.max(axis=1)))
     assert el.aucoc_score(grades[some], proba, labels=model.classes_) == pytest.approx(wanted)
     assert wanted > 0.7
     less = sklearn.LogisticRegression().fit(x[some], grades[some])  # a fold to fit on
@@ -235,7 +235,7 @@ def test_numbers_of_many_digits():
     for call in (
         lambda: el.aucoc_score([huge, 0], [0.1, 0.9]),
         lambda: el.aucoc_score([0, 1], [0.1, 0.9], labels=[0, huge]),
-        lambda: el.aucoc_score_from_correctness([0, 1], [huge, 1]),
+        lambda: el.aucoc_score(Cases.from_correctness([0, 1], [huge, 1])),
         lambda: el.load_at_accuracy([0, 1], [0.1, 0.9], target_accuracy=huge),
         lambda: op.certify_groups_from_correctness(
             [0, 1], [0.1, 0.2], groups=[huge, 1], target_accuracy=0.9

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import expertload as el
+from expertload import Cases
 from expertload._validation import EXACT, as_floats
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DataTypeError, ExpertLoadError, FileFormatError, LabelError
@@ -191,7 +192,7 @@ def test_objects_are_refused(given):
 @pytest.mark.parametrize("make", [pd.Series, lambda texts: np.array(texts, dtype=object), list])
 def test_text_is_no_number(make):
     with pytest.raises(DataTypeError, match="must hold real numbers"):
-        el.aucoc_score_from_correctness([1, 0], make(["0.5", "0.7"]))
+        el.aucoc_score(Cases.from_correctness([1, 0], make(["0.5", "0.7"])))
 
 
 # ------------------------------------------------------------------------- floats that name

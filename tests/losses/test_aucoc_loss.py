@@ -11,6 +11,7 @@ from tests.reference import aucoc_loss as reference
 from torch.nn.functional import cross_entropy
 
 import expertload as el
+from expertload import Cases
 from expertload.exceptions import (
     DataTypeError,
     LabelError,
@@ -320,7 +321,7 @@ def test_rank_estimator_is_the_exact_area():
     logits, target = batch(200)
     p = logits.softmax(1)
     s = p.gather(1, target[:, None])[:, 0]
-    area = el.aucoc_score_from_correctness(s.numpy(), p.amax(1).numpy())
+    area = el.aucoc_score(Cases.from_correctness(s.numpy(), p.amax(1).numpy()))
     assert float(aucoc_loss(logits, target, estimator="rank")) == pytest.approx(-np.log(area))
 
 

@@ -10,7 +10,7 @@ from tests.reference import metrics as reference
 from tests.strategies import correctness_cases, predictions
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from expertload import metrics
+from expertload import Cases, metrics
 from expertload.exceptions import ParameterError, ProbabilityError
 
 strategies = pytest.mark.parametrize("strategy", ["mass", "width"])
@@ -19,8 +19,8 @@ strategies = pytest.mark.parametrize("strategy", ["mass", "width"])
 @strategies
 @given(cases=correctness_cases(), n_bins=st.integers(1, 20))
 def test_ece_equals_the_oracle(strategy, cases, n_bins):
-    ours = metrics.expected_calibration_error_from_correctness(
-        *cases, n_bins=n_bins, strategy=strategy
+    ours = metrics.expected_calibration_error(
+        Cases.from_correctness(*cases), n_bins=n_bins, strategy=strategy
     )
     theirs = reference.expected_calibration_error(*cases, n_bins, strategy)
     assert ours == pytest.approx(theirs, abs=1e-12)
@@ -66,7 +66,7 @@ def test_equal_mass_bins_are_plain_chunks_where_n_divides():
     correct = rng.random(300) < confidence**2
     order = np.argsort(confidence)
     gaps = [abs(correct[chunk].mean() - confidence[chunk].mean()) for chunk in np.split(order, 15)]
-    ours = metrics.expected_calibration_error_from_correctness(correct, confidence)
+    ours = metrics.expected_calibration_error(Cases.from_correctness(correct, confidence))
     assert ours == pytest.approx(np.mean(gaps), abs=1e-12)
 
 
@@ -90,8 +90,8 @@ def test_reliability_curve_equals_scikit_learn():
     rng = np.random.default_rng(2)
     confidence = rng.random(500)
     correct = rng.random(500) < confidence
-    curve = metrics.reliability_curve_from_correctness(
-        correct, confidence, n_bins=10, strategy="width"
+    curve = metrics.reliability_curve(
+        Cases.from_correctness(correct, confidence), n_bins=10, strategy="width"
     )
     accuracy, mean_confidence = calibration_curve(correct, confidence, n_bins=10)
     np.testing.assert_allclose(curve.accuracy, accuracy, atol=1e-12)
@@ -102,23 +102,23 @@ def test_reliability_curve_equals_scikit_learn():
 @strategies
 def test_exact_zero_and_one_are_counted_once(strategy):
     """Confidences of exactly 0 and 1 fell into bins of their own, or crashed, elsewhere."""
-    curve = metrics.reliability_curve_from_correctness(
-        [0, 1, 1, 0], [0.0, 1.0, 1.0, 0.5], n_bins=2, strategy=strategy
+    curve = metrics.reliability_curve(
+        Cases.from_correctness([0, 1, 1, 0], [0.0, 1.0, 1.0, 0.5]), n_bins=2, strategy=strategy
     )
     assert curve.share.sum() == pytest.approx(1.0)
     assert len(curve.share) == 2
 
 
 def test_a_case_on_a_bin_edge_counts_once():
-    curve = metrics.reliability_curve_from_correctness(
-        [1, 1], [0.5, 0.5], n_bins=2, strategy="width"
+    curve = metrics.reliability_curve(
+        Cases.from_correctness([1, 1], [0.5, 0.5]), n_bins=2, strategy="width"
     )
     assert curve.share.tolist() == [1.0]
     assert curve.confidence.tolist() == [0.5]
 
 
 def test_last_bin_is_visited():
-    ece = metrics.expected_calibration_error_from_correctness([0], [0.99], strategy="width")
+    ece = metrics.expected_calibration_error(Cases.from_correctness([0], [0.99]), strategy="width")
     assert ece == pytest.approx(0.99)
 
 
@@ -132,23 +132,23 @@ def test_ks_sorts_by_confidence():
     confidence = np.array([0.9, 0.1, 0.5])
     correct = np.array([1, 0, 0])
     expected = max(abs(0 - 0.1), abs(-0.1 - 0.5), abs(-0.6 + 0.1)) / 3
-    ours = metrics.kolmogorov_smirnov_error_from_correctness(correct, confidence)
+    ours = metrics.kolmogorov_smirnov_error(Cases.from_correctness(correct, confidence))
     assert ours == pytest.approx(expected)
 
 
 @given(correctness_cases(), st.integers(1, 20))
 def test_ks_bounds_the_error_of_one_bin(cases, n_bins):
     """One bin's gap is the end of the drift whose maximum is KS; each bin moves it at most 2 KS."""
-    ks = metrics.kolmogorov_smirnov_error_from_correctness(*cases)
-    ece = metrics.expected_calibration_error_from_correctness(*cases, n_bins=n_bins)
+    ks = metrics.kolmogorov_smirnov_error(Cases.from_correctness(*cases))
+    ece = metrics.expected_calibration_error(Cases.from_correctness(*cases), n_bins=n_bins)
     assert ece <= 2 * n_bins * ks + 1e-12
 
 
 def test_bad_options():
     cases = [1, 0], [0.5, 0.6]
     with pytest.raises(ParameterError, match="'n_bins'.*whole number"):
-        metrics.expected_calibration_error_from_correctness(*cases, n_bins=2.5)
+        metrics.expected_calibration_error(Cases.from_correctness(*cases), n_bins=2.5)
     with pytest.raises(ParameterError, match="'strategy'.*'mass', 'width'"):
-        metrics.expected_calibration_error_from_correctness(*cases, strategy="uniform")
+        metrics.expected_calibration_error(Cases.from_correctness(*cases), strategy="uniform")
     with pytest.raises(ProbabilityError, match="pass 0.9 for 90 %"):
-        metrics.kolmogorov_smirnov_error_from_correctness([1, 0], [90, 50])
+        metrics.kolmogorov_smirnov_error(Cases.from_correctness([1, 0], [90, 50]))

@@ -9,7 +9,7 @@ from tests.reference import metrics as reference
 from tests.strategies import correctness_cases, predictions
 
 import expertload as el
-from expertload import metrics
+from expertload import Cases, metrics
 from expertload.exceptions import ParameterError
 
 
@@ -21,7 +21,7 @@ def distinct_cases(n=40, seed=0):
 
 @given(correctness_cases())
 def test_aurc_is_the_mean_risk(cases):
-    assert metrics.aurc_loss_from_correctness(*cases) == pytest.approx(
+    assert metrics.aurc_loss(Cases.from_correctness(*cases)) == pytest.approx(
         1 - coc.thresholds_area(*cases), abs=1e-12
     )
 
@@ -29,12 +29,14 @@ def test_aurc_is_the_mean_risk(cases):
 def test_aurc_without_ties_is_the_mean_of_samplewise_risks():
     cases = distinct_cases()
     risks = reference.samplewise_risks(*cases)
-    assert metrics.aurc_loss_from_correctness(*cases) == pytest.approx(risks.mean(), abs=1e-12)
+    assert metrics.aurc_loss(Cases.from_correctness(*cases)) == pytest.approx(
+        risks.mean(), abs=1e-12
+    )
 
 
 @given(correctness_cases())
 def test_augrc_equals_the_oracle(cases):
-    ours = metrics.augrc_loss_from_correctness(*cases)
+    ours = metrics.augrc_loss(Cases.from_correctness(*cases))
     assert ours == pytest.approx(reference.augrc(*cases), abs=1e-12)
 
 
@@ -47,7 +49,7 @@ def test_augrc_and_auroc_say_the_same_of_ranking(cases):
     if 0 < accuracy < 1:
         auroc = sklearn.metrics.roc_auc_score(correct, confidence)
         expected += (1 - auroc) * accuracy * (1 - accuracy)
-    assert metrics.augrc_loss_from_correctness(correct, confidence) == pytest.approx(
+    assert metrics.augrc_loss(Cases.from_correctness(correct, confidence)) == pytest.approx(
         expected, abs=1e-12
     )
 
@@ -56,17 +58,22 @@ def test_augrc_and_auroc_say_the_same_of_ranking(cases):
 def test_excess_is_zero_for_the_best_ranking_and_never_below(cases):
     correct, confidence = cases
     for convention in ("thresholds", "exact"):
-        excess = metrics.excess_aurc_loss_from_correctness
-        assert excess(correct, confidence, convention=convention) >= 0
-        assert excess(correct, correct, convention=convention) == pytest.approx(0, abs=1e-12)
+        cases = Cases.from_correctness(correct, confidence)
+        assert metrics.excess_aurc_loss(cases, convention=convention) >= 0
+        best = metrics.excess_aurc_loss(
+            Cases.from_correctness(correct, correct), convention=convention
+        )
+        assert best == pytest.approx(0, abs=1e-12)
 
 
 @given(correctness_cases(graded=False))
 def test_excess_converter(cases):
     correct, confidence = cases
-    aucoc = el.aucoc_score_from_correctness(correct, confidence)
+    aucoc = el.aucoc_score(Cases.from_correctness(correct, confidence))
     converted = metrics.excess_aurc_from_aucoc(aucoc, accuracy=correct.mean())
-    direct = metrics.excess_aurc_loss_from_correctness(correct, confidence, convention="exact")
+    direct = metrics.excess_aurc_loss(
+        Cases.from_correctness(correct, confidence), convention="exact"
+    )
     assert converted == pytest.approx(direct, abs=1e-9)
 
 
@@ -81,7 +88,7 @@ def test_names_for_the_same_area(case):
 def test_documented_relation_to_torch_uncertainty():
     correct, confidence = distinct_cases()
     n = len(correct)
-    authors = el.aucoc_score_from_correctness(correct, confidence, convention="authors")
+    authors = el.aucoc_score(Cases.from_correctness(correct, confidence), convention="authors")
     theirs = reference.torch_uncertainty_aurc(correct, confidence)
     assert theirs == pytest.approx(1 - authors * n / (n - 1), abs=1e-12)
 
@@ -89,7 +96,7 @@ def test_documented_relation_to_torch_uncertainty():
 @given(correctness_cases(min_size=2))
 def test_documented_relation_to_fd_shifts(cases):
     correct, confidence = cases
-    authors = el.aucoc_score_from_correctness(correct, confidence, convention="authors")
+    authors = el.aucoc_score(Cases.from_correctness(correct, confidence), convention="authors")
     top = confidence == confidence.max()
     expected = 1000 * (1 - authors - top.mean() * correct[top].mean())
     assert reference.fd_shifts_aurc(correct, confidence) == pytest.approx(expected, abs=1e-9)
@@ -97,6 +104,6 @@ def test_documented_relation_to_fd_shifts(cases):
 
 def test_bad_convention_and_percentages():
     with pytest.raises(ParameterError, match="'thresholds', 'exact'"):
-        metrics.aurc_loss_from_correctness([1, 0], [0.2, 0.3], convention="authors")
+        metrics.aurc_loss(Cases.from_correctness([1, 0], [0.2, 0.3]), convention="authors")
     with pytest.raises(ParameterError, match=r"pass 0.93 for 93 %"):
         metrics.aurc_from_aucoc(93)

@@ -7,13 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from expertload import aucoc_score
+from expertload import Cases, aucoc_score
 from expertload import operating_point as op
 from expertload.evaluation import choose_confidence, evaluate_predictions, split_cases
 from expertload.exceptions import DataTypeError, LabelError, ParameterError, ShapeError
-from expertload.metrics import brier_loss
 from expertload.monitoring import AccuracyMonitor
-from expertload.significance import bootstrap_interval, permutation_test
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -56,9 +54,8 @@ def test_a_target_next_to_one_takes_more_cases_than_there_are(target):
 
 
 def test_a_single_number_is_not_one_row_per_case():
-    for call in (bootstrap_interval, lambda y, p, **o: permutation_test(y, p, BOTH, **o)):
-        with pytest.raises(ShapeError, match="y_proba.*: a single value"):
-            call(NUMBERS, 0.5, metric=brier_loss)
+    with pytest.raises(ShapeError, match="'y_proba'"):
+        Cases.from_predictions(NUMBERS, 0.5)
 
 
 def test_rows_of_fixed_length_are_a_matrix():

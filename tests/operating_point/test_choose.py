@@ -10,6 +10,7 @@ from tests.reference import coc
 from tests.strategies import correctness_cases, predictions, whole_weights
 
 import expertload as el
+from expertload import Cases
 from expertload import operating_point as op
 from expertload.exceptions import ParameterError
 
@@ -151,7 +152,7 @@ def test_the_point_is_on_the_curve():
     rng = np.random.default_rng(1)
     confidence = rng.random(200)
     correct = rng.random(200) < confidence
-    curve = el.coc_curve_from_correctness(correct, confidence)
+    curve = el.coc_curve(Cases.from_correctness(correct, confidence))
     point = op.choose_from_correctness(correct, confidence, load_budget=0.4)
     at = int(np.flatnonzero(curve.thresholds == point.threshold)[0])
     assert point.expert_load == pytest.approx(curve.expert_load[at])

@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from expertload import Cases
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.operating_point import at_threshold_from_correctness
 from expertload.report import build_report
 from expertload.report.stops import find_stops
-from expertload.significance import coc_band_from_correctness
+from expertload.significance import coc_band
 from tests.report.conftest import predictions
 
 PRECISION = {"rel": 1e-12, "abs": 1e-12}
@@ -42,7 +43,7 @@ def assert_shows_the_library(seen, evaluation, stop, threshold):
         assert seen.value("accuracy") is None
         return
     assert seen.value("accuracy") == pytest.approx(point.accuracy, **PRECISION)
-    band = coc_band_from_correctness(correct, confidence, sample_weight=weight)
+    band = coc_band(Cases.from_correctness(correct, confidence, sample_weight=weight))
     row = np.searchsorted(band.thresholds, threshold)
     assert seen.value("low") == pytest.approx(band.low[row], **PRECISION)
     assert seen.value("high") == pytest.approx(band.high[row], **PRECISION)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expertload import Cases
 from expertload import significance as sig
-from expertload.exceptions import ParameterError, ShapeError
-from expertload.significance.models import holm
+from expertload.exceptions import DataTypeError, ParameterError, ShapeError
+from expertload.significance.compare import holm
 
 
 def holm_by_rejection(p_values):
@@ -51,28 +52,26 @@ def test_order_does_not_matter_and_nothing_gets_smaller(p_values, random):
     assert holm([p_values[i] for i in order]) == [adjusted[i] for i in order]
 
 
-def four_models(n=400):
+def four_models(n=400, **options):
     rng = np.random.default_rng(0)
     truth = rng.beta(2, 2, n)
     y_true = (rng.random(n) < truth).astype(int)
     noise = (0.0, 0.05, 0.2, 0.4)
-    return y_true, {
-        name: np.clip(truth + rng.normal(0, s, n), 0, 1)
+    return {
+        name: Cases.from_predictions(y_true, np.clip(truth + rng.normal(0, s, n), 0, 1), **options)
         for name, s in zip("abcd", noise, strict=True)
     }
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_pair_is_its_paired_test(weighted):
-    y_true, models = four_models()
-    weight = np.random.default_rng(1).random(len(y_true)) if weighted else None
-    found = sig.compare_models(y_true, models, sample_weight=weight, confidence_level=0.9)
+    weight = np.random.default_rng(1).random(400) if weighted else None
+    models = four_models(sample_weight=weight)
+    found = sig.compare_models(models, confidence_level=0.9)
     assert list(found) == list(combinations("abcd", 2))
     raw = []
     for (a, b), comparison in found.items():
-        alone = sig.aucoc_paired_test(
-            y_true, models[a], models[b], sample_weight=weight, confidence_level=0.9
-        )
+        alone = sig.aucoc_paired_test(models[a], models[b], confidence_level=0.9)
         assert comparison.n_comparisons == 6
         for name in ("difference", "p_value", "low", "high", "standard_error"):
             assert getattr(comparison, name) == getattr(alone, name)
@@ -82,39 +81,59 @@ def test_every_pair_is_its_paired_test(weighted):
 
 
 def test_against_the_first():
-    y_true, models = four_models()
-    found = sig.compare_models(y_true, models, pairs="first")
+    models = four_models()
+    found = sig.compare_models(models, pairs="first")
     assert list(found) == [("b", "a"), ("c", "a"), ("d", "a")]
     assert {c.n_comparisons for c in found.values()} == {3}
     assert "adjusted for 3 comparisons" in str(found["b", "a"])
-    assert "adjusted" not in str(sig.aucoc_paired_test(y_true, models["a"], models["b"]))
+    assert "adjusted" not in str(sig.aucoc_paired_test(models["a"], models["b"]))
 
 
 def test_from_correctness():
-    y_true, models = four_models()
-    reduced = {n: ((p >= 0.5) == y_true, np.maximum(p, 1 - p)) for n, p in models.items()}
-    assert sig.compare_models_from_correctness(reduced) == sig.compare_models(y_true, models)
+    models = four_models()
+    reduced = {
+        name: Cases.from_correctness(cases.correct, cases.confidence)
+        for name, cases in models.items()
+    }
+    assert sig.compare_models(reduced) == sig.compare_models(models)
 
 
 def test_what_cannot_be_compared():
-    y_true, models = four_models()
+    models = four_models()
     with pytest.raises(ParameterError, match="must map at least one name"):
-        sig.compare_models(y_true, [models["a"]])
+        sig.compare_models([models["a"]])
     with pytest.raises(ParameterError, match="'pairs'"):
-        sig.compare_models(y_true, models, pairs="some")
+        sig.compare_models(models, pairs="some")
     with pytest.raises(ShapeError, match="one row per case"):
-        sig.compare_models_from_correctness({"a": ([1, 0], [1, 2]), "b": ([1], [1])})
-    assert sig.compare_models(y_true, {"a": models["a"]}) == {}
+        sig.compare_models({"a": models["a"], "b": models["b"].take(np.arange(9))})
+    assert sig.compare_models({"a": models["a"]}) == {}
 
 
-@pytest.mark.parametrize("pair", [[1, 0, 1], ([1, 0, 1],), None, 1.0])
-def test_what_is_no_pair_is_refused(pair):
-    models = {"a": ([1, 0, 1], [0.1, 0.2, 0.3]), "b": pair}
-    with pytest.raises(ParameterError, match=r"\(correct, confidence\). Got a .* for 'b'"):
-        sig.compare_models_from_correctness(models)
+def test_models_must_be_of_the_same_cases():
+    proba = np.array([[0.1, 0.9], [0.8, 0.2], [0.6, 0.4]])
+    a = Cases.from_predictions([0, 1, 1], proba)
+    with pytest.raises(ShapeError, match="labels that differ"):
+        sig.aucoc_paired_test(a, Cases.from_predictions([1, 0, 1], proba))
+    with pytest.raises(ShapeError, match="weights that differ"):
+        sig.aucoc_paired_test(a, Cases.from_predictions([0, 1, 1], proba, sample_weight=[1, 2, 3]))
+    with pytest.raises(ShapeError, match="clusters that differ"):
+        sig.aucoc_paired_test(a, Cases.from_predictions([0, 1, 1], proba, clusters=[1, 2, 2]))
+    names = {"labels": ["x", "y"]}, {"labels": ["y", "x"]}
+    x, y = (Cases.from_predictions([*"xyy"], proba, **each) for each in names)
+    assert sig.aucoc_paired_test(x, y).difference != 0
+
+
+@pytest.mark.parametrize("other", [[1, 0, 1], None, 1.0])
+def test_what_is_not_cases_is_refused(other):
+    cases = Cases.from_correctness([1, 0, 1], [0.1, 0.2, 0.3])
+    with pytest.raises(DataTypeError, match="'b' must be Cases"):
+        sig.compare_models({"a": cases, "b": other})
+    for function in (sig.aucoc_interval, sig.coc_band, sig.bootstrap_interval):
+        with pytest.raises(DataTypeError, match="'cases' must be Cases"):
+            function(other)
 
 
 def test_models_of_one_name_are_refused():
-    proba = [0.1, 0.9, 0.8]
-    with pytest.raises(ParameterError, match="names that differ as text. Got 1, '1'"):
-        sig.compare_models([0, 1, 1], {1: proba, "1": proba})
+    cases = Cases.from_correctness([1, 0, 1], [0.1, 0.9, 0.8])
+    with pytest.raises(ParameterError, match="must have names that differ"):
+        sig.compare_models({1: cases, "1": cases})

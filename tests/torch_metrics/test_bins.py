@@ -11,11 +11,10 @@ from tests.strategies import examples
 from tests.torch_metrics.test_metrics import batch, feed
 
 from expertload import (
+    Cases,
     aucoc_score,
-    aucoc_score_from_correctness,
     coc_curve,
     load_at_accuracy,
-    load_at_accuracy_from_correctness,
 )
 from expertload.torch_metrics import AUCOC, COC, LoadAtAccuracy
 from expertload.torch_metrics.state import cell_of, lower_edges
@@ -71,8 +70,8 @@ def orders_of_one_cell(right, wrong):
 def test_bounds_are_reached(right, wrong):
     """Over all orders that give the same counts, the extremes are the bounds, not just inside."""
     cases = list(orders_of_one_cell(right, wrong))
-    areas = [aucoc_score_from_correctness(*case) for case in cases]
-    loads = [load_at_accuracy_from_correctness(*case, target_accuracy=0.7) for case in cases]
+    areas = [aucoc_score(Cases.from_correctness(*case)) for case in cases]
+    loads = [load_at_accuracy(Cases.from_correctness(*case), target_accuracy=0.7) for case in cases]
     n = right + wrong
     proba = torch.tensor([[0.9, 0.1]]).repeat(n, 1)
     target = (torch.arange(n) >= right).long()

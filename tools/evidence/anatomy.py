@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expertload import aucoc_score_from_correctness
+from expertload import Cases, aucoc_score
 from expertload.lab.results.selection import runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from expertload.losses import aucoc_loss, build_loss
@@ -107,8 +107,10 @@ def _areas(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
     """Return the area of batches by each estimator, and the area of all cases."""
     every = np.arange(len(labels))
     whole = [
-        aucoc_score_from_correctness(
-            logits.softmax(1).numpy()[every, labels.numpy()], logits.softmax(1).numpy().max(1)
+        aucoc_score(
+            Cases.from_correctness(
+                logits.softmax(1).numpy()[every, labels.numpy()], logits.softmax(1).numpy().max(1)
+            )
         )
         for logits in networks
     ]

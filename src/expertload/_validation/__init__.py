@@ -25,6 +25,7 @@ from expertload._validation.arrays import (
     check_same_order,
     check_same_shape,
     check_unit_interval,
+    first_index,
     rounded_whole,
 )
 from expertload._validation.import_paths import (
@@ -99,6 +100,7 @@ __all__ = [
     "check_targets",
     "check_threshold",
     "check_unit_interval",
+    "first_index",
     "import_callable",
     "incompatible_options_error",
     "insufficient",

@@ -188,6 +188,11 @@ def _index(value: Any) -> Any:
     return index if hasattr(index, "is_unique") and hasattr(index, "isin") else None
 
 
+def first_index(*given: Any) -> Any:
+    """Return the first index of pandas among some values, or None."""
+    return next((index for index in map(_index, given) if index is not None), None)
+
+
 def check_same_shape(**arrays: AnyArray) -> None:
     """Raise unless all arrays have the same shape."""
     if len({array.shape for array in arrays.values()}) > 1:

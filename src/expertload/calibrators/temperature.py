@@ -21,7 +21,8 @@ from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_option
 from expertload.calibrators.base import Calibrator
 from expertload.calibrators.logits import WIDEST_GAP, centre, softmax
-from expertload.metrics.calibration import expected_calibration_error_from_correctness
+from expertload.cases import Cases
+from expertload.metrics.calibration import expected_calibration_error
 
 __all__ = ["TemperatureScaling"]
 
@@ -203,12 +204,11 @@ def _best_on_grid(logits: FloatArray, target: IntArray, weight: FloatArray) -> f
     correct = gaps.argmax(axis=1) == target
     errors = np.array(
         [
-            expected_calibration_error_from_correctness(
-                correct,
-                1 / np.exp(gaps / temperature).sum(axis=1),  # the top column's gap is zero
+            expected_calibration_error(
+                # the top column's gap is zero
+                Cases(correct, 1 / np.exp(gaps / temperature).sum(axis=1), weight),
                 n_bins=PAPER_BINS,
                 strategy="mass",
-                sample_weight=weight,
             )
             for temperature in PAPER_GRID
         ]

@@ -98,13 +98,12 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
     ).plot()
     if mark:
         for name, each in found.items():
-            correct, confidence, weight, _ = each.cases
             drawn.displays[name].mark(
                 choose_from_correctness(
-                    correct,
-                    confidence,
+                    each.cases.correct,
+                    each.cases.confidence,
                     target_accuracy=each.target_accuracy,
-                    sample_weight=weight,
+                    sample_weight=each.cases.weight,
                 )
             )
     if title is not None:

@@ -236,7 +236,7 @@ class COCDisplay:
         Parameters
         ----------
         correct, confidence, sample_weight
-            As in `expertload.coc_curve_from_correctness`.
+            As in `expertload.Cases.from_correctness`.
         confidence_level, name, ax, **plot_options
             As in `from_predictions`.
 

@@ -140,7 +140,7 @@ class COCComparisonDisplay:
         Parameters
         ----------
         models : mapping from str to pair of array-like
-            Each model's ``(correct, confidence)``, as in `expertload.coc_curve_from_correctness`.
+            Each model's ``(correct, confidence)``, as in `expertload.Cases.from_correctness`.
         sample_weight, confidence_level, ax, **plot_options
             As in `from_predictions`.
 

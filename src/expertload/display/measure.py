@@ -9,10 +9,7 @@ import numpy as np
 from expertload._cases import Cases
 from expertload._typing import FloatArray
 from expertload._validation import check_fraction
-from expertload.significance import COCBand, Interval
-from expertload.significance.band import band_of_curve
-from expertload.significance.closed_form import interval_of_tally
-from expertload.tally import Tally
+from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
 
 __all__ = ["Measured", "measure"]
 
@@ -29,18 +26,17 @@ class Measured(TypedDict):
 def measure(cases: Cases, confidence_level: float) -> Measured:
     """Compute the curve, its area and its band."""
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
-    table = Tally.from_cases(cases)
-    curve = table.curve()
+    curve = cases.curve()
     return Measured(
         expert_load=curve.expert_load,
         accuracy=curve.accuracy,
-        aucoc=_area(table, cases, level),
-        band=band_of_curve(curve, table, cases, level),
+        aucoc=_area(cases, level),
+        band=coc_band(cases, confidence_level=level),
     )
 
 
-def _area(table: Tally, cases: Cases, level: float) -> Interval | float:
+def _area(cases: Cases, level: float) -> Interval | float:
     n_present = len(cases.correct) if cases.weight is None else np.count_nonzero(cases.weight)
     if n_present < 2:  # one case has an area but no interval; its plot must not fail
-        return table.area()
-    return interval_of_tally(table, cases, level)
+        return cases.tally.area()
+    return aucoc_interval(cases, confidence_level=level)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, get_args
 
 import numpy as np
 
-from expertload._cases import Cases, check_outlier_cases
 from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
@@ -16,13 +15,14 @@ from expertload._validation import (
     check_same_length,
     message,
 )
+from expertload.cases import Cases
 from expertload.display.axes import figure_of, two_axes
 from expertload.display.labels import settle_legend
 from expertload.display.marks import PointMarks, draw_marks
 from expertload.display.roc import draw_densities, draw_roc
 from expertload.display.style import percent, with_name
 from expertload.exceptions import ParameterError
-from expertload.metrics.ood import outlier_auroc_score
+from expertload.metrics.outliers import check_outlier_cases, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK, Tally
 
 if TYPE_CHECKING:
@@ -213,9 +213,9 @@ class _Measured(TypedDict):
 
 
 def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
-    outlier, score, weight, _ = cases
+    outlier, score, weight = cases.correct, cases.confidence, cases.weight
     sign = 1 if positive == "outlier" else -1
-    table = Tally.from_cases(Cases(outlier if sign == 1 else ~outlier, sign * score, weight))
+    table = Tally.add_up(outlier if sign == 1 else ~outlier, sign * score, weight)
     found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
     true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
     reached = int(np.argmax(true >= tpr - COMPARISON_SLACK))
@@ -231,7 +231,7 @@ def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:
-    outlier, score, weight, _ = cases
+    outlier, score, weight = cases.correct, cases.confidence, cases.weight
     weight = np.ones(len(score)) if weight is None else weight
     low = float(np.quantile(score, TAIL, method="lower"))
     high = float(np.quantile(score, 1 - TAIL, method="higher"))

@@ -17,8 +17,8 @@ from expertload.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
     expected_error,
-    kolmogorov_smirnov_error_from_correctness,
-    reliability_curve_from_correctness,
+    kolmogorov_smirnov_error,
+    reliability_curve,
 )
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class ReliabilityDisplay:
         Parameters
         ----------
         correct, confidence, sample_weight
-            As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
+            As in `expertload.Cases.from_correctness`; confidences must be in [0, 1].
         n_bins, strategy, name, ax
             As in `from_predictions`.
 
@@ -251,19 +251,16 @@ class _Measured(TypedDict):
 
 
 def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
-    correct, confidence, weight, _ = cases
-    curve = reliability_curve_from_correctness(
-        correct, confidence, n_bins=n_bins, strategy=strategy, sample_weight=weight
+    curve = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
+    counts, _ = np.histogram(
+        cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
     )
-    counts, _ = np.histogram(confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=weight)
     return _Measured(
         confidence=curve.confidence,
         accuracy=curve.accuracy,
         share=curve.share,
         histogram=counts / counts.sum(),
         expected_error=expected_error(curve),
-        kolmogorov_smirnov_error=kolmogorov_smirnov_error_from_correctness(
-            correct, confidence, sample_weight=weight
-        ),
+        kolmogorov_smirnov_error=kolmogorov_smirnov_error(cases),
         binning=f"{n_bins} bins of equal {strategy}",
     )

@@ -29,10 +29,10 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.curve import load_at_accuracy_from_correctness
+from expertload.cases import Cases
 from expertload.display.style import promised
 from expertload.significance import Interval
-from expertload.significance.bootstrap import percentile_interval
+from expertload.significance.resample import percentile_interval
 
 __all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 
@@ -283,7 +283,7 @@ def _lowest(loads: Mapping[str, float]) -> str:
 
 
 def _load(right: BoolArray, confidence: FloatArray, target: float) -> float:
-    return load_at_accuracy_from_correctness(right, confidence, target_accuracy=target)
+    return Cases.from_correctness(right, confidence).load_at_accuracy(target)
 
 
 # ------------------------------------------------------------------ measuring
@@ -338,8 +338,8 @@ def _saved(
 
     def saved(weight: AnyArray | None) -> float:
         plain, chosen = (
-            load_at_accuracy_from_correctness(
-                cases.right, places, target_accuracy=target, sample_weight=weight
+            Cases.from_correctness(cases.right, places, sample_weight=weight).load_at_accuracy(
+                target
             )
             for places in (ranked.plain, ranked.chosen)
         )

@@ -14,7 +14,6 @@ from expertload._cases import (
     check_named_predictions,
     check_several,
     check_unweighted,
-    with_confidence,
 )
 from expertload._label_arrays import check_groups
 from expertload._labels import ClassName
@@ -39,8 +38,8 @@ from expertload.operating_point.certification.clusters import read_clustering
 from expertload.operating_point.certification.groups import certify_by_group
 from expertload.operating_point.certification.promise import read_promise
 from expertload.operating_point.origin import Origin, origin_of, ranked_by
-from expertload.significance.closed_form import interval_of_tally
-from expertload.significance.effective import effective_size_of_rate
+from expertload.significance import aucoc_interval
+from expertload.significance.interval import effective_size_of_rate
 from expertload.tally import Tally
 
 __all__ = ["evaluate_from_correctness", "evaluate_predictions"]
@@ -138,16 +137,16 @@ def _evaluate_predictions(
     confidence: ArrayLike | None,
     options: _Options,
 ) -> Evaluation:
-    top, cases = with_confidence(predictions, confidence)
-    table = Tally.from_cases(cases)
-    by_probability = table if top is cases else Tally.from_cases(top)
+    target, proba, weight = predictions
+    cases = Cases.from_matched(target, proba, names, confidence=confidence, weight=weight)
     cases = _several(cases, options)
+    top, table = cases.by_probability, cases.tally
     subject = _Subject(
         cases=cases,
         table=table,
         origin=origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names),
         target=predictions.target,
-        diagram=_diagram(by_probability, predictions),
+        diagram=_diagram(top.tally, predictions),
         answers=answers_by_class(predictions, top.correct, names),
     )
     return _evaluate(subject, options)
@@ -171,7 +170,7 @@ def evaluate_from_correctness(
     Parameters
     ----------
     correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
+        As in `expertload.Cases.from_correctness`.
     groups, target_accuracy, confidence_level, method, certify_groups, clusters, cluster_promise
         As in `evaluate_predictions`.
 
@@ -267,7 +266,7 @@ def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
     clustering = read_clustering(cases, what, "selective", 0)
     settled = settle_point(table, cases, origin, targets, level, method, clustering)
     rate = float(table.correct.sum() / table.total)
-    aucoc, curve = interval_of_tally(table, cases, level), table.curve()
+    aucoc, curve = aucoc_interval(cases, confidence_level=level), table.curve()
     return Evaluation(
         n_cases=len(cases.correct) if cases.weight is None else int(np.count_nonzero(cases.weight)),
         accuracy=rate_interval(rate, effective_size_of_rate(cases), level),

@@ -29,9 +29,10 @@ from expertload.significance import (
     COCBand,
     Comparison,
     Interval,
+    coc_band,
+    compare_models,
 )
-from expertload.significance.band import band_of_curve
-from expertload.significance.models import Pair, Pairs, compare_cases
+from expertload.significance.compare import Pair, Pairs
 from expertload.tally import Tally
 
 __all__ = ["Evaluation", "compare_evaluations"]
@@ -114,7 +115,7 @@ class Evaluation:
     @cached_property
     def band(self) -> COCBand:
         """An interval around every point of the curve."""
-        return band_of_curve(self.curve, self.table, self.cases, self.confidence_level)
+        return coc_band(self.cases, confidence_level=self.confidence_level)
 
     @cached_property
     def classes(self) -> tuple[ClassEvaluation, ...]:
@@ -261,11 +262,10 @@ def compare_evaluations(
     first, *others = models.values()
     for other in others:
         _check_same_cases(first, other)
-    return compare_cases(
-        {name: found.cases for name, found in models.items()},
-        pairs,
-        first.confidence_level,
-        tallies={name: found.table for name, found in models.items()},
+    return compare_models(
+        {name: evaluation.cases for name, evaluation in models.items()},
+        pairs=pairs,
+        confidence_level=first.confidence_level,
     )
 
 

@@ -14,16 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._area import area_of_counts
-from expertload._blocks import blocks
-from expertload._cases import Cases, reaches
 from expertload._label_arrays import name_groups
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from expertload.curve import area_of_cases
+from expertload.cases import Cases, reaches
 from expertload.evaluation.parts import rate_interval
 from expertload.significance import Interval
-from expertload.significance.effective import effective_size_of_rate
-from expertload.tally import Tally, keys_of
+from expertload.significance.interval import effective_size_of_rate
 
 __all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
 
@@ -96,14 +92,7 @@ def evaluate_members(
         return ()
     rows = rows_of_groups(cases.weight, members.of_case, len(members.names))
     own = {name: each for name, each in zip(members.names, rows, strict=True) if len(each)}
-    counted = cases.is_counted and cases.cluster is None
-    keys = keys_of(cases.correct, cases.confidence) if counted else None
-    if keys is None:
-        found = [_group(name, cases.take(own[name]), threshold, level) for name in own]
-    else:
-        dtype = cases.confidence.dtype
-        tables = ((name, Tally.from_keys(keys[own[name]], dtype)) for name in own)
-        found = [_counted_group(name, table, threshold, level) for name, table in tables]
+    found = [_group(name, cases.take(own[name]), threshold, level) for name in own]
     return tuple(sorted(found, key=_how_bad))
 
 
@@ -116,8 +105,7 @@ def rows_of_groups(
     if weight is not None:
         small[weight == 0] = n_groups
     order = np.argsort(small, kind="stable")
-    counts = sum(np.bincount(small[rows], minlength=n_groups + 1) for rows in blocks(len(small)))
-    ends = np.cumsum(counts)[:n_groups]
+    ends = np.cumsum(np.bincount(small, minlength=n_groups + 1))[:n_groups]
     for start, end in pairwise([0, *ends.tolist()]):
         yield order[start:end]
 
@@ -128,31 +116,10 @@ def _group(name: str, cases: Cases, threshold: float, level: float) -> GroupEval
         name=name,
         n_cases=len(accepted),
         accuracy=_accuracy(cases, level),
-        aucoc=area_of_cases(cases, "exact"),
+        aucoc=cases.aucoc(),
         expert_load=float(np.average(~accepted, weights=cases.weight)),
         accepted_accuracy=_accuracy(cases.take(accepted), level) if accepted.any() else None,
         n_accepted=int(np.count_nonzero(accepted)),
-    )
-
-
-def _counted_group(name: str, table: Tally, threshold: float, level: float) -> GroupEvaluation:
-    """Return the same, to the bit, of cases that are right or wrong and count alike."""
-    accepted = slice(int(np.count_nonzero(~reaches(table.confidence, threshold))), None)
-    n, n_accepted = int(table.weight.sum()), int(table.weight[accepted].sum())
-    n_wrong = n - int(table.correct.sum())
-    n_accepted_wrong = n_accepted - int(table.correct[accepted].sum())
-    return GroupEvaluation(
-        name=name,
-        n_cases=n,
-        accuracy=rate_interval(1 - n_wrong / n, n, level),
-        aucoc=area_of_counts(table.weight, table.correct, "exact"),
-        expert_load=(n - n_accepted) / n,
-        accepted_accuracy=(
-            rate_interval(1 - n_accepted_wrong / n_accepted, n_accepted, level)
-            if n_accepted
-            else None
-        ),
-        n_accepted=n_accepted,
     )
 
 

@@ -1,6 +1,5 @@
 """Files of predictions and data frames: read them, decide their cases, add up their rows."""
 
-from expertload._bounds import Bounds
 from expertload.io.audits import (
     AuditColumns,
     AuditTable,
@@ -15,6 +14,7 @@ from expertload.io.frame_tally import FrameTally
 from expertload.io.frames import scan_file, tally_frame, tally_groups
 from expertload.io.read import read_cases, read_predictions
 from expertload.io.table import Identity, PredictionsTable, match_cases
+from expertload.tally import Bounds
 
 __all__ = [
     "AuditColumns",

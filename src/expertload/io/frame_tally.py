@@ -17,13 +17,21 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from expertload._bounds import Bounds, accuracy_bounds, area_bounds, load_bounds
 from expertload._files import replaced_whole
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload._validation import check_count, check_fraction, check_option
 from expertload.cases import check_whole_weight
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally
+from expertload.tally import (
+    CONVENTIONS,
+    Bounds,
+    COCCurve,
+    Convention,
+    Tally,
+    accuracy_bounds,
+    area_bounds,
+    load_bounds,
+)
 
 # A double has 53 bits, so finer cells could not be distinguished.
 MOST_BITS = 52

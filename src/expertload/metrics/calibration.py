@@ -17,21 +17,18 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._cases import Cases, check_cases, check_correctness_cases, check_predictions
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import check_count, check_option, check_unit_interval
+from expertload.cases import Cases, as_cases
 from expertload.tally import Tally, cumulative_from_bottom
 
 __all__ = [
     "ReliabilityCurve",
     "classwise_calibration_error",
     "expected_calibration_error",
-    "expected_calibration_error_from_correctness",
     "kolmogorov_smirnov_error",
-    "kolmogorov_smirnov_error_from_correctness",
     "maximum_calibration_error",
     "reliability_curve",
-    "reliability_curve_from_correctness",
 ]
 
 Strategy = Literal["mass", "width"]
@@ -56,8 +53,8 @@ class ReliabilityCurve(NamedTuple):
 
 
 def reliability_curve(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
     strategy: Strategy = "mass",
@@ -69,7 +66,7 @@ def reliability_curve(
     Parameters
     ----------
     y_true, y_proba, sample_weight, labels
-        As in `expertload.coc_curve`.
+        As in `expertload.coc_curve`. `Cases` made from correctness need a confidence in [0, 1].
     n_bins : int, default=15
         Number of bins.
     strategy : {"mass", "width"}, default="mass"
@@ -89,45 +86,13 @@ def reliability_curve(
     >>> curve.accuracy
     array([0.5, 1. ])
     """
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
-    return bins_of_tally(Tally.from_cases(cases), n_bins, strategy)
-
-
-def reliability_curve_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    n_bins: int = 15,
-    strategy: Strategy = "mass",
-    sample_weight: ArrayLike | None = None,
-) -> ReliabilityCurve:
-    """Compute mean confidence and mean correctness, bin by bin.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
-    n_bins, strategy
-        As in `reliability_curve`.
-
-    Returns
-    -------
-    ReliabilityCurve
-        The named tuple ``(confidence, accuracy, share)``.
-
-    Examples
-    --------
-    >>> from expertload.metrics import reliability_curve_from_correctness
-    >>> reliability_curve_from_correctness([0, 1], [0.5, 0.7], n_bins=1).confidence
-    array([0.6])
-    """
-    table = _unit_tally(correct, confidence, sample_weight)
-    return bins_of_tally(table, n_bins, strategy)
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return bins_of_tally(_probability_tally(cases), n_bins, strategy)
 
 
 def expected_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
     strategy: Strategy = "mass",
@@ -155,49 +120,13 @@ def expected_calibration_error(
     >>> print(f"{ece:.3f}")
     0.150
     """
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
-    return expected_error(bins_of_tally(Tally.from_cases(cases), n_bins, strategy))
-
-
-def expected_calibration_error_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    n_bins: int = 15,
-    strategy: Strategy = "mass",
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Compute the expected calibration error from correctness and confidence; lower is better.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
-    n_bins, strategy
-        As in `reliability_curve`.
-
-    Returns
-    -------
-    float
-        Mean absolute gap between confidence and correctness over the bins.
-
-    Examples
-    --------
-    >>> from expertload.metrics import expected_calibration_error_from_correctness
-    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> ece = expected_calibration_error_from_correctness(
-    ...     [0, 1, 0, 1, 1], confidence, n_bins=5, strategy="width"
-    ... )
-    >>> print(f"{ece:.2f}")
-    0.02
-    """
-    table = _unit_tally(correct, confidence, sample_weight)
-    return expected_error(bins_of_tally(table, n_bins, strategy))
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return expected_error(bins_of_tally(_probability_tally(cases), n_bins, strategy))
 
 
 def maximum_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
     strategy: Strategy = "mass",
@@ -223,14 +152,14 @@ def maximum_calibration_error(
     >>> print(f"{mce:.3f}")
     0.150
     """
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
-    bins = bins_of_tally(Tally.from_cases(cases), n_bins, strategy)
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    bins = bins_of_tally(_probability_tally(cases), n_bins, strategy)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
 
 def classwise_calibration_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     n_bins: int = 15,
     strategy: Strategy = "mass",
@@ -257,17 +186,16 @@ def classwise_calibration_error(
     >>> print(f"{classwise_calibration_error([0, 1], y_proba, n_bins=1):.3f}")
     0.167
     """
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
-    tables = (
-        Tally.from_cases(Cases(target == k, proba[:, k], weight)) for k in range(proba.shape[1])
-    )
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    target, proba, weight = cases.predictions
+    tables = (Tally.add_up(target == k, proba[:, k], weight) for k in range(proba.shape[1]))
     errors = [expected_error(bins_of_tally(table, n_bins, strategy)) for table in tables]
     return float(np.mean(errors))
 
 
 def kolmogorov_smirnov_error(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -295,45 +223,19 @@ def kolmogorov_smirnov_error(
     >>> print(f"{kolmogorov_smirnov_error([0, 1, 1, 1], [0.2, 0.4, 0.7, 0.9]):.3f}")
     0.150
     """
-    cases = check_cases(y_true, y_proba, None, sample_weight, labels)
-    return largest_drift(Tally.from_cases(cases))
-
-
-def kolmogorov_smirnov_error_from_correctness(
-    correct: ArrayLike, confidence: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Compute the KS calibration error from correctness and confidence; lower is better.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`; confidences must be in [0, 1].
-
-    Returns
-    -------
-    float
-        The largest absolute difference between cumulated correctness and cumulated confidence.
-
-    Examples
-    --------
-    >>> from expertload.metrics import kolmogorov_smirnov_error_from_correctness
-    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> ks = kolmogorov_smirnov_error_from_correctness([0, 1, 0, 1, 1], confidence)
-    >>> print(f"{ks:.2f}")
-    0.13
-    """
-    return largest_drift(_unit_tally(correct, confidence, sample_weight))
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return largest_drift(_probability_tally(cases))
 
 
 # ------------------------------------------------------------------ the cumulated difference
 
 
-def _unit_tally(
-    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None
-) -> Tally:
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    check_unit_interval(cases.confidence, "confidence")
-    return Tally.from_cases(cases)
+def _probability_tally(cases: Cases) -> Tally:
+    """Return the tally by the largest probability, or by a confidence that is one."""
+    cases = cases.by_probability
+    if cases.proba is None:
+        check_unit_interval(cases.confidence, "confidence")
+    return cases.tally
 
 
 def expected_error(bins: ReliabilityCurve) -> float:

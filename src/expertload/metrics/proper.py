@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._blocks import blocks
-from expertload._cases import Predictions, check_predictions, pick
 from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload.cases import Cases, Predictions, as_cases, pick
 
 __all__ = ["brier_loss", "log_loss"]
 
 
 def brier_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -40,13 +39,14 @@ def brier_loss(
     >>> print(f"{brier_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.2f}")
     0.17
     """
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    target, proba, weight = cases.predictions
     return _brier(proba, _true_class(proba, target), weight)
 
 
 def log_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -72,7 +72,8 @@ def log_loss(
     >>> print(f"{log_loss([0, 1], [[0.9, 0.1], [0.4, 0.6]]):.4f}")
     0.3081
     """
-    target, proba, weight = check_predictions(y_true, y_proba, sample_weight, labels)
+    cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    target, proba, weight = cases.predictions
     return _log_loss(proba, _true_class(proba, target), weight)
 
 
@@ -104,9 +105,8 @@ class ProperScores(NamedTuple):
 def _brier(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
     # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
     distance = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
-    for rows in blocks(len(distance)):
-        distance[rows] -= 2.0 * likelihood[rows]
-        distance[rows] += 1.0
+    distance -= 2.0 * likelihood
+    distance += 1.0
     return _mean(distance, weight)
 
 

@@ -29,31 +29,26 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike
 from expertload._validation import check_fraction, check_option
-from expertload.curve import area_of_cases
-from expertload.tally import Tally
+from expertload.cases import Cases, as_cases
 
 __all__ = [
     "auarc_score",
     "aucoc_from_aurc",
     "augrc_loss",
-    "augrc_loss_from_correctness",
     "aurc_from_aucoc",
     "aurc_loss",
-    "aurc_loss_from_correctness",
     "excess_aurc_from_aucoc",
     "excess_aurc_loss",
-    "excess_aurc_loss_from_correctness",
 ]
 
 AURCConvention = Literal["thresholds", "exact"]
 
 
 def aurc_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -82,44 +77,15 @@ def aurc_loss(
     >>> aurc_loss([0, 1, 1, 0], y_proba)
     0.0625
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return _aurc(cases, convention)
-
-
-def aurc_loss_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    convention: AURCConvention = "thresholds",
-) -> float:
-    """Compute the area under the risk-coverage curve from correctness; lower is better.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
-    convention : {"thresholds", "exact"}, default="thresholds"
-        As in `aurc_loss`.
-
-    Returns
-    -------
-    float
-        One minus the area under the COC curve in that convention.
-
-    Examples
-    --------
-    >>> from expertload.metrics import aurc_loss_from_correctness
-    >>> aurc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
-    0.0625
-    """
-    cases = check_correctness_cases(correct, confidence, sample_weight)
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
     return _aurc(cases, convention)
 
 
 def excess_aurc_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -145,44 +111,17 @@ def excess_aurc_loss(
     >>> excess_aurc_loss([0, 1, 1, 0], y_proba)
     0.0
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return _excess_aurc(cases, convention)
-
-
-def excess_aurc_loss_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    convention: AURCConvention = "thresholds",
-) -> float:
-    """Compute the excess AURC from correctness and confidence; lower is better.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
-    convention : {"thresholds", "exact"}, default="thresholds"
-        As in `aurc_loss`.
-
-    Returns
-    -------
-    float
-        AURC minus the AURC of the same answers when all wrong ones are ranked last.
-
-    Examples
-    --------
-    >>> from expertload.metrics import excess_aurc_loss_from_correctness
-    >>> print(f"{excess_aurc_loss_from_correctness([1, 0, 1, 1], [0.6, 0.7, 0.8, 0.9]):.4f}")
-    0.0833
-    """
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return _excess_aurc(cases, convention)
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    best = replace(cases, confidence=cases.correct.astype(np.float64))
+    # The best ranking cannot be beaten; what falls below zero is rounding.
+    return max(0.0, _aurc(cases, convention) - _aurc(best, convention))
 
 
 def augrc_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -213,38 +152,19 @@ def augrc_loss(
     >>> augrc_loss([0, 1, 1, 0], y_proba)
     0.03125
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return _augrc(Tally.from_cases(cases))
-
-
-def augrc_loss_from_correctness(
-    correct: ArrayLike, confidence: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Compute the area under the generalised risk-coverage curve from correctness.
-
-    Parameters
-    ----------
-    correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
-
-    Returns
-    -------
-    float
-        The probability that a case is wrong and accepted, averaged over all coverages.
-
-    Examples
-    --------
-    >>> from expertload.metrics import augrc_loss_from_correctness
-    >>> augrc_loss_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
-    0.03125
-    """
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    return _augrc(Tally.from_cases(cases))
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    table = cases.tally
+    # A case at load u is accepted at all coverages from 1 - u on: it weighs u in the area.
+    delegated = 1 - table.remaining
+    mean_load = (delegated[:-1] + delegated[1:]) / 2
+    return float(table.errors @ mean_load / table.total)
 
 
 def auarc_score(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    y_true: ArrayLike | Cases,
+    y_proba: ArrayLike | None = None,
     *,
     confidence: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -272,8 +192,10 @@ def auarc_score(
     >>> auarc_score([0, 1, 1, 0], y_proba)
     0.9375
     """
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return area_of_cases(cases, "thresholds")
+    cases = as_cases(
+        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
+    )
+    return cases.aucoc("thresholds")
 
 
 # ------------------------------------------------------------------ converters
@@ -325,17 +247,4 @@ def excess_aurc_from_aucoc(aucoc: float, *, accuracy: float) -> float:
 
 def _aurc(cases: Cases, convention: AURCConvention) -> float:
     check_option(convention, get_args(AURCConvention), "convention")
-    return 1 - area_of_cases(cases, convention)
-
-
-def _excess_aurc(cases: Cases, convention: AURCConvention) -> float:
-    best = replace(cases, confidence=cases.correct.astype(np.float64))
-    # The best ranking cannot be beaten; what falls below zero is rounding.
-    return max(0.0, _aurc(cases, convention) - _aurc(best, convention))
-
-
-def _augrc(table: Tally) -> float:
-    # A case at load u is accepted at all coverages from 1 - u on: it weighs u in the area.
-    delegated = 1 - table.remaining
-    mean_load = (delegated[:-1] + delegated[1:]) / 2
-    return float((table.weight - table.correct) @ mean_load / table.total)
+    return 1 - cases.aucoc(convention)

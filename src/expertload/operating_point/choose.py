@@ -94,7 +94,7 @@ def choose_from_correctness(
     Parameters
     ----------
     correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
+        As in `expertload.Cases.from_correctness`.
     target_accuracy, load_budget, error_cost, review_cost, expert_accuracy
         As in `choose`.
 
@@ -170,7 +170,7 @@ def at_threshold_from_correctness(
     Parameters
     ----------
     correct, confidence, sample_weight
-        As in `expertload.coc_curve_from_correctness`.
+        As in `expertload.Cases.from_correctness`.
     threshold : float
         Cases are accepted if and only if their confidence is at least this.
 

@@ -15,7 +15,7 @@ from expertload.report.certified import Strokes, certified_in_words, certified_s
 from expertload.report.scale import Frame, Tick, round_ticks
 from expertload.report.stops import Stops
 from expertload.significance.band import wilson
-from expertload.significance.effective import effective_size_of_rate
+from expertload.significance.interval import effective_size_of_rate
 
 __all__ = [
     "Bar",

@@ -1,23 +1,13 @@
 """Confidence intervals, bands, and tests between models on the same cases."""
 
-from expertload.significance.band import COCBand, coc_band, coc_band_from_correctness
-from expertload.significance.bootstrap import (
-    bootstrap_interval,
-    bootstrap_interval_from_correctness,
-)
-from expertload.significance.closed_form import (
-    aucoc_interval,
-    aucoc_interval_from_correctness,
-    aucoc_paired_test,
-    aucoc_paired_test_from_correctness,
-)
-from expertload.significance.models import compare_models, compare_models_from_correctness
-from expertload.significance.permutation import (
+from expertload.significance.band import COCBand, coc_band
+from expertload.significance.compare import Comparison, aucoc_paired_test, compare_models
+from expertload.significance.interval import Interval, aucoc_interval
+from expertload.significance.resample import (
     PermutationResult,
+    bootstrap_interval,
     permutation_test,
-    permutation_test_from_correctness,
 )
-from expertload.significance.results import Comparison, Interval
 
 __all__ = [
     "COCBand",
@@ -25,15 +15,9 @@ __all__ = [
     "Interval",
     "PermutationResult",
     "aucoc_interval",
-    "aucoc_interval_from_correctness",
     "aucoc_paired_test",
-    "aucoc_paired_test_from_correctness",
     "bootstrap_interval",
-    "bootstrap_interval_from_correctness",
     "coc_band",
-    "coc_band_from_correctness",
     "compare_models",
-    "compare_models_from_correctness",
     "permutation_test",
-    "permutation_test_from_correctness",
 ]

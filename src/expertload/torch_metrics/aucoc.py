@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from expertload._bounds import Bounds, area_bounds
-from expertload.curve import aucoc_score_from_correctness
-from expertload.tally import Tally
+from expertload.cases import Cases
+from expertload.tally import Bounds, Tally, area_bounds
 from expertload.torch_metrics.state import NumberMetric, Table
 
 __all__ = ["AUCOC"]
@@ -59,7 +58,7 @@ class AUCOC(NumberMetric):
     higher_is_better: bool = True
 
     def _number(self, table: Table) -> float:
-        return aucoc_score_from_correctness(**table._asdict())
+        return Cases.from_correctness(**table._asdict()).aucoc()
 
     def _number_bounds(self, cells: Tally) -> Bounds:
         return area_bounds(cells, np.zeros(len(cells.weight), dtype=np.bool_))

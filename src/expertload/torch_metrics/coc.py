@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from expertload.curve import COCCurve, coc_curve_from_correctness
+from expertload.cases import Cases
+from expertload.curve import COCCurve
 from expertload.display import COCDisplay
 from expertload.torch_metrics.state import CaseMetric
 
@@ -49,7 +50,7 @@ class COC(CaseMetric):
         nothing = np.empty(0)
         curve = COCCurve(nothing, nothing, nothing)
         if table is not None:
-            curve = coc_curve_from_correctness(**table._asdict())
+            curve = Cases.from_correctness(**table._asdict()).curve()
         tensors: list[Any] = [self._tensor(values) for values in curve]
         return COCCurve(*tensors)
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from expertload._bounds import Bounds, load_bounds
 from expertload._validation import check_fraction
-from expertload.curve import load_at_accuracy_from_correctness
-from expertload.tally import Tally
+from expertload.cases import Cases
+from expertload.tally import Bounds, Tally, load_bounds
 from expertload.torch_metrics.state import NumberMetric, Table
 
 __all__ = ["LoadAtAccuracy"]
@@ -53,9 +52,8 @@ class LoadAtAccuracy(NumberMetric):
         self.target_accuracy = check_fraction(target_accuracy, "target_accuracy")
 
     def _number(self, table: Table) -> float:
-        return load_at_accuracy_from_correctness(
-            **table._asdict(), target_accuracy=self.target_accuracy
-        )
+        cases = Cases.from_correctness(**table._asdict())
+        return cases.load_at_accuracy(self.target_accuracy)
 
     def _number_bounds(self, cells: Tally) -> Bounds:
         tied = np.zeros(len(cells.weight), dtype=np.bool_)

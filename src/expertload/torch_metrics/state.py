@@ -22,11 +22,10 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 
-from expertload._bounds import Bounds
 from expertload._typing import AnyArray, FloatArray
 from expertload._validation import check_count, check_ignore_index, message
 from expertload.exceptions import ParameterError
-from expertload.tally import Tally
+from expertload.tally import Bounds, Tally
 from expertload.torch_metrics.cases import BatchCases, Reading, batch_cases
 
 __all__ = ["CaseMetric", "NumberMetric", "Table"]

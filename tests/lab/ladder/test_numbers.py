@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.lab.ladder.made_up import make_networks
 
-from expertload import aucoc_score, load_at_accuracy
+from expertload import Cases, aucoc_score, load_at_accuracy
 from expertload.lab.ladder import Questions, certified_load, climb, measure_step
 from expertload.lab.ladder.certified import halves
 from expertload.lab.ladder.changes import aucoc_change, load_change
@@ -85,7 +85,9 @@ def test_where_nothing_is_certified_all_is_delegated():
 def test_the_change_of_one_model_is_the_paired_test():
     labels, proba, worse = draw(600, 1, noise=0.4)
     found = aucoc_change(labels, [proba], [worse])
-    test = aucoc_paired_test(labels, proba, worse)
+    test = aucoc_paired_test(
+        Cases.from_predictions(labels, proba), Cases.from_predictions(labels, worse)
+    )
     assert (found.estimate, found.low, found.high) == pytest.approx(
         (test.difference, test.low, test.high)
     )

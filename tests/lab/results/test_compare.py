@@ -6,7 +6,7 @@ from scipy.special import softmax
 from scipy.stats import ttest_1samp, ttest_rel
 from tests.lab.synthetic_runs import make_config, write_run
 
-from expertload import aucoc_score
+from expertload import Cases, aucoc_score
 from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.runs.folder import RunFolder
@@ -38,9 +38,16 @@ def test_two_runs_are_compared_by_the_tests_of_the_core(groups):
     labels, first = predictions(a)
     _, second = predictions(b)
     assert result.values == (aucoc_score(labels, first), aucoc_score(labels, second))
-    assert result.closed_form == aucoc_paired_test(labels, first, second, confidence_level=0.9)
+    assert result.closed_form == aucoc_paired_test(
+        Cases.from_predictions(labels, first),
+        Cases.from_predictions(labels, second),
+        confidence_level=0.9,
+    )
     assert result.permutation == permutation_test(
-        labels, first, second, n_rounds=200, random_state=0
+        Cases.from_predictions(labels, first),
+        Cases.from_predictions(labels, second),
+        n_rounds=200,
+        random_state=0,
     )
     assert result.by_seed is None
     assert result.difference == pytest.approx(result.closed_form.difference)
@@ -69,7 +76,7 @@ def test_groups_are_compared_as_ensembles_and_seed_by_seed(groups):
     }
     labels, _ = predictions(groups["ce"][0])
     means = [np.mean(both[loss], axis=0) for loss in ("ce+aucoc", "ce")]
-    expected = aucoc_paired_test(labels, *means)
+    expected = aucoc_paired_test(*[Cases.from_predictions(labels, each) for each in means])
     assert result.closed_form.difference == pytest.approx(expected.difference)
     assert result.closed_form.p_value == pytest.approx(expected.p_value)
     scores = {loss: [aucoc_score(labels, p) for p in proba] for loss, proba in both.items()}
@@ -122,7 +129,11 @@ def test_other_numbers_are_compared_by_permutation(groups):
     assert result.closed_form is None
     assert result.values[0] == expected_calibration_error(labels, first)
     assert result.permutation == permutation_test(
-        labels, first, second, metric=expected_calibration_error, n_rounds=50, random_state=0
+        Cases.from_predictions(labels, first),
+        Cases.from_predictions(labels, second),
+        metric=expected_calibration_error,
+        n_rounds=50,
+        random_state=0,
     )
     load = compare_runs(a, b, number="load@80", n_rounds=10)
     assert load.difference < 0

@@ -9,7 +9,7 @@ import torch
 from scipy.special import softmax
 from tests.lab.synthetic_runs import make_config, train_once, write_run
 
-from expertload import aucoc_score, load_at_accuracy
+from expertload import Cases, aucoc_score, load_at_accuracy
 from expertload.calibrators import CALIBRATORS, KCal, TemperatureScaling
 from expertload.exceptions import FileFormatError, LabelError, ParameterError
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
@@ -39,7 +39,7 @@ def probabilities(folder, split="test"):
 
 def test_numbers_are_those_of_the_core(tmp_path):
     labels, proba = probabilities(write_run(tmp_path, make_config()))
-    interval = aucoc_interval(labels, proba)
+    interval = aucoc_interval(Cases.from_predictions(labels, proba))
     assert evaluate_probabilities(labels, proba, [0.9, 0.955]) == {
         "aucoc": aucoc_score(labels, proba),
         "accuracy": (proba.argmax(1) == labels).mean(),

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from expertload._cases import check_cases
 from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.cases import Cases
 from expertload.significance import Interval
-from expertload.significance.bootstrap import percentile_interval
-from expertload.significance.influence import influence_of_cases, linearise
-from expertload.tally import COMPARISON_SLACK, Tally
+from expertload.significance.interval import influence_of_cases, linearise
+from expertload.significance.resample import percentile_interval
+from expertload.tally import COMPARISON_SLACK
 
 __all__ = ["aucoc_change", "load_change"]
 
@@ -71,8 +71,8 @@ def _mean_influence(labels: IntArray, models: Models) -> tuple[float, FloatArray
     """Return the mean area of models, and the influence of each case on it."""
     areas, influences = [], []
     for proba in models:
-        cases = check_cases(labels, proba, None, None, np.arange(proba.shape[1]))
-        area, influence = influence_of_cases(cases, Tally.from_cases(cases))
+        cases = Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
+        area, influence = influence_of_cases(cases)
         areas.append(area)
         influences.append(influence)
     return float(np.mean(areas)), np.mean(influences, axis=0)

@@ -18,6 +18,7 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to 
 
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_fraction
+from expertload.cases import Cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import Measure, Metric, find_measure
@@ -163,9 +164,10 @@ def compare_runs(
     closed_form = None
     # The labels are column numbers, even if some do not occur.
     places = np.arange(proba[0].shape[1])
+    cases = [Cases.from_predictions(labels, each, labels=places) for each in proba]
     is_aucoc = chosen.name == "aucoc"
     if is_aucoc:
-        closed_form = aucoc_paired_test(labels, *proba, confidence_level=level, labels=places)
+        closed_form = aucoc_paired_test(*cases, confidence_level=level)
     return RunComparison(
         number=number,
         names=(_name(sides[0]), _name(sides[1])),
@@ -174,10 +176,8 @@ def compare_runs(
         confidence_level=level,
         values=(metric(labels, proba[0]), metric(labels, proba[1])),
         permutation=permutation_test(
-            labels,
-            *proba,
-            metric=aucoc_score if is_aucoc else metric,
-            labels=places if is_aucoc else None,
+            *cases,
+            metric=aucoc_score if is_aucoc else lambda given: metric(*given.predictions[:2]),
             n_rounds=n_rounds,
             random_state=random_state,
             exchange="ranks" if is_aucoc else "predictions",

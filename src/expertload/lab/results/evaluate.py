@@ -16,6 +16,7 @@ import numpy as np
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_fraction
 from expertload.calibrators import make_calibrator
+from expertload.cases import Cases
 from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
 from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
@@ -186,7 +187,9 @@ def evaluate_probabilities(
     >>> print(f"{numbers['accuracy']:.2f} {numbers['load@95']:.2f}")
     0.67 0.67
     """
-    interval = aucoc_interval(labels, proba, labels=np.arange(proba.shape[1]))
+    interval = aucoc_interval(
+        Cases.from_predictions(labels, proba, labels=np.arange(proba.shape[1]))
+    )
     names = (*MEASURE_NAMES, *(load_name(target) for target in target_accuracies))
     numbers = [(name, find_measure(name).metric) for name in names]
     return {

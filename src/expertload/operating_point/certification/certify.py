@@ -210,7 +210,7 @@ def certify_from_correctness(
     Parameters
     ----------
     correct, confidence
-        As in `expertload.coc_curve_from_correctness`.
+        As in `expertload.Cases.from_correctness`.
     target_accuracy, confidence_level, method, risk, thresholds, ladder_scores, sample_weight
         As in `certify`.
     clusters, cluster_promise, random_state

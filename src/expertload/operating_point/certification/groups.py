@@ -220,7 +220,7 @@ def certify_groups_from_correctness(
     Parameters
     ----------
     correct, confidence
-        As in `expertload.coc_curve_from_correctness`.
+        As in `expertload.Cases.from_correctness`.
     groups, target_accuracy, confidence_level, method, risk, sample_weight, model_name
         As in `certify_groups`.
 

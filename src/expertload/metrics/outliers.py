@@ -13,11 +13,19 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from expertload._cases import Cases, check_outlier_cases
 from expertload._names import Positive
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import check_fraction, check_option
-from expertload.tally import COMPARISON_SLACK, Tally
+from expertload._validation import (
+    as_floats,
+    check_fraction,
+    check_option,
+    check_same_length,
+    check_same_order,
+    message,
+)
+from expertload.cases import Cases, check_weight
+from expertload.exceptions import InsufficientDataError, LabelError
+from expertload.tally import COMPARISON_SLACK
 
 __all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
 
@@ -140,5 +148,28 @@ def _flagged(
     cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
     if positive == "inlier":
         cases = Cases(~cases.correct, -cases.confidence, cases.weight)
-    table = Tally.from_cases(cases)
-    return _Flagged(table.accepted_correct, table.accepted_errors)
+    return _Flagged(cases.tally.accepted_correct, cases.tally.accepted_errors)
+
+
+def check_outlier_cases(
+    is_outlier: ArrayLike, outlier_score: ArrayLike, sample_weight: ArrayLike | None
+) -> Cases:
+    """Validate the outlier metrics' arguments: two sides, both present."""
+    check_same_order(
+        is_outlier=is_outlier, outlier_score=outlier_score, sample_weight=sample_weight
+    )
+    flags = as_floats(is_outlier, "is_outlier")
+    if not np.isin(flags, (0, 1)).all():
+        raise LabelError(
+            message("is_outlier", "must hold only 0 and 1 (or False and True)", "others")
+        )
+    scores = as_floats(outlier_score, "outlier_score")
+    check_same_length(is_outlier=flags, outlier_score=scores)
+    weight = check_weight(sample_weight, len(flags))
+    outlier = flags == 1
+    if len(np.unique(outlier if weight is None else outlier[weight > 0])) < 2:
+        raise InsufficientDataError(
+            f"This metric compares outliers with inliers and needs at least one of each. "
+            f"Got {int(outlier.sum())} outlier(s) among {len(outlier)} case(s)."
+        )
+    return Cases(outlier, scores, weight)

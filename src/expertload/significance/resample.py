@@ -1,0 +1,357 @@
+"""Resampling: bootstrap intervals and the paper's paired permutation test, for any metric.
+
+Resampling cases with replacement only changes how often each one counts. For AUCOC the cases are
+therefore sorted once; a resample is a vector of counts in that order, and the weight of every rank
+is looked up in a table of n + 1 values. Cases in clusters are not independent, but clusters are: a
+resample draws whole clusters, and has as many cases as these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray, Seed
+from expertload._validation import (
+    check_count,
+    check_fraction,
+    check_metric_value,
+    check_option,
+    incompatible_options_error,
+    message,
+    random_generator,
+)
+from expertload.cases import Cases, check_are_cases, check_same_cases
+from expertload.curve import aucoc_score
+from expertload.exceptions import ShapeError, WeightError
+from expertload.significance.compare import known_labels
+from expertload.significance.interval import Interval
+from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass
+
+__all__ = ["PermutationResult", "bootstrap_interval", "permutation_test"]
+
+Metric = Callable[[Cases], float]
+
+EXCHANGES = ("predictions", "ranks")
+# Rounds times cases handled together, so that temporaries stay in a few megabytes.
+CELLS = 1 << 17
+
+
+def bootstrap_interval(
+    cases: Cases,
+    *,
+    metric: Metric = aucoc_score,
+    n_resamples: int = 2000,
+    confidence_level: float = 0.95,
+    random_state: Seed = None,
+) -> Interval:
+    """Compute a percentile bootstrap interval of any metric.
+
+    Parameters
+    ----------
+    cases : Cases
+        The cases, without weights; of cases in clusters, whole clusters are resampled.
+    metric : callable, default=aucoc_score
+        Takes `Cases` and returns a number: any metric of this library, a ``functools.partial`` of
+        one with options, or your own, such as
+        ``lambda cases: balanced_accuracy_score(cases.target, cases.proba.argmax(axis=1))``.
+    n_resamples : int, default=2000
+        Number of resamples.
+    confidence_level : float, default=0.95
+        The level of the interval.
+    random_state : int, Generator or None, default=None
+        Seed, for a result that can be repeated.
+
+    Returns
+    -------
+    Interval
+        ``estimate``, ``standard_error``, ``low``, ``high``, ``confidence_level``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.metrics import brier_loss
+    >>> from expertload.significance import bootstrap_interval
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(2, 2, size=500)
+    >>> y_true = rng.random(500) < y_proba
+    >>> cases = Cases.from_predictions(y_true, y_proba)
+    >>> interval = bootstrap_interval(cases, metric=brier_loss, random_state=0)
+    >>> print(f"{interval.low:.2f} to {interval.high:.2f}")
+    0.37 to 0.43
+    """
+    check_count(n_resamples, "n_resamples", minimum=2)
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    rng = random_generator(random_state)
+    _check_counted(cases)
+    if metric is aucoc_score:
+        values = np.fromiter(resampled_areas(cases, n_resamples, rng), dtype=np.float64)
+        return percentile_interval(cases.aucoc(), values, level)
+    estimate = check_metric_value(metric(cases))
+    picks = (_resampled_rows(len(cases), cases.clusters, rng) for _ in range(n_resamples))
+    values = np.array([check_metric_value(metric(cases.take(rows))) for rows in picks])
+    return percentile_interval(estimate, values, level)
+
+
+def _check_counted(*models: Cases) -> None:
+    for cases in models:
+        check_are_cases(cases)
+    if any(cases.weight is not None for cases in models):
+        raise WeightError(
+            message(
+                "sample_weight",
+                "must be None: cases are drawn or exchanged one by one",
+                "weights",
+                "use aucoc_interval, aucoc_paired_test or compare_models",
+            )
+        )
+
+
+def resampled_areas(cases: Cases, n_resamples: int, rng: np.random.Generator) -> Iterator[float]:
+    """Yield the exact AUCOC of resamples of the cases."""
+    n = len(cases.correct)
+    order = np.argsort(cases.confidence, kind="stable")
+    correct = cases.correct[order].astype(np.float64)
+    ascending = cases.confidence[order]
+    start = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    table = delegated_mass(np.arange(n + 1) / n, n, "exact")
+    if cases.clusters is None:
+        for _ in range(n_resamples):
+            yield _area_of_counts(_drawn(n, rng), correct, start, table.__getitem__)
+        return
+    cluster = cases.clusters[order]
+    for _ in range(n_resamples):
+        counts = _drawn(int(cluster.max()) + 1, rng)[cluster]
+        yield _area_of_counts(counts, correct, start, _mass_of_any_number)
+
+
+def _drawn(n: int, rng: np.random.Generator) -> IntArray:
+    """Return how often each of n is drawn, in n draws with replacement."""
+    return np.bincount(rng.integers(0, n, n, dtype=np.int32), minlength=n)
+
+
+def _resampled_rows(n: int, cluster: IntArray | None, rng: np.random.Generator) -> IntArray:
+    """Return the rows of a resample of cases, or of whole clusters."""
+    if cluster is None:
+        return rng.integers(0, n, n)
+    return np.repeat(np.arange(n), _drawn(int(cluster.max()) + 1, rng)[cluster])
+
+
+def _mass_of_any_number(remaining: AnyArray) -> FloatArray:
+    """Return what the table holds, for a resample that has another number of cases."""
+    return delegated_mass(remaining / remaining[0], int(remaining[0]), "exact")
+
+
+def _area_of_counts(
+    counts: AnyArray,
+    correct: FloatArray,
+    start: AnyArray,
+    mass_of: Callable[[AnyArray], FloatArray],
+) -> float:
+    right = correct * counts
+    if len(start) < len(counts):
+        counts, right = np.add.reduceat(counts, start), np.add.reduceat(right, start)
+    mass = np.diff(mass_of(cumulative_from_top(counts)), append=1.0)
+    # A row that was not drawn has no mass; dividing by one instead of zero leaves its zero alone.
+    return float((right / np.maximum(counts, 1)) @ mass)
+
+
+def percentile_interval(estimate: float, values: FloatArray, level: float) -> Interval:
+    """Return a number with the interval that its values on resamples give."""
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(
+        estimate=estimate,
+        low=float(low),
+        high=float(high),
+        confidence_level=level,
+        standard_error=float(values.std(ddof=1)),
+    )
+
+
+# ------------------------------------------------------------------ permutation
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermutationResult:
+    """The outcome of a permutation test.
+
+    Attributes
+    ----------
+    difference : float
+        The first model's number minus the second's.
+    p_value : float
+        Two-sided; the observed arrangement counts as one of the rounds, so it is never zero.
+    n_rounds : int
+        How many random exchanges were tried.
+    """
+
+    difference: float
+    p_value: float
+    n_rounds: int
+
+    def __str__(self) -> str:
+        return f"difference {self.difference:.4f}, p = {self.p_value:.2g} ({self.n_rounds} rounds)"
+
+
+def permutation_test(
+    cases_a: Cases,
+    cases_b: Cases,
+    *,
+    metric: Metric = aucoc_score,
+    n_rounds: int = 1000,
+    random_state: Seed = None,
+    exchange: str = "predictions",
+) -> PermutationResult:
+    """Test whether two models differ in a metric on the same cases.
+
+    In each round a coin decides, case by case, which of the two predictions is whose. If the
+    models are equally good, the observed difference is one draw among those of the rounds.
+
+    Parameters
+    ----------
+    cases_a, cases_b : Cases
+        The two models' cases, without weights: the same cases in the same order. One coin decides
+        for a whole cluster.
+    metric : callable, default=aucoc_score
+        Takes `Cases` and returns a number, as in `bootstrap_interval`.
+    n_rounds : int, default=1000
+        Number of rounds; the paper ran 1000.
+    random_state : int, Generator or None, default=None
+        Seed, for a result that can be repeated.
+    exchange : {"predictions", "ranks"}, default="predictions"
+        What the models exchange. Predictions, as in the paper, are exchangeable only between models
+        that are alike in every way: if one is merely more confident throughout, mixing the two
+        scales blurs the curves, and differences in AUCOC are missed. With ranks, which work only
+        for AUCOC, each confidence is first replaced by its rank within its own model, as
+        Venkatraman and Begg (1996) do for ROC curves.
+
+    Returns
+    -------
+    PermutationResult
+        ``difference`` (a minus b), ``p_value`` (two-sided), ``n_rounds``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.significance import permutation_test
+    >>> rng = np.random.default_rng(0)
+    >>> good = rng.beta(2, 2, size=500)
+    >>> y_true = rng.random(500) < good
+    >>> noisy = np.clip(good + rng.normal(0, 0.3, size=500), 0, 1)
+    >>> a, b = (Cases.from_predictions(y_true, y_proba) for y_proba in (good, noisy))
+    >>> print(permutation_test(a, b, random_state=0))
+    difference 0.1694, p = 0.001 (1000 rounds)
+    """
+    check_count(n_rounds, "n_rounds")
+    rng = random_generator(random_state)
+    check_option(exchange, EXCHANGES, "exchange")
+    _check_counted(cases_a, cases_b)
+    check_same_cases(cases_a, cases_b, *known_labels(cases_a, cases_b))
+    if metric is aucoc_score:
+        return _test(_aucoc_differences(cases_a, cases_b, exchange), cases_a.unit, n_rounds, rng)
+    if exchange == "ranks":
+        raise incompatible_options_error(
+            "exchange='ranks' and metric", "only AUCOC can be computed from ranks"
+        )
+    cases_b = _in_columns_of(cases_a, cases_b)
+
+    def difference(swap: BoolArray) -> float:
+        a, b = _exchanged(cases_a, cases_b, swap), _exchanged(cases_b, cases_a, swap)
+        return check_metric_value(metric(a)) - check_metric_value(metric(b))
+
+    def differences(swaps: BoolArray) -> FloatArray:
+        return np.array([difference(swap) for swap in swaps])
+
+    return _test(differences, cases_a.unit, n_rounds, rng)
+
+
+def _in_columns_of(first: Cases, other: Cases) -> Cases:
+    """Return a model's cases with its classes in the order of another model's columns."""
+    if first.labels == other.labels:
+        return other
+    if not first.labels or not other.labels or set(first.labels) != set(other.labels):
+        raise ShapeError(
+            "The models to compare must have the same classes. "
+            f"Got {first.labels} and {other.labels}."
+        )
+    order = np.array([other.labels.index(label) for label in first.labels])
+    target, proba, _ = other.predictions
+    return replace(
+        other, target=np.argsort(order)[target], proba=proba[:, order], labels=first.labels
+    )
+
+
+def _exchanged(own: Cases, other: Cases, swap: BoolArray) -> Cases:
+    """Return a model's cases, some of them with the other model's predictions."""
+    correct = np.where(swap, other.correct, own.correct)
+    confidence = np.where(swap, other.confidence, own.confidence)
+    if own.proba is None or other.proba is None:
+        return replace(own, correct=correct, confidence=confidence)
+    proba = np.where(swap[:, None], other.proba, own.proba)
+    return replace(own, correct=correct, confidence=confidence, proba=proba)
+
+
+def _aucoc_differences(a: Cases, b: Cases, exchange: str) -> Callable[[BoolArray], FloatArray]:
+    """Differences in AUCOC, one for each row of cases to exchange.
+
+    The predictions of both models are sorted together once. A round only says which of them belong
+    to the first model; the others belong to the second.
+    """
+    n, sides = len(a.correct), (a.confidence, b.confidence)
+    confidence = np.concatenate([_ranks(side) for side in sides] if exchange == "ranks" else sides)
+    order = np.argsort(confidence)
+    ranked = confidence[order]
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    correct = np.concatenate([a.correct, b.correct])[order].astype(np.float64)
+    delegated = delegated_mass(np.arange(n, -1, -1) / n, n, "exact")
+
+    def areas(below: IntArray, right: FloatArray) -> FloatArray:
+        """AUCOC of each round: cases up to each confidence, and the correct ones at it."""
+        mass = np.diff(delegated[below], axis=1, prepend=0)
+        if len(ends) < 2 * n:
+            mass /= np.diff(below, axis=1, prepend=0).clip(min=1)
+        found: FloatArray = np.einsum("ij,ij->i", right, mass)
+        return found
+
+    def differences(swaps: BoolArray) -> FloatArray:
+        of_first = np.concatenate([~swaps, swaps], axis=1)[:, order]
+        below = np.cumsum(of_first, axis=1)[:, ends]
+        right, every = of_first * correct, correct
+        if len(ends) < 2 * n:
+            starts = np.append(0, ends[:-1] + 1)
+            right, every = (np.add.reduceat(each, starts, axis=-1) for each in (right, correct))
+        return areas(below, right) - areas(ends + 1 - below, every - right)
+
+    return differences
+
+
+def _ranks(confidence: FloatArray) -> FloatArray:
+    """Ranks, the mean of its places for each of a group of equals."""
+    ranked = np.sort(confidence)
+    ends = [np.searchsorted(ranked, confidence, side) for side in ("left", "right")]
+    ranks: FloatArray = (ends[0] + ends[1]) / 2
+    return ranks
+
+
+def _test(
+    differences: Callable[[BoolArray], FloatArray],
+    units: IntArray,
+    n_rounds: int,
+    rng: np.random.Generator,
+) -> PermutationResult:
+    n, n_units = len(units), int(units.max()) + 1
+    observed = float(differences(np.zeros((1, n), dtype=np.bool_))[0])
+    as_extreme = abs(observed) - COMPARISON_SLACK
+    hits = 0
+    at_once = max(1, CELLS // n)
+    for done in range(0, n_rounds, at_once):
+        rounds = min(at_once, n_rounds - done)
+        coins = np.array([rng.integers(0, 2, n_units, dtype=np.bool_) for _ in range(rounds)])
+        hits += int(np.count_nonzero(np.abs(differences(coins[:, units])) >= as_extreme))
+    return PermutationResult(
+        difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
+    )
