@@ -259,9 +259,13 @@ def coded_column(parts: list[Any]) -> Coded:
     """Return a column from its dictionary-encoded parts; None is one more value if some miss."""
     if not parts:
         return Coded(np.empty(0, dtype=object), np.empty(0, dtype=np.int64))
-    whole = joined(parts).unify_dictionaries().combine_chunks()
-    n_values, values = len(whole.dictionary), to_numpy(whole.dictionary)
-    if whole.indices.null_count:
+    chunks = joined(parts).unify_dictionaries().chunks
+    values, has_missing = to_numpy(chunks[0].dictionary), any(part.null_count for part in parts)
+    n_values, kind = len(values), np.min_scalar_type(len(values))
+    if has_missing:
         values = np.append(values.astype(object), [None])
-    codes = to_numpy(whole.indices.fill_null(n_values))
-    return Coded(values, codes.astype(np.min_scalar_type(n_values)))
+    indices = (
+        chunk.indices.fill_null(n_values) if has_missing else chunk.indices for chunk in chunks
+    )
+    codes = [to_numpy(part).astype(kind) for part in indices]
+    return Coded(values, np.concatenate(codes))

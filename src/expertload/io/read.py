@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._labels import (
     class_key,
     match_by_order,
@@ -270,8 +271,13 @@ class _Labels(NamedTuple):
     def first_rows(self) -> dict[str, int]:
         """Return the first row of each label, counted from 1."""
         first = np.zeros(len(self.names), dtype=np.int64)
-        # An assignment keeps the last value for each index, so rows are assigned in reverse.
-        first[self.codes[::-1]] = np.arange(len(self.codes), 0, -1)
+        for rows in blocks(len(self.codes)):
+            own = np.zeros_like(first)
+            # An assignment keeps the last value for an index, so rows are assigned in reverse.
+            own[self.codes[rows][::-1]] = np.arange(rows.stop, rows.start, -1)
+            first = np.where(first == 0, own, first)
+            if first.all():
+                break
         return dict(zip(self.names, first.tolist(), strict=True))
 
 

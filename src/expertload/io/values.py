@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from expertload._blocks import blocks
 from expertload._label_arrays import both_classes
 from expertload._labels import (
     class_key,
@@ -220,7 +221,9 @@ def sums_missed(columns: Columns, proba: FloatArray) -> BoolArray:
     """Return the rows whose probabilities do not sum to one within the tolerance."""
     tolerance, rounded = _tolerances(proba)
     forgiven = rounded if columns.is_normalized else tolerance
-    missed: BoolArray = ~(np.abs(proba.sum(axis=1, dtype=np.float64) - 1) <= forgiven)
+    missed = np.empty(len(proba), dtype=np.bool_)
+    for rows in blocks(len(proba)):
+        missed[rows] = ~(np.abs(proba[rows].sum(axis=1, dtype=np.float64) - 1) <= forgiven)
     return missed
 
 
