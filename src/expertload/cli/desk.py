@@ -70,7 +70,7 @@ def _place(data: Path | None, database: str | None) -> str:
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")
-    from expertload.desk.store.database import is_postgres
+    from expertload.desk.store import is_postgres
     from expertload.exceptions import ParameterError
 
     if (data is None) == (database is None):

@@ -73,9 +73,7 @@ def _answer(case: SentCase, digest: str, outcome: Outcome) -> Outcome | DeskRefu
 
 def _known(transaction: Transaction, keys: list[str]) -> dict[str, tuple[str, Outcome]]:
     """Return the digest and the first outcome of the cases that are already stored."""
-    rows = transaction.rows(
-        _KNOWN + transaction.among("keys"), project=transaction.project.id, keys=keys
-    )
+    rows = transaction.rows(_KNOWN, project=transaction.project.id, keys=keys)
     return {
         key: (digest, _decided(key, label, policy) if kind == "auto" else _delegated(key))
         for key, digest, kind, label, policy in rows
@@ -93,7 +91,7 @@ def _delegated(key: str) -> Outcome:
 _KNOWN = (
     "SELECT cases.key, cases.digest, first.kind, first.label, first.policy_id FROM cases "
     "LEFT JOIN decisions AS first ON first.case_id = cases.id AND first.version = 1 "
-    "WHERE cases.project_id = :project AND cases.key "
+    "WHERE cases.project_id = :project AND cases.key IN :keys"
 )
 
 

@@ -272,7 +272,7 @@ def find_tokens(transaction: Transaction, given: Sequence[str]) -> list[Principa
     """Return who each of these tokens belongs to, in one query."""
     digests = [digest_of(token) for token in given]
     rows = transaction.rows(
-        _FIND_TOKENS + transaction.among("digests"),
+        _FIND_TOKENS,
         digests=list(set(digests)),
         project=transaction.project.id,
         now=transaction.now,
@@ -286,7 +286,7 @@ _FIND_TOKENS = (
     "FROM tokens JOIN users ON users.id = tokens.user_id "
     "WHERE tokens.project_id = :project AND tokens.revoked IS NULL "
     "AND (tokens.expires IS NULL OR tokens.expires > :now) AND users.disabled IS NULL "
-    "AND tokens.digest "
+    "AND tokens.digest IN :digests"
 )
 
 

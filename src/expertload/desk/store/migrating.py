@@ -1,24 +1,37 @@
-"""Upgrades any released schema to this one, forward only, after a copy of the tables."""
+"""Upgrades of the tables, forward only, and copies of a whole desk to one SQLite file.
+
+Both databases have the same tables, so one kind of copy is enough. To move a desk from a folder to
+PostgreSQL, restore a copy there.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
 
-from expertload.exceptions import DeskRefusedError
+from expertload._files import replaced_whole
+from expertload.desk.store.tables import metadata
+from expertload.exceptions import DeskRefusedError, FileWriteError
 
-__all__ = ["current_revision", "newest_revision", "upgrade"]
+if TYPE_CHECKING:
+    from expertload.desk.store.database import Database
 
 SCRIPTS = Path(__file__).with_name("_migrations")
 # On PostgreSQL, every transaction holds this lock shared. One that must run alone (the end of a
 # policy, sealing, an upgrade) holds it exclusively.
 LOCK = 5_403_117_920
+CHUNK = 2_000
+
+
+# ------------------------------------------------------------------ upgrades
 
 
 def upgrade(engine: Engine, *, before: Callable[[Connection, str], None]) -> None:
@@ -75,3 +88,108 @@ def _config() -> Config:
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
+
+
+# ------------------------------------------------------------------ copies
+
+
+def backup(database: Database, path: str | os.PathLike[str]) -> None:
+    """Copy a desk to a file, as of a single point in time; the file is complete or not there."""
+    target = Path(path)
+    if target.exists():
+        raise DeskRefusedError(
+            "exists", f"{target} already exists.", "name a new file; copies are not replaced."
+        )
+    try:
+        with replaced_whole(target) as draft:
+            draft.touch(mode=0o600)
+            database.copy(draft)
+    except OSError as error:
+        raise FileWriteError(
+            f"{target} could not be written: {error.strerror or error}."
+        ) from error
+
+
+def restore(path: str | os.PathLike[str], database: Database) -> None:
+    """Fill an empty desk from a copy; the copy must have the schema of this version.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `backup` wrote.
+    database : Database
+        Open, with empty tables.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DeskRefusedError("not_found", f"There is no file {file}.")
+    engine = create_engine(f"sqlite:///file:{file}?mode=ro&uri=true")
+    event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA query_only = ON").close())
+    try:
+        with engine.connect() as source:
+            _check(source, file)
+            database.write(lambda target: _fill(source, target), alone=True)
+    finally:
+        engine.dispose()
+
+
+def _check(source: Connection, file: Path) -> None:
+    try:
+        found = current_revision(source)
+    except Exception as error:
+        raise DeskRefusedError("bad_backup", f"{file} is not a copy of a desk.") from error
+    if found != newest_revision():
+        raise DeskRefusedError(
+            "bad_backup",
+            f"{file} is not a copy from this version of expertload: its schema is {found}.",
+            "copy it to an empty folder as desk.sqlite; opening that folder upgrades it.",
+        )
+
+
+def _fill(source: Connection, target: Connection) -> None:
+    for table in metadata.sorted_tables:
+        if target.execute(select(func.count()).select_from(table)).scalar_one():
+            raise DeskRefusedError(
+                "not_empty",
+                "The desk to restore into is not empty.",
+                "name a new folder or database.",
+            )
+    _copy_rows(source, target)
+    if target.dialect.name == "postgresql":
+        _continue_sequences(target)
+
+
+def _continue_sequences(target: Connection) -> None:
+    """Let the sequences of PostgreSQL continue after the ids that were copied."""
+    for table in metadata.sorted_tables:
+        if "id" in table.c and not table.c.id.foreign_keys:
+            target.execute(
+                text(
+                    f"SELECT setval('{table.name}_id_seq', "
+                    f"coalesce((SELECT max(id) FROM {table.name}), 0) + 1, false)"
+                )
+            )
+
+
+def copy_tables(source: Connection, file: Path) -> None:
+    """Copy every row to new tables in a SQLite file."""
+    engine = create_engine(f"sqlite:///{file}")
+    try:
+        with engine.begin() as target:
+            metadata.create_all(target)
+            _copy_rows(source, target)
+            MigrationContext.configure(target).stamp(
+                ScriptDirectory.from_config(_config()), current_revision(source) or "base"
+            )
+    finally:
+        engine.dispose()
+
+
+def _copy_rows(source: Connection, target: Connection) -> None:
+    for table in metadata.sorted_tables:
+        order = [table.c.id] if "id" in table.c else list(table.primary_key)
+        rows = source.execute(
+            select(table).order_by(*order), execution_options={"yield_per": CHUNK}
+        )
+        for part in rows.mappings().partitions(CHUNK):
+            target.execute(insert(table), [dict(row) for row in part])

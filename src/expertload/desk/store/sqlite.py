@@ -1,10 +1,19 @@
-"""A desk in a folder: SQLite with a write-ahead log, one writer, and a lock for one server."""
+"""A desk in a folder: SQLite with a write-ahead log, one writer, and a lock for one server.
+
+SQLite lets one connection write at a time, and a durable commit costs a flush to the disk. So one
+thread does all writing. Requests that wait when a commit ends go into the next commit together,
+each in its own savepoint. None is reported as done before it is on the disk.
+"""
 
 from __future__ import annotations
 
+import queue
+import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,21 +22,26 @@ from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from expertload._validation import require_extra
-from expertload.desk.store.checkpointing import MOST_BYTES, Checkpointer
 from expertload.desk.store.database import Database
-from expertload.desk.store.migrating import upgrade
-from expertload.desk.store.writer import Writer
 from expertload.exceptions import DeskInUseError, DeskUnavailableError, FileWriteError
 
-__all__ = ["SqliteDatabase"]
-
 T = TypeVar("T")
+Request = tuple[Callable[[Connection], Any], Future[Any]]
+
 FILE = "desk.sqlite"
-_COUNT = (
-    "INSERT INTO counters (project_id, name, slot, value) VALUES (?, ?, 0, ?) "
-    "ON CONFLICT (project_id, name, slot) DO UPDATE SET value = value + excluded.value"
-)
 BUSY_SECONDS = 30
+MOST_IN_A_COMMIT = 256
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "recursive_triggers = ON",
+    "temp_store = MEMORY",
+    # A commit that fills the log moves it into the database, and takes many times as long. By
+    # default, every thousandth page does; a log of 64 MB makes this too rare to matter.
+    "wal_autocheckpoint = 16000",
+    "journal_size_limit = 64000000",
+)
 
 
 class SqliteDatabase(Database):
@@ -43,8 +57,9 @@ class SqliteDatabase(Database):
         server do not lock it.
     """
 
+    driver_error = sqlite3.Error
+
     def __init__(self, folder: Path, *, serving: bool = False) -> None:
-        super().__init__(sqlite3.Error)
         self.folder = folder
         self.file = folder / FILE
         try:
@@ -58,28 +73,78 @@ class SqliteDatabase(Database):
                 f"{folder} could not be opened as the folder of a desk: {error.strerror or error}. "
                 "Hint: name a folder that you can write to."
             ) from error
-        self.engine = create_engine(
+        engine = create_engine(
             f"sqlite:///{self.file}",
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
             pool_size=10,
             max_overflow=-1,
         )
-        event.listen(self.engine, "connect", _prepare)
-        if serving:
-            event.listen(self.engine, "connect", _disable_checkpoints)
-        event.listen(self.engine, "begin", _begin)
-        self._writing = self.engine.execution_options(desk_writes=True)
-        self._writer = Writer(self._writing, self.explained)
-        self._checkpointer = Checkpointer(self.file) if serving else None
-
-    @property
-    def name(self) -> str:
-        """The database's name for messages: its file."""
-        return f"The database {self.file}"
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "begin", _begin)
+        super().__init__(f"The database {self.file}", engine)
+        self._waiting: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._writer = threading.Thread(target=self._run, name="desk-writer", daemon=True)
+        self._writer.start()
 
     def submit(self, work: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
-        """Pass work to the one writer, which always runs alone."""
-        return self._writer.submit(self._explaining(work))
+        """Queue work for the one writer, which always runs alone."""
+        future: Future[T] = Future()
+        with self._closing:
+            if self._closed:
+                raise DeskUnavailableError("The desk is shutting down. Hint: try again in a while.")
+            self._waiting.put((work, future))
+        return future
+
+    def _run(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            batch = [first]
+            while len(batch) < MOST_IN_A_COMMIT and not self._waiting.empty():
+                following = self._waiting.get()
+                if following is None:
+                    self._waiting.put(None)  # end after this commit
+                    break
+                batch.append(following)
+            self._commit(batch)
+
+    def _commit(self, batch: list[Request]) -> None:
+        outcomes: list[tuple[Any, Exception | None]] = []
+        try:
+            with self.engine.execution_options(desk_writes=True).begin() as connection:
+                for work, _ in batch:
+                    outcomes.append(self._attempt(work, connection))
+        except BaseException as error:  # of any kind: those who wait must get an answer
+            raised = self.explained(error) if isinstance(error, DBAPIError) else error
+            for _, future in batch:
+                future.set_exception(raised)
+            return
+        for (_, future), (result, failure) in zip(batch, outcomes, strict=True):
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
+
+    def _attempt(
+        self, work: Callable[[Connection], Any], connection: Connection
+    ) -> tuple[Any, Exception | None]:
+        """Run work in a savepoint, so that its failure does not affect the others.
+
+        If the disk is full, SQLite ends the whole transaction. Then the error is raised for the
+        whole batch: no request is kept, and the rest is not written outside of a transaction.
+        """
+        with self.driver(connection, "SAVEPOINT") as driver:
+            driver.execute("SAVEPOINT request")
+            try:
+                result, failure = work(connection), None
+            except Exception as error:
+                if not driver.in_transaction:
+                    raise
+                result = None
+                failure = self.explained(error) if isinstance(error, DBAPIError) else error
+                driver.execute("ROLLBACK TO request")
+            driver.execute("RELEASE request")
+        return result, failure
 
     def explained(self, error: DBAPIError) -> Exception:
         """Return the error to raise; one that explains if the file is damaged."""
@@ -91,82 +156,43 @@ class SqliteDatabase(Database):
             )
         return super().explained(error)
 
-    def _explaining(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-        def explained(connection: Connection) -> T:
-            try:
-                return work(connection)
-            except DBAPIError as error:
-                raise self.explained(error) from error
-
-        return explained
-
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Continue from the last id: nobody else inserts meanwhile."""
         ((last,),) = self.rows(connection, f"SELECT max(id) FROM {table.name}", {})
         first = (last or 0) + 1
         return list(range(first, first + n))
 
-    def insert(
-        self, connection: Connection, table: str, names: Sequence[str], rows: list[tuple[Any, ...]]
-    ) -> None:
-        """Insert with one prepared statement."""
-        marks = ", ".join("?" * len(names))
-        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
-        with self._driver(connection, statement) as driver:
-            driver.executemany(statement, rows)
-
     def rows(
         self, connection: Connection, query: str, values: dict[str, Any]
     ) -> list[tuple[Any, ...]]:
-        """Run the query; lists are passed as JSON, which SQLite can read."""
+        """Run a query; lists are passed as JSON, which SQLite can read."""
         given = {
             name: orjson.dumps(value).decode() if isinstance(value, list) else value
             for name, value in values.items()
         }
-        with self._driver(connection, query) as driver:
-            found: list[tuple[Any, ...]] = driver.execute(query, given).fetchall()
-            return found
-
-    def among(self, name: str) -> str:
-        """Compare with the items of a JSON list."""
-        return f"IN (SELECT value FROM json_each(:{name}))"
-
-    def count(self, connection: Connection, project: int, counts: list[tuple[str, int]]) -> None:
-        """Add to counters; each has one row."""
-        with self._driver(connection, _COUNT) as driver:
-            driver.executemany(_COUNT, [(project, name, n) for name, n in counts])
-
-    def stream(
-        self, connection: Connection, query: str, values: dict[str, Any], n: int
-    ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Yield the driver's own rows: tuples without column names, which cost less."""
-        with self._driver(connection, query) as driver:
-            cursor = driver.execute(query, values)
-            while rows := cursor.fetchmany(n):
-                yield rows
-
-    def migrate(self) -> None:
-        """Upgrade the tables, after a copy of the old ones."""
-        upgrade(self.engine, before=self._copy_first)
-
-    def _copy_first(self, _: Connection, revision: str) -> None:
-        if self._lock is None:  # a server of the old version would go on writing as it does
-            self._lock = _locked(self.folder, _OLD_SERVER)
-        self.copy(self.folder / f"before-upgrade-from-{revision}.sqlite")
+        with self.driver(connection, query) as driver:
+            return list(driver.execute(_translated(query), given).fetchall())
 
     def copy(self, target: Path) -> None:
-        """Copy the database while it is in use; the copy shows a single point in time."""
+        """Copy the database while it is in use."""
         _make_private(target)
         with sqlite3.connect(self.file) as source, sqlite3.connect(target) as copy:
             source.backup(copy)
         source.close()
         copy.close()
 
+    def copy_before_upgrade(self, connection: Connection, revision: str) -> None:
+        """Copy the database into a file next to it."""
+        if self._lock is None:  # a server of the old version would go on writing as it does
+            self._lock = _locked(self.folder, _OLD_SERVER)
+        self.copy(self.folder / f"before-upgrade-from-{revision}.sqlite")
+
     def close(self) -> None:
         """Finish pending writes, close the database and unlock the folder."""
-        self._writer.close()
-        if self._checkpointer is not None:
-            self._checkpointer.close()
+        with self._closing:
+            self._closed = True
+            self._waiting.put(None)
+        self._writer.join()
         super().close()
         if self._lock is not None:
             self._lock.release()
@@ -201,23 +227,17 @@ def _locked(folder: Path, refusal: str) -> Any:
 def _prepare(connection: Any, _: object) -> None:
     """Set up a connection; `_begin` starts transactions, because the driver would only guess."""
     connection.isolation_level = None
-    for pragma in (
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "recursive_triggers = ON",
-        "temp_store = MEMORY",
-    ):
+    for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _disable_checkpoints(connection: Any, _: object) -> None:
-    """Leave the write-ahead log to the `Checkpointer`."""
-    connection.execute("PRAGMA wal_autocheckpoint = 0").close()
-    connection.execute(f"PRAGMA journal_size_limit = {MOST_BYTES}").close()
 
 
 def _begin(connection: Connection) -> None:
     """Start a transaction; one that writes locks at once, because locking later may fail."""
     writes = connection.get_execution_options().get("desk_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@cache
+def _translated(query: str) -> str:
+    """Write a query's lists as the items of a JSON list."""
+    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", query)

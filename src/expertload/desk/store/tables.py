@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -25,13 +26,10 @@ from sqlalchemy import (
     Text,
     TextClause,
     UniqueConstraint,
+    event,
     literal,
     text,
 )
-
-from expertload.desk.store.guards import guard
-
-__all__ = ["APPEND_ONLY", "in_state", "metadata"]
 
 metadata = MetaData(
     naming_convention={
@@ -51,8 +49,9 @@ def _digested(name: str) -> dict[str, Any]:
     return {**SECRET, "digest": name}
 
 
-def _id() -> Column[int]:
-    return Column("id", Id, primary_key=True)
+def _table(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
+    """Return a table with ids; `Table` returns one without."""
+    return Table(name, metadata, Column("id", Id, primary_key=True), *columns)
 
 
 def _to(name: str, table: str, **options: Any) -> Column[int]:
@@ -66,10 +65,8 @@ def _partial(
     Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
-projects = Table(
+projects = _table(
     "projects",
-    metadata,
-    _id(),
     Column("name", Text, nullable=False, unique=True),
     Column("secret", LargeBinary, nullable=False, info=SECRET),
     Column("rules", Text, nullable=False),
@@ -77,20 +74,16 @@ projects = Table(
     Column("created", BigInteger, nullable=False),
 )
 
-users = Table(
+users = _table(
     "users",
-    metadata,
-    _id(),
     Column("name", Text, nullable=False, unique=True),
     Column("password", Text, info=SECRET),
     Column("created", BigInteger, nullable=False),
     Column("disabled", BigInteger),
 )
 
-memberships = Table(
+memberships = _table(
     "memberships",
-    metadata,
-    _id(),
     _to("user_id", "users", nullable=False),
     _to("project_id", "projects", nullable=False),
     Column("role", Text, nullable=False),
@@ -106,10 +99,8 @@ _partial(
     unique=True,
 )
 
-sessions = Table(
+sessions = _table(
     "sessions",
-    metadata,
-    _id(),
     _to("user_id", "users", nullable=False, index=True),
     Column("digest", Text, nullable=False, unique=True, info=SECRET),
     Column("kind", Text, nullable=False),  # a browser's session, or a one-time link
@@ -118,10 +109,8 @@ sessions = Table(
     Column("ended", BigInteger),
 )
 
-tokens = Table(
+tokens = _table(
     "tokens",
-    metadata,
-    _id(),
     _to("user_id", "users", nullable=False),
     _to("project_id", "projects", nullable=False),
     Column("name", Text, nullable=False),
@@ -132,10 +121,8 @@ tokens = Table(
     Column("revoked", BigInteger),
 )
 
-policies = Table(
+policies = _table(
     "policies",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     Column("state", Text, nullable=False),
     Column("document", Text, nullable=False, info=_digested("sha256")),
@@ -148,10 +135,8 @@ policies = Table(
 )
 _partial("uq_policies_active", text("state = 'active'"), policies.c.project_id, unique=True)
 
-cases = Table(
+cases = _table(
     "cases",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     Column("key", Text, nullable=False),
     Column("digest", Text, nullable=False),
@@ -187,10 +172,8 @@ bodies = Table(
     Column("content", LargeBinary, nullable=False, info=_digested("sha256")),
 )
 
-decisions = Table(
+decisions = _table(
     "decisions",
-    metadata,
-    _id(),
     _to("case_id", "cases", nullable=False),
     Column("version", Integer, nullable=False),
     Column("kind", Text, nullable=False),
@@ -203,10 +186,8 @@ decisions = Table(
 )
 Index("ix_decisions_policy_made", decisions.c.policy_id, decisions.c.made)
 
-readings = Table(
+readings = _table(
     "readings",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     _to("case_id", "cases", nullable=False),
     Column("root", Id, nullable=False),  # the id of the first reading of the same round
@@ -240,10 +221,8 @@ Index("ix_readings_case", readings.c.case_id, readings.c.reader)
 _SECOND = text("why = 'second'")
 _partial("ix_readings_second", _SECOND, readings.c.project_id, readings.c.id)
 
-answers = Table(
+answers = _table(
     "answers",
-    metadata,
-    _id(),
     _to("reading_id", "readings", nullable=False, index=True),
     _to("case_id", "cases", nullable=False, index=True),
     _to("reader", "users", nullable=False),
@@ -257,10 +236,8 @@ answers = Table(
 Index("ix_answers_given", answers.c.given)
 Index("ix_answers_reader_given", answers.c.reader, answers.c.given)
 
-skips = Table(
+skips = _table(
     "skips",
-    metadata,
-    _id(),
     _to("reading_id", "readings", nullable=False),
     _to("reader", "users", nullable=False),
     Column("reason", Text, nullable=False),
@@ -268,10 +245,8 @@ skips = Table(
 )
 Index("ix_skips_reading_reader", skips.c.reading_id, skips.c.reader, skips.c.skipped)
 
-monitors = Table(
+monitors = _table(
     "monitors",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     _to("policy_id", "policies", nullable=False, unique=True),
     Column("state", Text, nullable=False),
@@ -293,10 +268,8 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-events = Table(
+events = _table(
     "events",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     Column("at", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),
@@ -308,10 +281,8 @@ Index("ix_events_case", events.c.case_id)
 _OF_NO_CASE = text("case_id IS NULL")
 _partial("ix_events_of_no_case", _OF_NO_CASE, events.c.project_id, events.c.kind, events.c.id)
 
-seals = Table(
+seals = _table(
     "seals",
-    metadata,
-    _id(),
     Column("first_event", Id, nullable=False),
     Column("last_event", Id, nullable=False),
     Column("n_events", Integer, nullable=False),
@@ -320,10 +291,8 @@ seals = Table(
     Column("sealed", BigInteger, nullable=False),
 )
 
-webhooks = Table(
+webhooks = _table(
     "webhooks",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     Column("url", Text, nullable=False),
     Column("secret", LargeBinary, nullable=False, info=SECRET),
@@ -331,10 +300,8 @@ webhooks = Table(
     Column("ended", BigInteger),
 )
 
-outbox = Table(
+outbox = _table(
     "outbox",
-    metadata,
-    _id(),
     _to("project_id", "projects", nullable=False),
     _to("webhook_id", "webhooks", nullable=False),
     Column("kind", Text, nullable=False),
@@ -358,5 +325,28 @@ def in_state(table: Table, state: str) -> ColumnElement[bool]:
     return table.c.state == literal(state, literal_execute=True)
 
 
+# ------------------------------------------------------------------ tables that only grow
+
 APPEND_ONLY = ("events", "seals", "answers", "decisions", "skips")
-guard(metadata, APPEND_ONLY)
+
+
+def _guard(table: Table) -> None:
+    """Let the database itself refuse UPDATE and DELETE, from the table's creation on."""
+    refusals = {
+        "sqlite": f"BEGIN SELECT RAISE(ABORT, 'rows of {table.name} are never changed'); END",
+        "postgresql": "FOR EACH ROW EXECUTE FUNCTION desk_refuse_change()",
+    }
+    for verb in ("UPDATE", "DELETE"):
+        name = f"{table.name}_refuse_{verb.lower()}"
+        for dialect, refusal in refusals.items():
+            trigger = DDL(f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} {refusal}")
+            event.listen(table, "after_create", trigger.execute_if(dialect=dialect))
+
+
+_REFUSE = DDL(
+    "CREATE OR REPLACE FUNCTION desk_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ "
+    "BEGIN RAISE EXCEPTION 'rows of %% are never changed', TG_TABLE_NAME; END $$"
+)
+event.listen(metadata, "before_create", _REFUSE.execute_if(dialect="postgresql"))
+for _name in APPEND_ONLY:
+    _guard(metadata.tables[_name])

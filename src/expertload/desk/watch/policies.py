@@ -181,13 +181,10 @@ def _reopen(transaction: Transaction, numbers: list[int]) -> int:
     A case that an answer has closed since it was chosen stays closed. If a reading of a case is
     already open, that one is enough.
     """
-    reopened = sorted(
-        transaction.rows(_REOPEN.format(transaction.among("numbers")), numbers=numbers)
-    )
+    reopened = sorted(transaction.rows(_REOPEN, numbers=numbers))
     transaction.count("cases.auto", -len(reopened))
     transaction.count("cases.waiting", len(reopened))
-    reading = _READING + transaction.among("numbers")
-    already_open = {case for (case,) in transaction.rows(reading, numbers=numbers)}
+    already_open = {case for (case,) in transaction.rows(_READING, numbers=numbers)}
     wanted = []
     for number, due in reopened:
         event = transaction.event("case.looked_back", case_id=number)
@@ -199,10 +196,12 @@ def _reopen(transaction: Transaction, numbers: list[int]) -> int:
 
 
 _REOPEN = (
-    "UPDATE cases SET state = 'waiting' WHERE id {} AND state = 'auto' "
+    "UPDATE cases SET state = 'waiting' WHERE id IN :numbers AND state = 'auto' "
     "AND (audit IS NULL OR audit = 'open') RETURNING id, due"
 )
-_READING = "SELECT case_id FROM readings WHERE state IN ('waiting', 'leased') AND case_id "
+_READING = (
+    "SELECT case_id FROM readings WHERE state IN ('waiting', 'leased') AND case_id IN :numbers"
+)
 
 
 def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:

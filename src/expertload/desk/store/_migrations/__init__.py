@@ -1,1 +1,0 @@
-"""Migrations, one file per step. The only way back is the copy made before an upgrade."""
