@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk.people import (
-    LINK_SECONDS,
     SESSION_SECONDS,
     Throttle,
     TrustedProxy,
@@ -34,6 +33,7 @@ from expertload.desk.people import (
     set_roles,
     use_link,
 )
+from expertload.desk.people.sessions import LINK_SECONDS
 from expertload.desk.store.tables import sessions, users
 from expertload.desk.trail import differences
 from expertload.exceptions import DeskRefusedError, ParameterError

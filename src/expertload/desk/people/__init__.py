@@ -3,7 +3,6 @@
 from expertload.desk.people.accounts import (
     PERSONAL,
     ROLES,
-    Person,
     Principal,
     Role,
     add_token,
@@ -13,7 +12,6 @@ from expertload.desk.people.accounts import (
     end_sessions,
     find_named,
     find_token,
-    find_tokens,
     find_user,
     people_of,
     require,
@@ -24,7 +22,6 @@ from expertload.desk.people.accounts import (
 )
 from expertload.desk.people.sessions import (
     FIRST,
-    LINK_SECONDS,
     SESSION_SECONDS,
     Throttle,
     begin_session,
@@ -41,13 +38,11 @@ from expertload.desk.people.sign_on import Attempt, OpenIdConnect, TrustedProxy
 
 __all__ = [
     "FIRST",
-    "LINK_SECONDS",
     "PERSONAL",
     "ROLES",
     "SESSION_SECONDS",
     "Attempt",
     "OpenIdConnect",
-    "Person",
     "Principal",
     "Role",
     "Throttle",
@@ -63,7 +58,6 @@ __all__ = [
     "find_named",
     "find_session",
     "find_token",
-    "find_tokens",
     "find_user",
     "first_link",
     "hash_password",

@@ -85,7 +85,7 @@ def add_user(transaction: Transaction, name: str, roles: Collection[str]) -> int
     if row is not None and roles_of(transaction, row.id):
         raise DeskRefusedError("conflict", f"There is already a user '{name}'.")
     event = transaction.event("user.added")
-    number = row.id if row else transaction.insert(users, event, name=name, created=transaction.now)
+    number = row.id if row else transaction.insert(users, event, name=name)
     set_roles(transaction, number, roles)
     return int(number)
 
@@ -156,14 +156,7 @@ def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> No
         if role not in roles:
             transaction.update(memberships, number, event, ended=transaction.now)
     for role in sorted(set(roles) - current.keys()):
-        transaction.insert(
-            memberships,
-            event,
-            user_id=user,
-            project_id=transaction.project.id,
-            role=role,
-            created=transaction.now,
-        )
+        transaction.insert(memberships, event, user_id=user, role=role)
 
 
 def set_password(transaction: Transaction, user: int, stretched: str) -> None:
@@ -248,16 +241,14 @@ def add_token(
     token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     event = transaction.event("token.added")
     row = find_user(transaction, name)
-    user = row.id if row else transaction.insert(users, event, name=name, created=transaction.now)
+    user = row.id if row else transaction.insert(users, event, name=name)
     transaction.insert(
         tokens,
         event,
         user_id=user,
-        project_id=transaction.project.id,
         name=name,
         role=role,
         digest=digest_of(token),
-        created=transaction.now,
         expires=expires,
     )
     return token
@@ -265,28 +256,20 @@ def add_token(
 
 def find_token(transaction: Transaction, token: str) -> Principal | None:
     """Return who a token belongs to; None if it is not valid now."""
-    return find_tokens(transaction, [token])[0]
-
-
-def find_tokens(transaction: Transaction, given: Sequence[str]) -> list[Principal | None]:
-    """Return who each of these tokens belongs to, in one query."""
-    digests = [digest_of(token) for token in given]
-    rows = transaction.rows(
-        _FIND_TOKENS,
-        digests=list(set(digests)),
+    found = transaction.rows(
+        _FIND_TOKEN,
+        digest=digest_of(token),
         project=transaction.project.id,
         now=transaction.now,
     )
-    found = {digest: Principal(user, name, frozenset([role])) for digest, user, name, role in rows}
-    return [found.get(digest) for digest in digests]
+    return next((Principal(user, name, frozenset([role])) for user, name, role in found), None)
 
 
-_FIND_TOKENS = (
-    "SELECT tokens.digest, users.id, users.name, tokens.role "
+_FIND_TOKEN = (
+    "SELECT users.id, users.name, tokens.role "
     "FROM tokens JOIN users ON users.id = tokens.user_id "
-    "WHERE tokens.project_id = :project AND tokens.revoked IS NULL "
-    "AND (tokens.expires IS NULL OR tokens.expires > :now) AND users.disabled IS NULL "
-    "AND tokens.digest IN :digests"
+    "WHERE tokens.digest = :digest AND tokens.project_id = :project AND tokens.revoked IS NULL "
+    "AND (tokens.expires IS NULL OR tokens.expires > :now) AND users.disabled IS NULL"
 )
 
 

@@ -15,7 +15,6 @@ from expertload.desk.store.database import (
     Event,
     Project,
     Transaction,
-    WantsExclusive,
     content_digest,
 )
 from expertload.desk.store.migrating import backup, current_revision, restore
@@ -29,11 +28,9 @@ __all__ = [
     "AnyRow",
     "Database",
     "Event",
-    "PostgresDatabase",
     "Project",
     "SqliteDatabase",
     "Transaction",
-    "WantsExclusive",
     "backup",
     "content_digest",
     "is_postgres",

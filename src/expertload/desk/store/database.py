@@ -28,10 +28,10 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from expertload.desk.settings import Rules
 from expertload.desk.store.migrating import upgrade
-from expertload.desk.store.tables import events
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+Rows: TypeAlias = list[tuple[Any, ...]]
 T = TypeVar("T")
 
 READERS = 8
@@ -79,23 +79,20 @@ class Database(ABC):
     def new_ids(self, connection: Connection, table: Table, n: int) -> list[int]:
         """Return ids in ascending order, for rows that this transaction will insert."""
 
+    @staticmethod
     @abstractmethod
-    def rows(
-        self, connection: Connection, query: str, values: dict[str, Any]
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query with `:names` in it; a list is written as `IN :name`."""
+    def translated(query: str) -> str:
+        """Return a query with `:names` and `IN :names` in it as the driver expects it."""
 
-    def insert(
-        self,
-        connection: Connection,
-        table: str,
-        names: Sequence[str],
-        rows: list[tuple[Any, ...]],
-        on_conflict: str = "",
-    ) -> None:
-        """Insert plain values."""
-        marks = ", ".join([self.mark] * len(names))
-        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) {on_conflict}"
+    def rows(self, connection: Connection, query: str, values: dict[str, Any]) -> Rows:
+        """Return the rows of a query with `:names` in it; a list is written as `IN :name`."""
+        with self.driver(connection, query) as driver:
+            return list(driver.execute(self.translated(query), values).fetchall())
+
+    def insert(self, connection: Connection, into: str, rows: Rows, on_conflict: str = "") -> None:
+        """Insert plain values into the columns of a table: "table (column, column)"."""
+        marks = ", ".join([self.mark] * len(rows[0]))
+        statement = f"INSERT INTO {into} VALUES ({marks}) {on_conflict}"
         with self.driver(connection, statement) as driver:
             driver.cursor().executemany(statement, rows)
 
@@ -236,7 +233,7 @@ class Transaction:
         ((number, name, secret, rules, rate),) = found
         return Project(number, name, secret, _rules(rules), rate)
 
-    def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, **values: Any) -> Rows:
         """Return the rows of a query with `:names` in it; a list is written as `IN :name`."""
         return self._database.rows(self.connection, query, values)
 
@@ -251,11 +248,16 @@ class Transaction:
         return self._database.new_ids(self.connection, table, n)
 
     def insert(self, table: Table, event: Event, **values: Any) -> int:
-        """Insert one row and record it; return its id."""
-        if "id" not in values:
-            values["id"] = self.new_ids(table, 1)[0]
-        self.insert_all(table, [(event, values)])
-        return int(values["id"])
+        """Insert one row and record it; return its id.
+
+        The project and the time of creation are filled in.
+        """
+        known = {"project_id": self.project.id, "created": self.now}
+        row = {name: value for name, value in known.items() if name in table.c} | values
+        if "id" not in row:
+            row["id"] = self.new_ids(table, 1)[0]
+        self.insert_all(table, [(event, row)])
+        return int(row["id"])
 
     def insert_all(self, table: Table, rows: Sequence[tuple[Event, dict[str, Any]]]) -> None:
         """Insert rows, each recorded in its own event; empty columns are left out there."""
@@ -263,7 +265,7 @@ class Transaction:
             return
         names, recorded = table.columns.keys(), _recorded(table)
         written = [tuple(map(values.get, names)) for _, values in rows]
-        self._database.insert(self.connection, table.name, names, written)
+        self._database.insert(self.connection, f"{table.name} ({', '.join(names)})", written)
         for event, values in rows:
             kept = {name: v for name, v in values.items() if v is not None and name in recorded}
             event.changes.append((table.name, values["id"], kept))
@@ -312,22 +314,22 @@ class Transaction:
         """Write the events and the counters."""
         project, slot = self.project.id, random.randrange(self._database.counter_slots)
         if self._events:
-            rows: list[tuple[Any, ...]] = [
+            rows: Rows = [
                 (project, self.now, e.kind, self.actor, e.case_id, orjson.dumps(e.changes).decode())
                 for e in self._events
             ]
-            self._database.insert(self.connection, "events", _EVENT_COLUMNS, rows)
+            self._database.insert(self.connection, _EVENTS, rows)
         # Always in the same order, to avoid deadlocks.
         counted = [(project, name, slot, n) for name, n in sorted(self._counts.items()) if n]
         if counted:
-            names = ("project_id", "name", "slot", "value")
-            self._database.insert(self.connection, "counters", names, counted, _ADD)
+            self._database.insert(self.connection, _COUNTERS, counted, _ADD)
 
 
 _PROJECT = "SELECT id, name, secret, rules, sampling_rate FROM projects WHERE name = :wanted"
-_ADD = "ON CONFLICT (project_id, name, slot) DO UPDATE SET value = counters.value + excluded.value"
 # Without the id: both databases number the rows in the order in which they are inserted.
-_EVENT_COLUMNS = [name for name in events.columns.keys() if name != "id"]  # noqa: SIM118
+_EVENTS = "events (project_id, at, kind, actor, case_id, changes)"
+_COUNTERS = "counters (project_id, name, slot, value)"
+_ADD = "ON CONFLICT (project_id, name, slot) DO UPDATE SET value = counters.value + excluded.value"
 
 
 @cache

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from expertload._validation import require_extra
-from expertload.desk.store.database import Database
+from expertload.desk.store.database import Database, Rows
 from expertload.exceptions import DeskInUseError, DeskUnavailableError, FileWriteError
 
 T = TypeVar("T")
@@ -162,16 +162,19 @@ class SqliteDatabase(Database):
         first = (last or 0) + 1
         return list(range(first, first + n))
 
-    def rows(
-        self, connection: Connection, query: str, values: dict[str, Any]
-    ) -> list[tuple[Any, ...]]:
+    @staticmethod
+    @cache
+    def translated(query: str) -> str:
+        """Return a query whose lists are the items of a JSON list."""
+        return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", query)
+
+    def rows(self, connection: Connection, query: str, values: dict[str, Any]) -> Rows:
         """Run a query; lists are passed as JSON, which SQLite can read."""
         given = {
             name: orjson.dumps(value).decode() if isinstance(value, list) else value
             for name, value in values.items()
         }
-        with self.driver(connection, query) as driver:
-            return list(driver.execute(_translated(query), given).fetchall())
+        return super().rows(connection, query, given)
 
     def copy(self, target: Path) -> None:
         """Copy the database while it is in use."""
@@ -235,9 +238,3 @@ def _begin(connection: Connection) -> None:
     """Start a transaction; one that writes locks at once, because locking later may fail."""
     writes = connection.get_execution_options().get("desk_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-@cache
-def _translated(query: str) -> str:
-    """Write a query's lists as the items of a JSON list."""
-    return re.sub(r"IN :(\w+)", r"IN (SELECT value FROM json_each(:\1))", query)

@@ -10,28 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    DDL,
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    TextClause,
-    UniqueConstraint,
-    event,
-    literal,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -49,20 +31,27 @@ def _digested(name: str) -> dict[str, Any]:
     return {**SECRET, "digest": name}
 
 
-def _table(name: str, *columns: Column[Any] | UniqueConstraint) -> Table:
+def _table(name: str, *columns: Column[Any] | sa.UniqueConstraint) -> Table:
     """Return a table with ids; `Table` returns one without."""
     return Table(name, metadata, Column("id", Id, primary_key=True), *columns)
 
 
 def _to(name: str, table: str, **options: Any) -> Column[int]:
-    return Column(name, Id, ForeignKey(f"{table}.id"), **options)
+    return Column(name, Id, sa.ForeignKey(f"{table}.id"), **options)
 
 
-def _partial(
-    name: str, where: TextClause, *columns: ColumnElement[Any], unique: bool = False
+def _index(
+    table: Table, name: str, *columns: str, where: str | None = None, unique: bool = False
 ) -> None:
-    """Add an index of the rows for which a condition holds."""
-    Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+    """Add an index of all rows, or of those for which a condition holds."""
+    condition = None if where is None else sa.text(where)
+    sa.Index(
+        name,
+        *(table.c[column] for column in columns),
+        unique=unique,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
 
 
 projects = _table(
@@ -90,12 +79,13 @@ memberships = _table(
     Column("created", BigInteger, nullable=False),
     Column("ended", BigInteger),
 )
-_partial(
+_index(
+    memberships,
     "uq_memberships_current",
-    text("ended IS NULL"),
-    memberships.c.user_id,
-    memberships.c.project_id,
-    memberships.c.role,
+    "user_id",
+    "project_id",
+    "role",
+    where="ended IS NULL",
     unique=True,
 )
 
@@ -133,7 +123,7 @@ policies = _table(
     Column("withdrawn", BigInteger),
     Column("reason", Text),
 )
-_partial("uq_policies_active", text("state = 'active'"), policies.c.project_id, unique=True)
+_index(policies, "uq_policies_active", "project_id", where="state = 'active'", unique=True)
 
 cases = _table(
     "cases",
@@ -155,17 +145,16 @@ cases = _table(
     Column("audit", Text),  # of an accepted case in the sample: open, right or wrong
     Column("received", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),
-    UniqueConstraint("project_id", "key"),
+    sa.UniqueConstraint("project_id", "key"),
 )
-Index("ix_cases_policy_received", cases.c.policy_id, cases.c.received)
-_AUDITED = text("audit IS NOT NULL")
-_partial("ix_cases_audited", _AUDITED, cases.c.policy_id, cases.c.id, cases.c.audit)
-Index("ix_cases_received", cases.c.project_id, cases.c.received)
+_index(cases, "ix_cases_policy_received", "policy_id", "received")
+_index(cases, "ix_cases_audited", "policy_id", "id", "audit", where="audit IS NOT NULL")
+_index(cases, "ix_cases_received", "project_id", "received")
 
 bodies = Table(
     "bodies",
     metadata,
-    Column("id", Id, ForeignKey("cases.id"), primary_key=True),
+    Column("id", Id, sa.ForeignKey("cases.id"), primary_key=True),
     Column("kind", Text, nullable=False),
     Column("media_type", Text, nullable=False),
     Column("sha256", Text, nullable=False),
@@ -182,9 +171,9 @@ decisions = _table(
     Column("reading_id", Id),  # the reading whose answer led to it
     Column("made", BigInteger, nullable=False),
     _to("supersedes", "decisions", unique=True),
-    UniqueConstraint("case_id", "version"),
+    sa.UniqueConstraint("case_id", "version"),
 )
-Index("ix_decisions_policy_made", decisions.c.policy_id, decisions.c.made)
+_index(decisions, "ix_decisions_policy_made", "policy_id", "made")
 
 readings = _table(
     "readings",
@@ -203,23 +192,21 @@ readings = _table(
     Column("finished", BigInteger),
     Column("answer_id", Id),  # the answer that counts; answers point back
 )
-_WAITING = text("state = 'waiting'")
-_LEASED = text("state = 'leased'")
-_partial(
+_index(
+    readings,
     "ix_readings_waiting",
-    _WAITING,
-    readings.c.project_id,
-    readings.c.due,
-    readings.c.id,
-    readings.c.why,
-    readings.c.barred,
+    "project_id",
+    "due",
+    "id",
+    "why",
+    "barred",
+    where="state = 'waiting'",
 )
-_partial("ix_readings_waiting_since", _WAITING, readings.c.project_id, readings.c.created)
-_partial("ix_readings_leased", _LEASED, readings.c.project_id, readings.c.until)
-_partial("uq_readings_lease_a_reader", _LEASED, readings.c.reader, unique=True)
-Index("ix_readings_case", readings.c.case_id, readings.c.reader)
-_SECOND = text("why = 'second'")
-_partial("ix_readings_second", _SECOND, readings.c.project_id, readings.c.id)
+_index(readings, "ix_readings_waiting_since", "project_id", "created", where="state = 'waiting'")
+_index(readings, "ix_readings_leased", "project_id", "until", where="state = 'leased'")
+_index(readings, "uq_readings_lease_a_reader", "reader", where="state = 'leased'", unique=True)
+_index(readings, "ix_readings_case", "case_id", "reader")
+_index(readings, "ix_readings_second", "project_id", "id", where="why = 'second'")
 
 answers = _table(
     "answers",
@@ -231,10 +218,10 @@ answers = _table(
     Column("standing", Text, nullable=False),  # counted or late
     Column("seconds", Float),
     Column("given", BigInteger, nullable=False),
-    UniqueConstraint("reader", "submission"),
+    sa.UniqueConstraint("reader", "submission"),
 )
-Index("ix_answers_given", answers.c.given)
-Index("ix_answers_reader_given", answers.c.reader, answers.c.given)
+_index(answers, "ix_answers_given", "given")
+_index(answers, "ix_answers_reader_given", "reader", "given")
 
 skips = _table(
     "skips",
@@ -243,7 +230,7 @@ skips = _table(
     Column("reason", Text, nullable=False),
     Column("skipped", BigInteger, nullable=False),
 )
-Index("ix_skips_reading_reader", skips.c.reading_id, skips.c.reader, skips.c.skipped)
+_index(skips, "ix_skips_reading_reader", "reading_id", "reader", "skipped")
 
 monitors = _table(
     "monitors",
@@ -262,7 +249,7 @@ monitors = _table(
 counters = Table(
     "counters",
     metadata,
-    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("project_id", Id, sa.ForeignKey("projects.id"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("slot", Integer, primary_key=True),  # several rows, so that senders need not wait
     Column("value", BigInteger, nullable=False),
@@ -277,9 +264,8 @@ events = _table(
     Column("case_id", Id),
     Column("changes", Text, nullable=False),
 )
-Index("ix_events_case", events.c.case_id)
-_OF_NO_CASE = text("case_id IS NULL")
-_partial("ix_events_of_no_case", _OF_NO_CASE, events.c.project_id, events.c.kind, events.c.id)
+_index(events, "ix_events_case", "case_id")
+_index(events, "ix_events_of_no_case", "project_id", "kind", "id", where="case_id IS NULL")
 
 seals = _table(
     "seals",
@@ -313,16 +299,16 @@ outbox = _table(
     Column("error", Text),
     Column("created", BigInteger, nullable=False),
 )
-_partial("ix_outbox_waiting", _WAITING, outbox.c.next_try)
-Index("ix_outbox_case", outbox.c.case_id)
+_index(outbox, "ix_outbox_waiting", "next_try", where="state = 'waiting'")
+_index(outbox, "ix_outbox_case", "case_id")
 
 
-def in_state(table: Table, state: str) -> ColumnElement[bool]:
+def in_state(table: Table, state: str) -> sa.ColumnElement[bool]:
     """Return the condition that a row is in a state, written out instead of as a parameter.
 
     A partial index covers one state. If the state is a parameter, the database scans the table.
     """
-    return table.c.state == literal(state, literal_execute=True)
+    return table.c.state == sa.literal(state, literal_execute=True)
 
 
 # ------------------------------------------------------------------ tables that only grow
@@ -339,14 +325,14 @@ def _guard(table: Table) -> None:
     for verb in ("UPDATE", "DELETE"):
         name = f"{table.name}_refuse_{verb.lower()}"
         for dialect, refusal in refusals.items():
-            trigger = DDL(f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} {refusal}")
-            event.listen(table, "after_create", trigger.execute_if(dialect=dialect))
+            trigger = sa.DDL(f"CREATE TRIGGER {name} BEFORE {verb} ON {table.name} {refusal}")  # type: ignore[no-untyped-call]
+            sa.event.listen(table, "after_create", trigger.execute_if(dialect=dialect))
 
 
-_REFUSE = DDL(
+_REFUSE = sa.DDL(  # type: ignore[no-untyped-call]
     "CREATE OR REPLACE FUNCTION desk_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$ "
     "BEGIN RAISE EXCEPTION 'rows of %% are never changed', TG_TABLE_NAME; END $$"
 )
-event.listen(metadata, "before_create", _REFUSE.execute_if(dialect="postgresql"))
+sa.event.listen(metadata, "before_create", _REFUSE.execute_if(dialect="postgresql"))
 for _name in APPEND_ONLY:
     _guard(metadata.tables[_name])

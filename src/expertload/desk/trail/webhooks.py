@@ -41,10 +41,8 @@ def add_webhook(transaction: Transaction, url: str) -> tuple[int, str]:
     number = transaction.insert(
         webhooks,
         transaction.event("webhook.added"),
-        project_id=transaction.project.id,
         url=url,
         secret=bytes.fromhex(secret),
-        created=transaction.now,
     )
     return number, secret
 
