@@ -18,7 +18,6 @@ from expertload.cli import (
     decide,
     desk,
     desk_demo,
-    desk_people,
     evaluate,
     lab_data,
     lab_ensemble,
@@ -140,9 +139,9 @@ _fill(desk_token, {"add": desk.add_token, "revoke": desk.revoke_token})
 _fill(
     desk_user,
     {
-        "add": desk_people.add_user,
-        "link": desk_people.link_user,
-        "disable": desk_people.disable_user,
+        "add": desk.add_user,
+        "link": desk.link_user,
+        "disable": desk.disable_user,
     },
 )
 _fill(desk_policy, {"activate": desk.activate_policy, "withdraw": desk.withdraw_policy})

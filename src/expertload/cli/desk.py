@@ -13,19 +13,6 @@ from expertload.cli.screen import console, one_line
 if TYPE_CHECKING:
     from expertload.desk import Desk
 
-__all__ = [
-    "activate_policy",
-    "add_token",
-    "backup",
-    "export",
-    "restore",
-    "revoke_token",
-    "rules",
-    "serve",
-    "verify",
-    "withdraw_policy",
-]
-
 Data = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="The folder of the desk (SQLite).", show_default=False),
@@ -40,6 +27,12 @@ Address = Annotated[
         show_default=False,
     ),
 ]
+
+Name = Annotated[str, typer.Argument(help="The name to sign in with.")]
+Site = Annotated[
+    str, typer.Option("--address", metavar="URL", help="The desk's address, for the link.")
+]
+HERE = "http://127.0.0.1:8765"
 
 
 def open_desk(
@@ -198,6 +191,68 @@ def revoke_token(
 
         desk.write(people.revoke_token, number)
     console().print(f"Token {number} is revoked.")
+
+
+# ------------------------------------------------------------------ people
+
+
+def add_user(
+    name: Name,
+    role: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ROLE", help="The role: reader, arbiter, manager or auditor. May be repeated."
+        ),
+    ],
+    data: Data = None,
+    database: Address = None,
+    address: Site = HERE,
+) -> None:
+    """Add a person; print a link that signs them in once and lets them choose a password."""
+    with open_desk(data, database) as desk:
+        from expertload.desk import people
+
+        user = desk.write(people.add_user, name, role)
+        _print_link(address, desk.write(people.make_link, user))
+
+
+def link_user(
+    name: Name, data: Data = None, database: Address = None, address: Site = HERE
+) -> None:
+    """Print a new one-time link for somebody, for example after a lost password."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk import people
+
+        _print_link(address, desk.write(people.make_link, _user(desk, name)))
+
+
+def disable_user(name: Name, data: Data = None, database: Address = None) -> None:
+    """Disable a person's access; their work is kept."""
+    with open_desk(data, database, may_make=False) as desk:
+        from expertload.desk import people
+
+        desk.write(people.disable_user, _user(desk, name))
+        console().print(f"{name} cannot sign in any more.")
+
+
+def _user(desk: Desk, name: str) -> int:
+    from expertload.desk import people
+    from expertload.exceptions import ParameterError
+
+    row = desk.read(people.find_user, name)
+    if row is None:
+        raise ParameterError(
+            f"There is no user '{name}'. Hint: expertload desk user add '{name}' --role reader"
+        )
+    return int(row.id)
+
+
+def _print_link(address: str, secret: str) -> None:
+    console(stderr=True).print("This link works once, for a day:")
+    typer.echo(f"{address.rstrip('/')}/welcome/{secret}")
+
+
+# ------------------------------------------------------------------ policies and rules
 
 
 def activate_policy(
