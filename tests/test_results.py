@@ -330,11 +330,11 @@ def test_an_ablation_trained_otherwise_is_refused(gathered, monkeypatch):
     other = [replace(row, loss="ce+aucoc", options='{"weight": 1.0}') for row in base]
     write_rows(into / "retinamnist-cpu.csv", base)
     monkeypatch.setattr("tools.evidence.files.HERE", into)
-    write_rows(into / "retinamnist-rank-cpu.csv", other)
-    assert "| rank estimator | weight 1 | 2 |" in make("ablations retinamnist-cpu")
+    write_rows(into / "retinamnist-gradient-cpu.csv", other)
+    assert "| gradient through one path | weight 1 | 2 |" in make("ablations retinamnist-cpu")
     changed = [replace(row, settings='{"training.epochs": 9}') for row in other]
-    write_rows(into / "retinamnist-rank-cpu.csv", changed)
-    with pytest.raises(ValueError, match="retinamnist-rank-cpu was trained otherwise"):
+    write_rows(into / "retinamnist-gradient-cpu.csv", changed)
+    with pytest.raises(ValueError, match="retinamnist-gradient-cpu was trained otherwise"):
         make("ablations retinamnist-cpu")
 
 
@@ -403,7 +403,7 @@ def test_right_cases_that_are_confident_are_pushed_down_unless_kernels_are_refle
 @pytest.mark.slow
 def test_the_area_of_all_cases_is_the_exact_one():
     logits, labels = random_cases(n=32)
-    found = [one for one in _areas([logits], labels) if one["estimator"] == "rank"]
+    found = [one for one in _areas([logits], labels) if one["estimator"] == "exact"]
     assert [one["batch_size"] for one in found] == [32]  # larger batches than cases do not exist
     assert found[0]["bias"] == pytest.approx(0, abs=1e-6)
     assert found[0]["spread"] == pytest.approx(0, abs=1e-6)

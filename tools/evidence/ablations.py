@@ -18,9 +18,7 @@ VARIANTS = {
     "retinamnist-cpu": {
         "retinamnist-weights-cpu": "the paper's loss",
         "retinamnist-reflection-cpu": "reflected kernels",
-        "retinamnist-rank-cpu": "rank estimator",
         "retinamnist-gradient-cpu": "gradient through one path",
-        "retinamnist-memory-cpu": "memory of past confidences",
         "retinamnist-warm-up-cpu": "warm-up",
     },
     "dermamnist-cpu": {
@@ -73,9 +71,7 @@ def _training(row: ResultRow) -> tuple[str, str, int, dict[str, Any]]:
 
 def _variant(options: str, rows: Sequence[ResultRow], ce: Sequence[ResultRow]) -> list[str]:
     given = json.loads(options)
-    shown = {
-        key: given[key] for key in ("weight", "gradient", "bandwidth", "memory") if key in given
-    }
+    shown = {key: given[key] for key in ("weight", "gradient", "bandwidth") if key in given}
     if warm_up := json.loads(rows[0].settings).get("training.warm_up"):
         shown["epochs"] = warm_up
     clipped = numbers_of(rows, "training", "clipped")

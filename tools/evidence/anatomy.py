@@ -6,7 +6,8 @@ each loss change, and how far is the area of a batch from the area of all cases?
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expertload import Cases, aucoc_score
+from expertload import Cases
 from expertload.lab.results.selection import runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from expertload.losses import aucoc_loss, build_loss
@@ -25,14 +26,8 @@ LOSSES = {
     "focal": build_loss("focal"),
     "AUCOC": build_loss("aucoc"),
     "AUCOC, reflected": build_loss("aucoc", boundary="reflect"),
-    "AUCOC, rank": build_loss("aucoc", estimator="rank"),
     "AUCOC, ranking path": build_loss("aucoc", gradient="ranking"),
     "AUCOC, reflected, ranking path": build_loss("aucoc", gradient="ranking", boundary="reflect"),
-}
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "kde": {"smoothing": "probability"},
-    "kde, reflected": {"smoothing": "probability", "boundary": "reflect"},
-    "rank": {"estimator": "rank"},
 }
 BATCH_SIZES = (32, 64, 128, 512)
 N_BATCHES, BATCH, TENTHS = 400, 128, 10
@@ -105,21 +100,13 @@ def _push(loss: torch.nn.Module, logits: Tensor, labels: Tensor) -> Tensor:
 
 def _areas(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
     """Return the area of batches by each estimator, and the area of all cases."""
-    every = np.arange(len(labels))
-    whole = [
-        aucoc_score(
-            Cases.from_correctness(
-                logits.softmax(1).numpy()[every, labels.numpy()], logits.softmax(1).numpy().max(1)
-            )
-        )
-        for logits in networks
-    ]
-    for name, options in ESTIMATORS.items():
+    whole = [_exact(logits, labels) for logits in networks]
+    for name, area in {**ESTIMATORS, "exact": _exact}.items():
         for size in BATCH_SIZES:
             if size > len(labels):
                 continue
             errors = [
-                float(torch.exp(-aucoc_loss(logits[rows], labels[rows], **options))) - exact
+                area(logits[rows], labels[rows]) - exact
                 for logits, exact in zip(networks, whole, strict=True)
                 for rows in _batches(len(labels), size, N_BATCHES)
             ]
@@ -130,3 +117,21 @@ def _areas(networks: Sequence[Tensor], labels: Tensor) -> Iterator[Record]:
                 "bias": round(float(np.mean(errors)), 6),
                 "spread": round(float(np.std(errors, ddof=1)), 6),
             }
+
+
+def _exact(logits: Tensor, labels: Tensor) -> float:
+    """Return the exact area, with the probability of the true class as graded correctness."""
+    proba = logits.softmax(1).numpy()
+    every = np.arange(len(labels))
+    return Cases.from_correctness(proba[every, labels.numpy()], proba.max(1)).aucoc()
+
+
+def _estimated(logits: Tensor, labels: Tensor, **options: Any) -> float:
+    return float(torch.exp(-aucoc_loss(logits, labels, smoothing="probability", **options)))
+
+
+Area = Callable[[Tensor, Tensor], float]
+ESTIMATORS: dict[str, Area] = {
+    "kde": _estimated,
+    "kde, reflected": partial(_estimated, boundary="reflect"),
+}

@@ -21,9 +21,7 @@ sweep dermamnist-batch-size-32-cpu --losses ce,ce+aucoc --seeds 0-1
 sweep dermamnist-batch-size-64-cpu --losses ce,ce+aucoc --seeds 0-1
 sweep retinamnist-weights-cpu --seeds 0-2 --tuning-seeds 0-2
 sweep retinamnist-reflection-cpu --seeds 0-4 --tuning-seeds 0-1
-sweep retinamnist-rank-cpu --seeds 0-9 --tuning-seeds 0-1
 sweep retinamnist-gradient-cpu --seeds 0-9 --tuning-seeds 0-1
-sweep retinamnist-memory-cpu --seeds 0-4 --tuning-seeds 0-1
 sweep retinamnist-warm-up-cpu --seeds 0-4 --tuning-seeds 0-1
 sweep retinamnist-confirmation-cpu --seeds 10-29
 sweep dermamnist-reflection-cpu --losses ce+aucoc --seeds 0-2

@@ -66,7 +66,7 @@ def test_settings_are_the_papers(name, loaded):
 
 
 def test_the_eleven_losses_are_compared(loaded):
-    ablations = ("batch-size", "gradient", "memory", "rank", "reflection", "warm-up", "weights")
+    ablations = ("batch-size", "gradient", "reflection", "warm-up", "weights")
     ablations += ("confirmation", "ladder", "claim")
     for name, recipe in loaded.items():
         if not any(word in name for word in ablations):

@@ -174,7 +174,7 @@ def test_a_wrong_key_of_a_file_is_blamed_on_the_file(write):
 def test_the_recipes_are_listed_and_printed():
     listed = CliRunner().invoke(app, ["lab", "recipes"])
     assert listed.exit_code == 0
-    for name in ("digits", "retinamnist-cpu", "retinamnist-rank-cpu"):
+    for name in ("digits", "retinamnist-cpu", "retinamnist-gradient-cpu"):
         assert re.search(rf"^{name} +\S", listed.output, re.MULTILINE)
     printed = CliRunner().invoke(app, ["lab", "recipes", "digits"])
     assert tomllib.loads(printed.output)["extends"] == "common/cpu-losses"
