@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import DATA
 from tests.reference import aucoc_loss as reference
 
 from expertload.losses import aucoc_loss
 
-COMMITTED = json.loads((Path(__file__).parents[1] / "data" / "aucoc_loss_values.json").read_text())
+COMMITTED = json.loads((DATA / "aucoc_loss_values.json").read_text())
 
 
 def loss_and_gradient(logits, target, **options):

@@ -4,7 +4,7 @@ import types
 
 import pytest
 import torch
-from tests.conftest import SHARED
+from tests.conftest import DATA
 from tests.losses.test_baselines import batch
 from torch import nn
 
@@ -13,13 +13,10 @@ from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, build_loss
 from expertload.losses.build import LOSS_NAMES
 
 BEYOND = ["mmce", "ce+aucoc_upper_bound", "ce+confidence_penalty"]
-PUBLISHED = SHARED / "paper" / "published_results.json"
 
 
 def test_the_names_are_those_of_the_published_tables():
-    if not PUBLISHED.exists():
-        pytest.skip("the published results are not at hand")
-    rows = json.loads(PUBLISHED.read_text())["cifar100/wrn-28-10"]
+    rows = json.loads((DATA / "published_results.json").read_text())["cifar100/wrn-28-10"]
     assert set(rows) == set(LOSS_NAMES)
     assert len(LOSS_NAMES) == 11
 
@@ -119,7 +116,7 @@ def test_a_module_that_is_not_installed_is_a_sentence():
 
 
 def test_an_unknown_option_lists_the_known_ones():
-    with pytest.raises(ParameterError, match="'sharpness'.*temperature, n_bins, norm"):
+    with pytest.raises(ParameterError, match=r"'sharpness'.*temperature, n_bins, norm"):
         build_loss("ce+sece", sharpness=1)
 
 
