@@ -26,8 +26,8 @@ from expertload.lab.training.loop import _train_epoch
 from expertload.lab.training.parts import launch_fabric, prepare
 from expertload.lab.training.progress import Reporter
 from expertload.lab.training.step import Step
+from expertload.losses.base import call_loss
 from expertload.losses.build import LOSS_NAMES, build_loss
-from expertload.losses.per_case import call_loss
 
 BATCH_SIZE, N_BATCHES, N_CLASSES = 128, 3, 100
 REMEMBERING = ("sat", "ce+crl")  # beyond the paper's tables: losses that keep a record of each case

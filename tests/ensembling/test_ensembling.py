@@ -15,7 +15,6 @@ from expertload.ensembling import (
     make_views,
     view_names,
 )
-from expertload.ensembling.networks import log_mean_probability
 from expertload.exceptions import ParameterError
 
 
@@ -42,10 +41,9 @@ def test_an_ensemble_is_the_mean_of_a_loop(images):
 
 def test_tiny_probabilities_are_not_lost():
     logits = torch.tensor([[0.0, -1000.0]])
-    mean = log_mean_probability([logits, logits])
-    assert mean[0, 1] == -1000
-    other = log_mean_probability([logits, torch.tensor([[0.0, 0.0]])])
-    assert other.exp()[0, 1] == pytest.approx(0.25)
+    assert Ensemble([nn.Identity(), nn.Identity()])(logits)[0, 1] == -1000
+    with_a_uniform_one = Ensemble([nn.Identity(), nn.Threshold(0.0, 0.0)])
+    assert with_a_uniform_one(logits).exp()[0, 1] == pytest.approx(0.25)
 
 
 def views_slowly(name, image):
@@ -181,8 +179,8 @@ def test_single_logits_of_a_binary_task_are_averaged_as_probabilities(images, la
 
 
 def test_single_logits_keep_tiny_probabilities():
-    mean = log_mean_probability([torch.tensor([[-1000.0]]), torch.tensor([[-1000.0]])])
-    assert mean.tolist() == [[-1000.0]]
+    twice = Ensemble([nn.Identity(), nn.Identity()])
+    assert twice(torch.tensor([[-1000.0]])).tolist() == [[-1000.0]]
 
 
 @pytest.mark.parametrize("last", [[], [nn.Flatten(0)]], ids=["(n, 1)", "(n,)"])

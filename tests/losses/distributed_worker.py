@@ -52,12 +52,13 @@ def main(rank: int, sizes: tuple[int, ...], folder: Path, mode: str) -> None:
     if mode == "die" and rank == 1:
         os._exit(3)
 
-    options = {"estimator": "rank"} if mode == "rank" else {}
-    criterion = AUCOCLoss(sync_distributed=True, **options)
+    criterion = AUCOCLoss(sync_distributed=True)
     leaf = inputs.clone().requires_grad_()
     loss = criterion(leaf, target)
     loss.backward()
     bound = aucoc_upper_bound_loss(inputs, target, sync_distributed=True)
+    # As one text of all rows: a text has another length in every process.
+    as_text = criterion(inputs.T[None], target[None])
 
     wrapped = DistributedDataParallel(model())
     criterion(wrapped(inputs), target).backward()
@@ -66,6 +67,7 @@ def main(rank: int, sizes: tuple[int, ...], folder: Path, mode: str) -> None:
         loss=loss.item(),
         gradient=leaf.grad.numpy(),
         bound=bound.item(),
+        as_text=as_text.item(),
         weight_gradient=wrapped.module.weight.grad.numpy(),
     )
     dist.destroy_process_group()

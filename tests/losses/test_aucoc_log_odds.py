@@ -12,7 +12,7 @@ from tests.reference import aucoc_loss as reference
 
 from expertload.exceptions import ParameterError
 from expertload.losses import AUCOCLoss, aucoc_loss
-from expertload.losses.confidence_function import _others
+from expertload.losses.base import _others
 
 
 def in_log_odds(logits, target, **options):
@@ -138,23 +138,6 @@ def test_ignored_positions_segmentation_and_nan_behave_as_in_probabilities():
 
     logits[1, 0] = torch.nan
     assert torch.isnan(aucoc_loss(logits, target, smoothing="log_odds"))
-
-
-def test_memory_holds_log_odds_of_either_sign():
-    loss = AUCOCLoss(smoothing="log_odds", memory=100)
-    logits, target = batch(20, 10, scale=0.3)
-    assert reference.log_odds(logits.numpy()).min() < 0
-    first = loss(logits.clone().requires_grad_(), target)
-    torch.testing.assert_close(first, aucoc_loss(logits, target, smoothing="log_odds"))
-    again = loss(logits.clone().requires_grad_(), target)
-    both = aucoc_loss(logits.repeat(2, 1), target.repeat(2), smoothing="log_odds")
-    torch.testing.assert_close(again, both)
-
-
-def test_ranks_need_no_smoothing():
-    logits, target = batch()
-    expected = aucoc_loss(logits, target, estimator="rank")
-    assert aucoc_loss(logits, target, estimator="rank", smoothing="log_odds") == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tests.reference import aucoc_loss as reference
 from torch.nn.functional import cross_entropy
 
 import expertload as el
-from expertload import Cases
 from expertload.exceptions import (
     DataTypeError,
     LabelError,
@@ -179,7 +178,7 @@ def test_dense_tasks_are_the_flattened_ones(shape):
     torch.testing.assert_close(grad.movedim(1, -1).reshape(-1, 5), flat_grad)
 
 
-@pytest.mark.parametrize("options", [{}, PAPER, REFLECTED, {"estimator": "rank"}])
+@pytest.mark.parametrize("options", [{}, PAPER, REFLECTED])
 @pytest.mark.parametrize("ignore_index", [-100, 255, 2])
 def test_ignored_positions_are_as_if_absent(ignore_index, options):
     logits, target = batch(60)
@@ -193,6 +192,17 @@ def test_ignored_positions_are_as_if_absent(ignore_index, options):
     torch.testing.assert_close(grad[kept], expected_grad)
     if ignore_index == 2:
         assert not grad[~kept].any()
+
+
+def test_ignored_positions_are_absent_where_all_log_odds_are_negative():
+    logits, target = batch(60, 10, scale=0.1)
+    assert reference.log_odds(logits.numpy()).max() < 0
+    target[::3] = -100
+    kept = target != -100
+    value, grad = value_and_gradient(logits, target)
+    expected, expected_grad = value_and_gradient(logits[kept], target[kept])
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grad[kept], expected_grad)
 
 
 def test_every_label_counts_without_an_ignore_index():
@@ -314,41 +324,7 @@ def test_training_with_it_raises_the_area_on_unseen_cases():
     assert unseen_area() > before + 0.2
 
 
-# ------------------------------------------------------------------- ranks and the bound
-
-
-def test_rank_estimator_is_the_exact_area():
-    logits, target = batch(200)
-    p = logits.softmax(1)
-    s = p.gather(1, target[:, None])[:, 0]
-    area = el.aucoc_score(Cases.from_correctness(s.numpy(), p.amax(1).numpy()))
-    assert float(aucoc_loss(logits, target, estimator="rank")) == pytest.approx(-np.log(area))
-
-
-def test_rank_estimator_shares_weight_among_ties():
-    # The true class is the top one, or one of smaller probability.
-    r = np.array([0.9, 0.5, 0.9, 0.7, 0.5])
-    value = np.array([0.9, 0.1, 0.05, 0.7, 0.5])
-    second = np.where(value < r, value, (1 - r) / 2)
-    p = np.stack([r, second, 1 - r - second], axis=1)
-    target = torch.from_numpy(np.where(value < r, 1, 0))
-    loss = aucoc_loss(torch.from_numpy(np.log(p)), target, estimator="rank")
-    assert float(loss.exp() ** -1) == pytest.approx(reference.rank_area(r, value), abs=1e-5)
-
-
-def test_rank_gradient_is_through_the_true_class_alone():
-    logits, target = batch(30)
-    value, grad = value_and_gradient(logits, target, estimator="rank")
-    leaf = logits.clone().requires_grad_()
-    p = leaf.softmax(1)
-    # The same sum with the weights of the ranks taken as given.
-    load = p.detach().amax(1).argsort().argsort().double() / 30
-    q = lambda u: u + torch.special.xlogy(1 - u, 1 - u)  # noqa: E731
-    weight = q(load + 1 / 30) - q(load)
-    expected = -(p.gather(1, target[:, None])[:, 0] * weight).sum().log()
-    expected.backward()
-    assert value.item() == pytest.approx(expected.item())
-    torch.testing.assert_close(grad, leaf.grad)
+# ------------------------------------------------------------------- the bound
 
 
 @pytest.mark.parametrize("method", ["exact", "fast"])
@@ -374,7 +350,7 @@ def finite(value, grad):
 
 
 @pytest.mark.parametrize("loss", [aucoc_loss, aucoc_upper_bound_loss])
-@pytest.mark.parametrize("options", [{}, {"estimator": "rank"}, {"bandwidth": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"bandwidth": 0.1}])
 def test_empty_and_all_ignored_batches_are_zero(loss, options):
     for logits, target in [
         (torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)),
@@ -430,9 +406,7 @@ def test_nan_raises_when_asked_to_and_passes_on_otherwise():
     logits, target = batch()
     logits[3, 1] = torch.nan
     for bandwidth in ("scott", 0.1):
-        for estimator in ("kde", "rank"):
-            options = {"bandwidth": bandwidth, "estimator": estimator}
-            assert torch.isnan(aucoc_loss(logits, target, **options))
+        assert torch.isnan(aucoc_loss(logits, target, bandwidth=bandwidth))
     with pytest.raises(NonFiniteError, match="logits"):
         aucoc_loss(logits, target, check_finite=True)
     with pytest.raises(NonFiniteError, match="logits"):
@@ -468,16 +442,13 @@ def test_bad_batches_are_named(loss, logits, target, error, words):
     [
         ({"correctness": "soft"}, "'correctness'"),
         ({"bandwidth": "wide"}, "'scott', 'silverman'"),
-        ({"bandwidth": 0.0}, "estimator='rank'"),
+        ({"bandwidth": 0.0}, "'bandwidth'"),
         ({"bandwidth": float("nan")}, "at least 0.01"),
         ({"bandwidth": float("nan"), **PAPER}, "at least 0.0001"),
         ({"boundary": "reflect"}, "smoothing='probability'"),
         ({"bandwidth": True}, "a number"),
         ({"boundary": "mirror"}, "'boundary'"),
-        ({"estimator": "histogram"}, "'estimator'"),
         ({"method": "quick"}, "'method'"),
-        ({"estimator": "rank", "correctness": "hard"}, "nothing could be learned"),
-        ({"estimator": "rank", "gradient": "ranking"}, "nothing could be learned"),
         ({"correctness": "hard", "gradient": "correctness"}, "nothing could be learned"),
         ({"gradient": "none"}, "'gradient'"),
     ],

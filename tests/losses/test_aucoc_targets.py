@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from tests.losses.test_aucoc_loss import PAPER, REFLECTED, batch, value_and_gradient
+from tests.reference import aucoc_loss as reference
 from torch import nn
 from torch.nn.functional import one_hot
 
 from expertload.exceptions import DataTypeError, LabelError, ProbabilityError
 from expertload.losses import AUCOCLoss, CombinedLoss, aucoc_loss, mmce_loss
 
-FORMS = [{}, PAPER, REFLECTED, {"estimator": "rank"}]
+FORMS = [{}, PAPER, REFLECTED]
 
 
 def mixed(logits, target, share=0.7):
@@ -33,15 +34,16 @@ def test_one_hot_targets_are_class_numbers(options):
 
 
 def test_soft_targets_against_autograd_through_the_value():
-    """By ranks, the loss is -log of a weighted mean of s = sum_j t_j p_j, weights fixed."""
+    """The loss is -log of a weighted sum of s = sum_j t_j p_j; the weights are held fixed."""
     logits, target = batch(30)
     soft = mixed(logits, target)
-    value, grad = value_and_gradient(logits, soft, estimator="rank")
+    options = {"gradient": "correctness", "method": "exact", **PAPER}
+    value, grad = value_and_gradient(logits, soft, **options)
     leaf = logits.clone().requires_grad_()
     p = leaf.softmax(1)
-    load = p.detach().amax(1).argsort().argsort().double() / 30
-    q = lambda u: u + torch.special.xlogy(1 - u, 1 - u)  # noqa: E731
-    expected = -((soft * p).sum(1) * (q(load + 1 / 30) - q(load))).sum().log()
+    r = p.detach().amax(1).numpy()
+    _, weight, _ = reference.area_and_gradient(r, r, reference.Kernel(reference.scott(r)))
+    expected = -((soft * p).sum(1) * torch.as_tensor(np.array(weight))).sum().log()
     expected.backward()
     assert value.item() == pytest.approx(expected.item())
     torch.testing.assert_close(grad, leaf.grad)

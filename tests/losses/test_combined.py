@@ -7,6 +7,7 @@ from torch import nn
 
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.losses import CombinedLoss, FocalLoss, SoftECELoss, focal_loss, mmce_loss
+from expertload.losses.base import gather_rows, on_whole_batch
 
 
 @pytest.mark.parametrize("weight", [0, 0.5, 3])
@@ -53,3 +54,15 @@ def test_one_value_a_case_is_refused(name):
     losses[name] = FocalLoss(reduction="none")
     with pytest.raises(ShapeError, match=f"'{name}' must return"):
         CombinedLoss(**losses)(*batch())
+
+
+def test_one_process_has_the_loss_as_it_is():
+    logits, target = batch()
+    expected = nn.functional.cross_entropy(logits, target)
+    assert torch.equal(on_whole_batch(nn.CrossEntropyLoss(), logits, target), expected)
+    assert gather_rows(logits)[0] is logits
+
+
+def test_a_loss_of_one_value_a_case_is_refused_for_the_whole_batch():
+    with pytest.raises(ShapeError, match="'loss' must return"):
+        on_whole_batch(FocalLoss(reduction="none"), *batch())

@@ -27,27 +27,27 @@ def exit_codes(sizes, folder, mode):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "mode"),
-    [((20, 20), "kde"), ((30, 7), "rank"), ((25, 0, 13), "kde")],
-    ids=["two equal", "two unequal, by rank", "three, one of them empty"],
+    "sizes",
+    [(20, 20), (30, 7), (25, 0, 13)],
+    ids=["two equal", "two unequal", "three, one of them empty"],
 )
-def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes, mode):
-    assert exit_codes(sizes, tmp_path, mode) == [0] * len(sizes)
+def test_value_and_gradient_are_those_of_the_whole_batch(tmp_path, sizes):
+    assert exit_codes(sizes, tmp_path, "compute") == [0] * len(sizes)
     parts = [np.load(tmp_path / f"{rank}.npz") for rank in range(len(sizes))]
 
-    options = {"estimator": "rank"} if mode == "rank" else {}
     inputs, target = whole_batch(sizes)
     leaf = inputs.clone().requires_grad_()
-    loss = aucoc_loss(leaf, target, **options)
+    loss = aucoc_loss(leaf, target)
     loss.backward()
     layer = model()
-    aucoc_loss(layer(inputs), target, **options).backward()
+    aucoc_loss(layer(inputs), target).backward()
 
     gathered = np.concatenate([part["gradient"] for part in parts])
     # Averaging over processes, as data-parallel training does, undoes this factor.
     np.testing.assert_allclose(gathered, len(sizes) * leaf.grad.numpy(), atol=1e-12)
     for part in parts:
         assert part["loss"] == pytest.approx(loss.item(), abs=1e-12)
+        assert part["as_text"] == pytest.approx(loss.item(), abs=1e-12)
         assert part["bound"] == pytest.approx(aucoc_upper_bound_loss(inputs, target).item())
         np.testing.assert_allclose(part["weight_gradient"], layer.weight.grad, atol=1e-12)
 

@@ -151,15 +151,3 @@ def upper_bound(logits, target):
     mass, _, mass_by_r = area_and_gradient(r, np.ones_like(s), kernel)
     by_r = -mass_by_r / mass - logs_by_r / mass + logs * mass_by_r / mass**2
     return -math.log(mass) - logs / mass, through_softmax(p, by_r, -beta / mass / s, target)
-
-
-def rank_area(r, value):
-    """Mean over samples of value * mean(-ln(1 - F)) over the loads their tie group covers."""
-    total = 0.0
-    for q, v in zip(r, value, strict=True):
-        low = sum(x < q for x in r) / len(r)
-        high = sum(x <= q for x in r) / len(r)
-        # The midpoint rule, fine enough for six digits even at the logarithm's pole.
-        loads = low + (high - low) * (np.arange(200_000) + 0.5) / 200_000
-        total += v * np.mean(-np.log1p(-loads))
-    return total / len(r)

@@ -16,8 +16,7 @@ from expertload import (
     coc_curve,
     load_at_accuracy,
 )
-from expertload.torch_metrics import AUCOC, COC, LoadAtAccuracy
-from expertload.torch_metrics.state import cell_of, lower_edges
+from expertload.torch_metrics import AUCOC, COC, LoadAtAccuracy, cell_of, lower_edges
 
 ROUNDING = 1e-12
 

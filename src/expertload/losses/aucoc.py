@@ -1,36 +1,53 @@
 """AUCOCLoss: train for a high area under the confidence operating characteristic.
 
 The loss is -log of the area, as in the paper (equation "AUCOCLoss = -log(AUCOC)"), estimated on
-the batch. How the area and its gradient are computed is in ``kde.area``, and how they reach the
-logits in ``confidence_function``.
+the batch. How the area and its gradient are computed is in ``kde``, and how they reach the logits
+in ``base``.
+
+The paper's appendix also has an upper bound, for ablation ("Potential upper bound to AUCOCLoss").
+The area is a weighted sum of the samples' true-class probabilities, A = sum_n beta_n s_n, with
+weights beta_n >= 0 that depend on the confidences alone. Jensen's inequality pulls the logarithm
+inside:
+
+    -log A <= -log B - sum_n (beta_n / B) log s_n        B = sum_n beta_n
+
+The appendix takes the weights to sum to one, B = 1. A Gaussian kernel leaks beyond a confidence of
+one, so on a batch B is a little less, and only with the term -log B is this a bound.
 """
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from expertload._validation import check_count, incompatible_options_error
-from expertload.losses.confidence_function import (
-    LogConfidences,
-    LossAndGradient,
-    Reading,
+from expertload._validation import check_option, incompatible_options_error
+from expertload.losses.base import (
+    Confidences,
+    Gradient,
+    LossModule,
     confidence_loss,
+    in_rows,
+    on_whole_batch,
 )
-from expertload.losses.estimate import Batch, estimate_areas
-from expertload.losses.kde.array_namespace import Array, at_least, at_most, in_rows, namespace
-from expertload.losses.kde.bandwidth import LARGEST_LOG_ODDS
-from expertload.losses.memory import Memory
-from expertload.losses.options import AreaOptions, checked_options
-from expertload.losses.saturation import SaturationWatch
-
-__all__ = ["AUCOCLoss", "aucoc_loss"]
+from expertload.losses.kde import LARGEST_LOG_ODDS, Kernel
 
 # The area of an all-wrong batch is zero; the logarithm of this number is used instead.
 SMALLEST_AREA = 1e-30
-USUAL = AreaOptions(smoothing="log_odds")
+# Logarithms are cut off here, so that the sums of a batch, and their slopes, are numbers.
+LOWEST_LOG = -1e30
+# The visible share of the curve below which a batch counts as saturated.
+LEAST_SEEN = 0.75
+# Batches in a row: a single batch may be an exception, but saturated training stays saturated.
+PATIENCE = 100
+SATURATED = (
+    "AUCOCLoss loses a large part of its curve: confidences are so close to 1 that much of the "
+    "paper's kernel lies beyond 1, and training with it lowers the confidence of right answers. "
+    "Hint: pass smoothing='log_odds', which has no such limit."
+)
 
 
 def aucoc_loss(
@@ -40,7 +57,6 @@ def aucoc_loss(
     correctness: str = "target_probability",
     bandwidth: str | float = "scott",
     boundary: str = "none",
-    estimator: str = "kde",
     method: str = "auto",
     ignore_index: int | None = -100,
     check_finite: bool = False,
@@ -73,9 +89,6 @@ def aucoc_loss(
         odds and 1e-4 in probabilities.
     boundary : {"none", "reflect"}
         Whether the part of a kernel beyond a probability of 0 or 1 is folded back.
-    estimator : {"kde", "rank"}
-        The smoothed area, or the area by ranks, which needs no bandwidth and has a gradient only
-        through the probability of the true class.
     method : {"auto", "exact", "fast"}
         Sum over all pairs of samples, or in time proportional to their number, with the loss within
         1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
@@ -85,9 +98,9 @@ def aucoc_loss(
         Whether NaN or infinite logits raise `NonFiniteError`; by default the loss is then NaN.
     sync_distributed : bool
         Whether the batch is that of all ``torch.distributed`` processes, which may hold different
-        numbers of samples. The value is then the same everywhere. The gradient is multiplied by the
-        number of processes, so that its average over processes, which is what
-        ``DistributedDataParallel`` takes, is the gradient on the whole batch.
+        numbers of samples; their logits are gathered. The value is then the same everywhere. The
+        gradient is multiplied by the number of processes, so that its average over processes, which
+        is what ``DistributedDataParallel`` takes, is the gradient on the whole batch.
     gradient : {"both", "correctness", "ranking"}
         Which part of the gradient to keep: the part that raises the probability of the true class,
         the part that orders samples by confidence, or both. The value is the same.
@@ -117,42 +130,75 @@ def aucoc_loss(
     >>> round(aucoc_loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
     0.4505
     """
-    options = checked_options(
-        AreaOptions(
-            correctness,
-            bandwidth,
-            boundary,
-            estimator,
-            method,
-            bool(sync_distributed),
-            gradient,
-            smoothing,
-        )
+    loss = AUCOCLoss(
+        correctness=correctness,
+        bandwidth=bandwidth,
+        boundary=boundary,
+        method=method,
+        ignore_index=ignore_index,
+        check_finite=check_finite,
+        sync_distributed=sync_distributed,
+        gradient=gradient,
+        smoothing=smoothing,
     )
-    reading = Reading(ignore_index, check_finite, options.in_log_odds, True)
-    return confidence_loss(logits, target, reading, partial(_solve, options=options))
+    return loss.forward(logits, target)
 
 
-class AUCOCLoss(nn.Module):
+class _AreaLoss(LossModule):
+    """A loss of the smoothed area of a batch, or of the batch of all processes."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ignore_index: int | None,
+        check_finite: bool,
+        sync_distributed: bool,
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.ignore_index = ignore_index
+        self.check_finite = check_finite
+        self.sync_distributed = sync_distributed
+
+    def options(self) -> dict[str, Any]:
+        """Return the options by name; those of the kernel are among them."""
+        return {**super().options(), **vars(self.kernel)}
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        if not self.sync_distributed:
+            return self._of(logits, target)
+        if logits.ndim > 2:  # the sizes of maps may differ between processes
+            is_soft = target.shape == logits.shape
+            logits, target = in_rows(logits), in_rows(target) if is_soft else target.flatten()
+        return on_whole_batch(self._of, logits, target)
+
+    def _of(self, logits: Tensor, target: Tensor) -> Tensor:
+        return confidence_loss(
+            logits,
+            target,
+            partial(self._solve, is_learning=self.training and torch.is_grad_enabled()),
+            ignore_index=self.ignore_index,
+            check_finite=self.check_finite,
+            log_odds=self.kernel.in_log_odds,
+            any_target=True,
+        )
+
+    def _solve(self, batch: Confidences, *, is_learning: bool) -> Gradient:
+        raise NotImplementedError
+
+
+class AUCOCLoss(_AreaLoss):
     """Negative logarithm of the area under the COC curve, as a module; see `aucoc_loss`.
-
-    Parameters
-    ----------
-    correctness, bandwidth, boundary, estimator, method, ignore_index, check_finite, \
-    sync_distributed, gradient, smoothing
-        As in `aucoc_loss`.
-    memory : int, default=0
-        The number of samples of earlier batches that are added to the curve, with their old
-        values; only this batch has gradients. Batches are stored in training mode, if gradients
-        are computed; they are part of ``state_dict``.
 
     Examples
     --------
     >>> import torch
     >>> from expertload.losses import AUCOCLoss
     >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
-    >>> round(AUCOCLoss(estimator="rank")(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
-    0.1182
+    >>> loss = AUCOCLoss(smoothing="probability")  # the paper's own
+    >>> round(loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
+    0.8388
     """
 
     def __init__(
@@ -161,98 +207,135 @@ class AUCOCLoss(nn.Module):
         correctness: str = "target_probability",
         bandwidth: str | float = "scott",
         boundary: str = "none",
-        estimator: str = "kde",
         method: str = "auto",
         ignore_index: int | None = -100,
         check_finite: bool = False,
         sync_distributed: bool = False,
         gradient: str = "both",
         smoothing: str = "log_odds",
-        memory: int = 0,
     ) -> None:
-        super().__init__()
-        self.options = checked_options(
-            AreaOptions(
-                correctness,
-                bandwidth,
-                boundary,
-                estimator,
-                method,
-                bool(sync_distributed),
-                gradient,
-                smoothing,
-            )
-        )
-        self.ignore_index = ignore_index
-        self.check_finite = check_finite
-        self._saturation = SaturationWatch(self.options)
-        size = check_count(memory, "memory", minimum=0)
-        self.memory = Memory(size) if size else None
-        if size and sync_distributed:
+        kernel = Kernel(bandwidth, boundary, method, smoothing)
+        super().__init__(kernel, ignore_index, check_finite, sync_distributed)
+        self.correctness = check_option(correctness, ("target_probability", "hard"), "correctness")
+        self.gradient = check_option(gradient, ("both", "correctness", "ranking"), "gradient")
+        if correctness == "hard" and gradient == "correctness":
             raise incompatible_options_error(
-                "memory and sync_distributed",
-                "a memory holds the samples of one process; gather logits beforehand instead",
+                "correctness='hard' and gradient='correctness'",
+                "the gradient would always be zero, so nothing could be learned",
             )
+        self._n_saturated = 0  # batches in a row
 
-    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of a batch."""
-        log_odds = self.options.in_log_odds
-        reading = Reading(self.ignore_index, self.check_finite, log_odds, True)
-        learning = self.training and torch.is_grad_enabled()
-        solve = partial(
-            _solve,
-            options=self.options,
-            memory=self.memory,
-            remember=learning,
-            watch=self._saturation if learning else None,
-        )
-        return confidence_loss(logits, target, reading, solve)
+    def _solve(self, batch: Confidences, *, is_learning: bool) -> Gradient:
+        hard = self.correctness == "hard"
+        value = batch.correct if hard else batch.target.exp()
+        confidence, slope, resolution = self._confidence(batch)
+        area, by_value, by_confidence = self.kernel.area(confidence, value, resolution)
+        if is_learning and len(value):
+            self._watch(float(by_value.sum()))
+        floored = area.clamp(min=SMALLEST_AREA)
+        loss = -floored.log() if len(value) else torch.zeros_like(floored)
+        nothing = torch.zeros_like(value)
+        by_top = nothing if self.gradient == "correctness" else by_confidence * slope
+        by_target = nothing if hard or self.gradient == "ranking" else by_value * value
+        return Gradient(loss, by_top / -floored, by_target / -floored)
 
-    def extra_repr(self) -> str:
-        """Name the options that differ from the defaults."""
-        size = f"memory={self.memory.size}" if self.memory else ""
-        return ", ".join(filter(None, (self.options.describe(USUAL), size)))
+    def _confidence(self, batch: Confidences) -> tuple[Tensor, Tensor, float]:
+        """Return the quantity to smooth, its derivative by `batch.top`, and its resolution."""
+        if not self.kernel.in_log_odds:
+            confidence = batch.top.exp()
+            return confidence, confidence, batch.resolution
+        cut = batch.top.clamp(-LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+        # Larger numbers have a coarser resolution; values at the limit cannot be ranked.
+        return cut, (cut == batch.top).to(cut.dtype), batch.resolution * LARGEST_LOG_ODDS
+
+    def _watch(self, visible: float) -> None:
+        """Warn if the paper's kernel loses much of the confident half of many batches in a row.
+
+        A kernel in probabilities is not folded back at 1. Of a case whose confidence is near 1, up
+        to half of the kernel lies beyond 1 and does not count, so the area of a perfect batch,
+        which is the sum of dA/dv, falls below one. While it is low, the gradient pushes down the
+        confidence of cases that are right (docs/reproduction.md, "Why").
+        """
+        is_papers = self.kernel.smoothing == "probability" and self.kernel.boundary == "none"
+        if self._n_saturated < PATIENCE and is_papers:
+            self._n_saturated = self._n_saturated + 1 if visible < LEAST_SEEN else 0
+            if self._n_saturated == PATIENCE:  # and never again
+                warnings.warn(SATURATED, stacklevel=2)
 
 
-def _solve(
-    logs: LogConfidences,
-    options: AreaOptions,
-    memory: Memory | None = None,
+def aucoc_upper_bound_loss(
+    logits: Tensor,
+    target: Tensor,
     *,
-    remember: bool = False,
-    watch: SaturationWatch | None = None,
-) -> LossAndGradient:
-    xp = namespace(logs.top)
-    hard = options.correctness == "hard"
-    value = logs.correct() if hard else xp.exp(logs.target)
-    confidence, slope, resolution = _confidence(logs, in_log_odds=options.in_log_odds)
-    batch = Batch(confidence, (value,), logs.keep, resolution)
-    if memory is None:
-        (area,), empty = estimate_areas(batch, options)
-    else:
-        (area,), empty = memory.estimate(batch, options)
-        if remember:
-            memory.add(batch)
-    if watch is not None and empty is False:
-        watch.see(area)
-    floored = at_least(area.area, SMALLEST_AREA)
-    loss = -xp.log(floored)
-    if empty is not False:
-        loss = xp.where(empty, 0.0, loss)
-    nothing = xp.zeros_like(value)
-    by_log_top = nothing if options.gradient == "correctness" else area.by_confidence * slope
-    fixed = hard or options.gradient == "ranking"
-    by_log_target = nothing if fixed else area.by_value * value
-    gradient = in_rows(by_log_top, by_log_target)
-    gradient /= -floored
-    return LossAndGradient(loss, gradient)
+    bandwidth: str | float = "scott",
+    boundary: str = "none",
+    method: str = "auto",
+    ignore_index: int | None = -100,
+    check_finite: bool = False,
+    sync_distributed: bool = False,
+) -> Tensor:
+    """Return Jensen's upper bound on the paper's `aucoc_loss`, whose parameters it shares.
+
+    The paper found it too loose to train with: it is a cross-entropy that weighs confident samples
+    more. The gradient is taken as that of `aucoc_loss` is, with the expert load held fixed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import aucoc_loss, aucoc_upper_bound_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
+    >>> target = torch.tensor([0, 1, 1, 1])
+    >>> round(aucoc_upper_bound_loss(logits, target).item(), 4)
+    0.8655
+    >>> exact = aucoc_loss(logits, target, smoothing="probability")
+    >>> bool(exact <= aucoc_upper_bound_loss(logits, target))
+    True
+    """
+    loss = AUCOCUpperBoundLoss(
+        bandwidth=bandwidth,
+        boundary=boundary,
+        method=method,
+        ignore_index=ignore_index,
+        check_finite=check_finite,
+        sync_distributed=sync_distributed,
+    )
+    return loss.forward(logits, target)
 
 
-def _confidence(logs: LogConfidences, *, in_log_odds: bool) -> tuple[Array, Array, float]:
-    """Return the quantity to smooth, its derivative by `logs.top`, and its resolution."""
-    if not in_log_odds:
-        confidence = namespace(logs.top).exp(logs.top)
-        return confidence, confidence, logs.resolution
-    cut = at_most(at_least(logs.top, -LARGEST_LOG_ODDS), LARGEST_LOG_ODDS)
-    # Larger numbers have a coarser resolution; values at the limit cannot be ranked.
-    return cut, 1.0 * (cut == logs.top), logs.resolution * LARGEST_LOG_ODDS
+class AUCOCUpperBoundLoss(_AreaLoss):
+    """Jensen's upper bound on the paper's `AUCOCLoss`, as a module; see `aucoc_upper_bound_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import AUCOCUpperBoundLoss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0], [0.0, 3.0]])
+    >>> round(AUCOCUpperBoundLoss()(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
+    0.8655
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: str | float = "scott",
+        boundary: str = "none",
+        method: str = "auto",
+        ignore_index: int | None = -100,
+        check_finite: bool = False,
+        sync_distributed: bool = False,
+    ) -> None:
+        kernel = Kernel(bandwidth, boundary, method, "probability")
+        super().__init__(kernel, ignore_index, check_finite, sync_distributed)
+
+    def _solve(self, batch: Confidences, *, is_learning: bool) -> Gradient:
+        """Differentiate -log B - C / B, C the area with log s in place of s."""
+        confidence, logs = batch.top.exp(), batch.target.clamp(min=LOWEST_LOG)
+        logarithms = self.kernel.area(confidence, logs, batch.resolution)
+        weights = self.kernel.area(confidence, torch.ones_like(logs), batch.resolution)
+        total = weights.area if len(logs) else torch.ones_like(weights.area)
+        mean_log = logarithms.area / total
+        by_weights = weights.by_confidence * ((mean_log - 1) / total)
+        by_confidence = by_weights - logarithms.by_confidence / total
+        return Gradient(
+            -total.log() - mean_log, by_confidence * confidence, logarithms.by_value / -total
+        )

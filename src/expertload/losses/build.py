@@ -1,4 +1,7 @@
-"""The losses of the paper's tables, by name.
+"""Two losses trained together, and the losses of the paper's tables by name.
+
+Calibration losses and AUCOCLoss train the order or the spread of confidences. A primary loss
+(cross-entropy or focal loss) trains the classes: `CombinedLoss` adds them.
 
 A name is one loss, or a primary and a secondary one joined by a plus sign: ``"focal"``,
 ``"ce+aucoc"``. `LOSS_NAMES` are the eleven rows of the tables; any other pair of a primary and a
@@ -9,52 +12,44 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
-from expertload._validation import call_builder, check_option, import_callable, message
+from expertload._validation import (
+    call_builder,
+    check_option,
+    check_positive,
+    import_callable,
+    message,
+)
 from expertload.exceptions import ParameterError
-from expertload.losses.adaptive_focal import AdaptiveFocalLoss
-from expertload.losses.aucoc import AUCOCLoss
-from expertload.losses.aucoc_upper_bound import AUCOCUpperBoundLoss
-from expertload.losses.combined import CombinedLoss
-from expertload.losses.confidence_penalty import ConfidencePenalty
-from expertload.losses.correctness_ranking import CorrectnessRankingLoss
-from expertload.losses.focal import FocalLoss
-from expertload.losses.generalised_cross_entropy import GeneralisedCrossEntropyLoss
-from expertload.losses.mmce import MMCELoss
-from expertload.losses.self_adaptive import SelfAdaptiveLoss
-from expertload.losses.soft_avuc import SoftAvUCLoss
-from expertload.losses.soft_ece import SoftECELoss
-
-__all__ = ["LOSS_NAMES", "build_loss"]
+from expertload.losses.aucoc import AUCOCLoss, AUCOCUpperBoundLoss
+from expertload.losses.base import Loss, call_loss, needs_cases
+from expertload.losses.calibration import ConfidencePenalty, MMCELoss, SoftAvUCLoss, SoftECELoss
+from expertload.losses.focal import AdaptiveFocalLoss, FocalLoss, GeneralisedCrossEntropyLoss
+from expertload.losses.per_case import CorrectnessRankingLoss, SelfAdaptiveLoss
 
 Factory = Callable[..., nn.Module]
 
-PRIMARY: Mapping[str, Factory] = MappingProxyType(
-    {
-        "ce": nn.CrossEntropyLoss,
-        "focal": FocalLoss,
-        "adafocal53": AdaptiveFocalLoss,
-        "gce": GeneralisedCrossEntropyLoss,
-        "sat": SelfAdaptiveLoss,
-    }
-)
-SECONDARY: Mapping[str, Factory] = MappingProxyType(
-    {
-        "mmce": MMCELoss,
-        "savuc": SoftAvUCLoss,
-        "sece": SoftECELoss,
-        "aucoc": partial(AUCOCLoss, smoothing="probability"),  # as in the paper's tables
-        "aucoc_upper_bound": AUCOCUpperBoundLoss,
-        "confidence_penalty": ConfidencePenalty,
-        "crl": CorrectnessRankingLoss,
-    }
-)
+PRIMARY: Mapping[str, Factory] = {
+    "ce": nn.CrossEntropyLoss,
+    "focal": FocalLoss,
+    "adafocal53": AdaptiveFocalLoss,
+    "gce": GeneralisedCrossEntropyLoss,
+    "sat": SelfAdaptiveLoss,
+}
+SECONDARY: Mapping[str, Factory] = {
+    "mmce": MMCELoss,
+    "savuc": SoftAvUCLoss,
+    "sece": SoftECELoss,
+    "aucoc": partial(AUCOCLoss, smoothing="probability"),  # as in the paper's tables
+    "aucoc_upper_bound": AUCOCUpperBoundLoss,
+    "confidence_penalty": ConfidencePenalty,
+    "crl": CorrectnessRankingLoss,
+}
 
 LOSS_NAMES = (
     "ce",
@@ -74,6 +69,68 @@ _PAIRS = tuple(f"{first}+{second}" for first in PRIMARY for second in SECONDARY)
 _ALL_NAMES = (*PRIMARY, *SECONDARY, *_PAIRS)
 _OWN = "module:callable"
 _IGNORE_INDEX = -100  # PyTorch's own default
+
+
+class LossParts(NamedTuple):
+    """The result of `CombinedLoss.parts`; `secondary` is before multiplication by the weight."""
+
+    total: Tensor
+    primary: Tensor
+    secondary: Tensor
+
+
+class CombinedLoss(nn.Module):
+    """Add a weighted secondary loss to a primary one.
+
+    Parameters
+    ----------
+    primary, secondary : Module or callable
+        Each is called with logits and target and returns a scalar. A loss with an attribute
+        ``needs_cases = True`` is also called with ``cases=``, the indices of the cases.
+    weight : float, default=1.0
+        The factor of the secondary loss. Both losses should be means over the batch, as with
+        ``reduction="mean"``, so that the weight has the same effect at every batch size.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import CombinedLoss, MMCELoss
+    >>> loss = CombinedLoss(torch.nn.CrossEntropyLoss(), MMCELoss(), weight=2.0)
+    >>> logits, target = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+    >>> print(f"{loss(logits, target):.4f}")
+    2.0297
+
+    For a log, take the parts in place of the sum; nothing is computed twice:
+
+    >>> parts = loss.parts(logits, target)
+    >>> print(f"{parts.total:.4f} = {parts.primary:.4f} + 2 * {parts.secondary:.4f}")
+    2.0297 = 0.7201 + 2 * 0.6548
+    """
+
+    def __init__(self, primary: Loss, secondary: Loss, weight: float = 1.0) -> None:
+        super().__init__()
+        self.primary = primary
+        self.secondary = secondary
+        self.weight = check_positive(weight, "weight", zero=True)
+
+    @property
+    def needs_cases(self) -> bool:
+        """Whether a part needs the indices of the cases, as ``cases=``."""
+        return needs_cases(self.primary) or needs_cases(self.secondary)
+
+    def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
+        """Compute the sum for a batch; `cases` are the indices of its cases, if needed."""
+        return self.parts(logits, target, cases=cases).total
+
+    def parts(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> LossParts:
+        """Return the sum and both parts, each with its graph, as `LossParts`."""
+        primary = call_loss(self.primary, logits, target, cases, "primary")
+        secondary = call_loss(self.secondary, logits, target, cases, "secondary")
+        return LossParts(primary + self.weight * secondary, primary, secondary)
+
+    def extra_repr(self) -> str:
+        """Show the weight when printed."""
+        return f"weight={self.weight}"
 
 
 def build_loss(
@@ -172,26 +229,25 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
         given = {**common, **options}
         return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
     factory = {**PRIMARY, **SECONDARY}[part]
-    _check_known_options(options, inspect.signature(factory).parameters, part)
+    _check_known_options(part, factory, options)
     return factory(**{"ignore_index": ignore_index, **options})
 
 
-def _check_known_options(options: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raise unless `what` accepts every one of `options`."""
-    names = [name for name in known if name != "self"]
+def _check_known_options(part: str, factory: Factory, options: Mapping[str, Any]) -> None:
+    known = list(inspect.signature(factory).parameters)
     for option in options:
-        if option not in names:
+        if option not in known:
             raise ParameterError(
-                f"The option '{option}' does not exist for '{what}'. "
-                f"Hint: its options are {', '.join(names) or 'none'}."
+                f"The option '{option}' does not exist for '{part}'. "
+                f"Hint: its options are {', '.join(known)}."
             )
 
 
-def _check_unused(what: str, **options: Any) -> None:
+def _check_unused(name: str, **options: Any) -> None:
     """Raise if an option for pairs is given with a single loss."""
-    for name, value in options.items():
+    for option, value in options.items():
         if value is not None:
             raise ParameterError(
-                f"'{name}' is only for a 'primary+secondary' pair. Got "
-                f"it with {what!r}, a single loss. Hint: leave it out."
+                f"'{option}' is only for a 'primary+secondary' pair. Got "
+                f"it with {name!r}, a single loss. Hint: leave it out."
             )

@@ -28,13 +28,13 @@ def row(**changes):
 
 def test_collected_rows_hold_every_number_of_every_run(tmp_path):
     a = write_run(tmp_path / "deep" / "er", make_config("ce", seed=3))
-    b = write_run(tmp_path, make_config("ce+aucoc", weight=2, options={"estimator": "rank"}))
+    b = write_run(tmp_path, make_config("ce+aucoc", weight=2, options={"boundary": "reflect"}))
     unfinished = write_run(tmp_path, make_config("focal"))
     (unfinished / "results.json").unlink()
     rows = collect(tmp_path)
     for path, loss, seed, options in (
         (a, "ce", 3, {}),
-        (b, "ce+aucoc", 0, {"weight": 2, "estimator": "rank"}),
+        (b, "ce+aucoc", 0, {"weight": 2, "boundary": "reflect"}),
     ):
         own = {(r.split, r.metric): r for r in rows if r.loss == loss}
         results = RunFolder(path).read_json("results.json")

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.processes
 CONFIG = tiny(
     "ce+aucoc",
     weight=0.5,
-    options={"memory": 100},
     epochs=6,
     batch_size=64,
     milestones=(3,),
@@ -98,7 +97,7 @@ def test_the_same_command_goes_on(tmp_path, uninterrupted):
         """
         data = { name = "digits", augment = { padding = 1, symmetries = true, colour = 0.2 } }
         model = { name = "small-cnn", options = { width = 8 } }
-        losses."ce+aucoc" = { weight = 0.5, memory = 100 }
+        losses."ce+aucoc" = { weight = 0.5 }
         [training]
         epochs = 6
         batch_size = 64

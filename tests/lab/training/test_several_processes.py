@@ -19,7 +19,6 @@ pytestmark = pytest.mark.processes
 CONFIG = tiny(
     "ce+aucoc",
     weight=1.0,
-    options={"memory": 200},
     epochs=2,
     batch_size=128,
     precision="64-true",

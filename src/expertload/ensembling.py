@@ -1,31 +1,114 @@
-"""Test-time augmentation: the mean probability of one network over several views of an image.
+"""Averages predictions: of several networks, or of one network over several views of an image.
 
-A view is a change that keeps the class: a mirror image, a quarter turn, a small shift. Validation
-data choose the views; "none" is one of the choices, and of equal choices the cheapest is taken.
+The mean of probabilities is a better classifier than most of its members, and its confidence is a
+better guide to what should be delegated. The cost is reported as passes through a network for each
+image.
+
+Averaging over views is test-time augmentation. A view is a change that keeps the class: a mirror
+image, a quarter turn, a small shift. Validation data choose the views; "none" is one of the
+choices, and of equal choices the cheapest is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the customary name
 
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_count, check_option
+from expertload._validation import check_count, check_option, needs_extra
 from expertload.curve import aucoc_score
-from expertload.ensembling.networks import is_single_logit, log_mean_probability
 from expertload.exceptions import ParameterError
 
-__all__ = ["ViewChoice", "ViewEnsemble", "choose_views", "make_views", "view_names"]
+with needs_extra("torch", "expertload.ensembling"):
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional as F  # noqa: N812 - the customary name
+
+__all__ = [
+    "Ensemble",
+    "ViewChoice",
+    "ViewEnsemble",
+    "choose_views",
+    "make_views",
+    "view_names",
+]
 
 View = Callable[[Tensor], Tensor]
 Score = Callable[[IntArray, FloatArray], float]
+
+
+# ------------------------------------------------------------------ several networks
+
+
+class Ensemble(nn.Module):
+    """A network that predicts the mean probability of several networks.
+
+    Parameters
+    ----------
+    networks : iterable of Module
+        Each maps the same input to logits of shape (n, classes), or to the single logit of a
+        binary task, of shape (n, 1) or (n,).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.ensembling import Ensemble
+    >>> torch.manual_seed(0) and None
+    >>> networks = [torch.nn.Linear(4, 3) for _ in range(2)]
+    >>> images = torch.randn(5, 4)
+    >>> mean = (networks[0](images).softmax(1) + networks[1](images).softmax(1)) / 2
+    >>> torch.allclose(Ensemble(networks)(images).softmax(1), mean)
+    True
+    """
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__()
+        given: object = networks
+        if isinstance(given, nn.Module) and not isinstance(given, nn.ModuleList):
+            raise ParameterError(
+                "'networks' must be a list of networks. Got one network, "
+                f"a {type(given).__name__}, instead. Hint: pass [network]."
+            )
+        self.networks = nn.ModuleList(networks)
+        if not len(self.networks):
+            raise ParameterError("'networks' must not be empty.")
+
+    @property
+    def passes(self) -> int:
+        """The cost: passes through a network for each image."""
+        return len(self.networks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits whose softmax (or sigmoid) is the mean probability."""
+        return _log_mean_probability(network(images) for network in self.networks)
+
+
+def _log_mean_probability(logits: Iterable[Tensor]) -> Tensor:
+    """Return the logarithm of the mean of softmax probabilities.
+
+    These are logits: their softmax is the mean probability. Even probabilities as small as
+    exp(-1000) are kept. Of the single logits of a binary task, it is the log-odds of the mean
+    probability, whose sigmoid is the mean of their sigmoids.
+    """
+    members = list(logits)
+    if _is_single_logit(members[0]):
+        stacked = torch.stack(members)
+        return F.logsigmoid(stacked).logsumexp(dim=0) - F.logsigmoid(-stacked).logsumexp(dim=0)
+    log_proba = torch.stack([member.log_softmax(dim=1) for member in members])
+    return log_proba.logsumexp(dim=0) - math.log(len(members))
+
+
+def _is_single_logit(logits: Tensor) -> bool:
+    """Whether each case has a single logit, the log-odds of the second of two classes."""
+    return logits.ndim == 1 or logits.shape[1] == 1
+
+
+# ------------------------------------------------------------------ several views
 
 
 def _rotated(images: Tensor, *, turns: int, mirrored: bool) -> Tensor:
@@ -136,7 +219,7 @@ class ViewEnsemble(nn.Module):
         if self.passes == 1:
             logits: Tensor = self.network(self.views[0](images))
             return logits
-        return log_mean_probability(self.network(view(images)) for view in self.views)
+        return _log_mean_probability(self.network(view(images)) for view in self.views)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +298,8 @@ def choose_views(
     check_count(batch_size, "batch_size")
     truth = np.asarray(labels)
     square = images.shape[-1] == images.shape[-2]
-    wanted = {"none", *_known(view_names() if candidates is None else candidates)}
+    names = view_names() if candidates is None else candidates
+    wanted = {"none", *(check_option(name, view_names(), "candidates") for name in names)}
     scores = {
         name: score(truth, _probabilities(ViewEnsemble(network, name), images, batch_size))
         for name in view_names()
@@ -225,15 +309,11 @@ def choose_views(
     return ViewChoice(views=best, scores=scores, passes=len(_VIEWS[best]))
 
 
-def _known(candidates: Sequence[str]) -> list[str]:
-    return [check_option(name, view_names(), "candidates") for name in candidates]
-
-
 @torch.no_grad()
 def _probabilities(network: nn.Module, images: Tensor, batch_size: int) -> FloatArray:
     network.eval()
     parts = [network(batch).double().cpu() for batch in torch.split(images, batch_size)]
     logits = torch.cat(parts)
-    if is_single_logit(logits):
+    if _is_single_logit(logits):
         return logits.flatten().sigmoid().numpy()
     return logits.softmax(dim=1).numpy()

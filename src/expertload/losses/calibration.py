@@ -1,0 +1,481 @@
+"""Calibration losses: confidences should say how often the network is right.
+
+All are secondary losses, to be combined with cross-entropy or focal loss (`CombinedLoss`). `mmce`
+and `soft_ece` are functions of the confidence and correctness of each case's top label: a formula
+gives the value and its slope by every confidence, and the slope goes back to the logits through
+the autograd Function that all losses of confidence share (``base``). `soft_avuc` and
+`confidence_penalty` are functions of the entropy of the predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from expertload._validation import check_count, check_fraction, check_minimum, check_positive
+from expertload.losses.base import (
+    Confidences,
+    Gradient,
+    LossModule,
+    confidence_loss,
+    labelled_rows,
+)
+
+MMCE_WIDTH = 0.4
+# The rounding error in double precision of a form that is zero.
+ROUNDING_FLOOR = 1e-15
+# The share of agreement (AC + IU) is kept from zero by this much, as in the original.
+SMALLEST_AGREEMENT = 1e-5
+
+
+# A loss, and its derivative by the confidence of each case.
+ValueAndSlope: TypeAlias = tuple[Tensor, Tensor]
+
+
+def _loss_of_top_label(
+    logits: Tensor,
+    target: Tensor,
+    ignore_index: int,
+    formula: Callable[[Tensor, Tensor], ValueAndSlope],
+) -> Tensor:
+    """Apply `formula` to the confidence and the correctness of all cases that are not ignored."""
+
+    def solve(batch: Confidences) -> Gradient:
+        confidence = batch.top.exp()
+        value, slope = formula(confidence, batch.correct.bool())
+        return Gradient(value, slope * confidence, torch.zeros_like(slope))
+
+    return confidence_loss(logits, target, solve, ignore_index=ignore_index)
+
+
+# ------------------------------------------------------------------ weighted MMCE
+
+
+def mmce_loss(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Tensor:
+    """Compute the weighted maximum mean calibration error of a batch.
+
+    A secondary loss: combine it with cross-entropy or focal loss (`CombinedLoss`).
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C) or (N, C, d1, ...)
+        Unnormalised scores, never probabilities. Half precision is computed in float32.
+    target : Tensor of shape (N,) or (N, d1, ...)
+        Class numbers.
+    ignore_index : int, default=-100
+        Cases with this target do not count.
+
+    Returns
+    -------
+    Tensor
+        The error, zero or more. Where all cases are right, or all wrong, the terms of the missing
+        group are zero; where there are no cases, so are the loss and its gradient.
+
+    Notes
+    -----
+    Exact at every batch size in O(n log n) time and O(n) memory: the kernel factors along the
+    sorted confidences. Differentiable once, except where two confidences are equal; there, equals
+    do not push each other.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import mmce_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> print(f"{mmce_loss(logits, torch.tensor([0, 0])):.4f}")
+    0.6548
+    """
+    return _loss_of_top_label(logits, target, ignore_index, weighted_mmce)
+
+
+class MMCELoss(LossModule):
+    """Module form of `mmce_loss`, which documents the options.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import MMCELoss
+    >>> print(f"{MMCELoss()(torch.zeros(1, 2), torch.tensor([0])):.4f}")
+    0.5000
+    """
+
+    def __init__(self, *, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        return mmce_loss(logits, target, ignore_index=self.ignore_index)
+
+
+def weighted_mmce(r: Tensor, correct: Tensor) -> ValueAndSlope:
+    """Return the calibration error that a kernel measures, without bins, and its slope.
+
+    Kumar et al. 2018 embed the gap between correctness c and confidence r in the space of a
+    Laplacian kernel ``k(r, r') = exp(-|r - r'| / 0.4)``. The weighted form, which they train with,
+    averages the m right and the n - m wrong cases of a batch apart, so that neither outweighs the
+    other::
+
+        MMCE_w^2 =   sum_{wrong, wrong} r_i r_j k_ij / (n - m)^2
+                   + sum_{right, right} (1 - r_i)(1 - r_j) k_ij / m^2
+                   - 2 sum_{right, wrong} (1 - r_i) r_j k_ij / (m (n - m))
+
+    With n_i = m for right cases and n - m for wrong ones, and ``u_i = (c_i - r_i) / n_i``, this is
+    the quadratic form ``sum_ij u_i u_j k_ij = sum_i u_i S_i`` with ``S_i = sum_j u_j k_ij``. The
+    loss is its root. With w the kernel's width, the gradient of the form is::
+
+        dA/dr_i = -2 S_i / n_i  +  (2 / w) u_i (sum over larger r_j  -  sum over smaller r_j)
+
+    the sums on the right being those of S_i. Equal confidences do not push each other, as with
+    ``abs``, whose derivative at zero is taken to be zero.
+    """
+    right = correct.to(r.dtype)
+    n_right = right.sum()
+    share = torch.where(correct, 1 / n_right, 1 / (len(r) - n_right))
+    u = (right - r) * share
+    sums, larger_less_smaller = kernel_sums(r, u, MMCE_WIDTH)
+    form = u @ sums
+    positive = form > ROUNDING_FLOOR
+    root = torch.where(positive, form, torch.ones_like(form)).sqrt()
+    slope = u * larger_less_smaller / MMCE_WIDTH - share * sums
+    # Zero, in value and slope, where the form is: zero is in the subgradient of a norm there.
+    inverse = positive / root
+    return form * inverse, slope * inverse
+
+
+def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> tuple[Tensor, Tensor]:
+    """Sum `coefficient` with kernel weights, for double precision positions in [0, 1].
+
+    Return, for each position, the sum over all, and the sum over larger minus that over smaller
+    positions. Equal positions are in the first and not in the second, so that both are the same
+    whatever the order of the rows.
+
+    On a line the kernel factors: for r_j <= r_i it is ``exp(-r_i / w) * exp(r_j / w)``. So the sum
+    over all smaller positions is a running sum of ``u_j exp(r_j / w)`` along the sorted positions,
+    and the sum over all larger ones the rest of the total of ``u_j exp(-r_j / w)``. Running sums
+    lose ``exp(1 / width)`` in relative precision: nothing at 0.4, all below 0.03.
+    """
+    ascending, order = position.sort()
+    n_smaller = torch.searchsorted(ascending, position)
+    n_not_larger = torch.searchsorted(ascending, position, right=True)
+    growth = torch.exp(position / width)
+    terms = torch.stack([coefficient * growth, coefficient / growth])[:, order]
+    rising, falling = pad(terms.cumsum(1), (1, 0))  # sums of the first 0, 1, ..., n terms
+    smaller = rising[n_smaller] / growth
+    not_larger = rising[n_not_larger] / growth
+    larger = (falling[-1] - falling[n_not_larger]) * growth
+    return not_larger + larger, larger - smaller
+
+
+# ------------------------------------------------------------------ soft-binned ECE
+
+
+def soft_ece_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    temperature: float = 0.01,
+    n_bins: int = 15,
+    norm: float = 2.0,
+    ignore_index: int = -100,
+) -> Tensor:
+    """Compute the soft-binned expected calibration error of a batch.
+
+    A secondary loss: combine it with cross-entropy or focal loss (`CombinedLoss`).
+
+    Parameters
+    ----------
+    logits, target, ignore_index
+        As in `mmce_loss`.
+    temperature : float, default=0.01
+        Softness of the bins. The paper's grid is 0.01, 0.1, 1, 10.
+    n_bins : int, default=15
+        Number of bins, their centres evenly spread over [0, 1].
+    norm : float, default=2.0
+        The power p, at least 1.
+
+    Returns
+    -------
+    Tensor
+        The error, in [0, 1]; 0 (with a gradient of zeros) if there are no cases.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import soft_ece_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> print(f"{soft_ece_loss(logits, torch.tensor([0, 0])):.4f}")
+    0.4452
+    """
+    loss = SoftECELoss(temperature=temperature, n_bins=n_bins, norm=norm, ignore_index=ignore_index)
+    return loss.forward(logits, target)
+
+
+class SoftECELoss(LossModule):
+    """Module form of `soft_ece_loss`, which documents the options.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import SoftECELoss
+    >>> print(f"{SoftECELoss()(torch.zeros(1, 2), torch.tensor([0])):.4f}")
+    0.5000
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.01,
+        n_bins: int = 15,
+        norm: float = 2.0,
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__()
+        hint = "use norm=2 for the paper's error, norm=1 for the usual ECE"
+        self.temperature = check_positive(temperature, "temperature")
+        self.n_bins = check_count(n_bins, "n_bins")
+        self.norm = check_minimum(norm, 1, "norm", hint)
+        self.ignore_index = ignore_index
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        formula = partial(
+            soft_binned_error, temperature=self.temperature, n_bins=self.n_bins, norm=self.norm
+        )
+        return _loss_of_top_label(logits, target, self.ignore_index, formula)
+
+
+def soft_binned_error(
+    r: Tensor, correct: Tensor, *, temperature: float, n_bins: int, norm: float
+) -> ValueAndSlope:
+    """Return the p-norm of the bins' gaps, and its slope by each confidence.
+
+    A case belongs to every bin a little: its membership is a softmax over minus the squared
+    distances of its confidence to the bins' centres x_j, divided by a temperature (Karandikar et
+    al. 2021, eq. 8 to 11, SB-ECE of the binned kind). As the temperature goes to zero this becomes
+    the ECE with equal-width bins (for p = 1). With gaps ``g_i = r_i - c_i`` between confidence and
+    correctness::
+
+        U_ij = softmax_j(-(r_i - x_j)^2 / T)      S_j = sum_i U_ij      b_j = sum_i U_ij g_i / S_j
+
+        E = (1/n) sum_j S_j |b_j|^p               dU_ij/dr_i = (2 / T) U_ij (x_j - sum_k U_ik x_k)
+
+        n dE/dr_i = sum_j a_j U_ij + sum_j (a_j g_i + d_j) dU_ij/dr_i
+
+    where ``a_j = p sign(b_j) |b_j|^(p-1)`` and ``d_j = (1 - p) |b_j|^p``. The loss is ``E^(1/p)``.
+    """
+    n = max(len(r), 1)
+    gap = r - correct.to(r.dtype)
+    centres = (torch.arange(n_bins, dtype=r.dtype, device=r.device) + 0.5) / n_bins
+    membership = torch.softmax((r[:, None] - centres).square_().mul_(-1 / temperature), dim=1)
+    size, gaps = torch.stack([torch.ones_like(gap), gap]) @ membership
+    # A bin that is far from all cases may have size zero; its gap and weight are then zero.
+    bin_gap = gaps / size.clamp_min(torch.finfo(size.dtype).tiny)
+    power = bin_gap.abs() ** norm
+    error = size @ power / n
+    by_gap = norm * bin_gap.sign() * bin_gap.abs() ** (norm - 1)
+    direct, through_gap, through_size = _slopes(membership, centres, by_gap, (1 - norm) * power)
+    slope = direct + (2 / temperature) * (gap * through_gap + through_size)
+    # Zero, in value and slope, where the error is: zero is in the subgradient of a norm there.
+    positive = error > 0
+    root = torch.where(positive, error, torch.ones_like(error)) ** (1 / norm)
+    outer = positive * root ** (1 - norm) / (norm * n)
+    return torch.where(positive, root, error), slope * outer
+
+
+def _slopes(
+    membership: Tensor, centres: Tensor, by_gap: Tensor, by_size: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums over bins of `by_gap` U, and of `by_gap` and `by_size` times dU/dr (without 2/T)."""
+    direct, mean_centre = (membership @ torch.stack([by_gap, centres], dim=1)).unbind(1)
+    moving = (centres - mean_centre[:, None]).mul_(membership)
+    through_gap, through_size = (moving @ torch.stack([by_gap, by_size], dim=1)).unbind(1)
+    return direct, through_gap, through_size
+
+
+# ------------------------------------------------------------------ soft AvUC and entropy
+
+
+def soft_avuc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    temperature: float = 1.0,
+    threshold: float = 0.4,
+    ignore_index: int = -100,
+) -> Tensor:
+    """Compute the soft accuracy-versus-uncertainty loss of a batch.
+
+    It trains a network to be certain where it is right and uncertain where it is wrong. AvUC
+    (Krishnan and Tickoo 2020) counts a case as certain or uncertain by a threshold on the entropy h
+    of its prediction, which has no gradient. Karandikar et al. 2021 (eq. 14 and 15) put a soft step
+    in its place, t, on the entropy divided by its largest value, log C, with threshold kappa and
+    temperature T::
+
+        t = sigmoid( (logit(h / log C) - logit(kappa)) / T )
+
+        right cases:   AC = sum (1 - t)(1 - tanh h)      AU = sum t tanh h
+        wrong cases:   IC = sum (1 - t)(1 - tanh h)      IU = sum t tanh h
+
+        loss = log( 1 + (AU + IC) / (AC + IU) )
+
+    A secondary loss: combine it with cross-entropy or focal loss (`CombinedLoss`).
+
+    Parameters
+    ----------
+    logits, target, ignore_index
+        As in `mmce_loss`.
+    temperature : float, default=1.0
+        Softness of the step. The paper's grid is 0.01, 0.1, 1, 10.
+    threshold : float, default=0.4
+        The relative entropy, in (0, 1), above which a case counts as uncertain. The paper's grid
+        is 0.2, 0.4, 0.7.
+
+    Returns
+    -------
+    Tensor
+        The loss; 0 (with a gradient of zeros) if there are no cases.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import soft_avuc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> print(f"{soft_avuc_loss(logits, torch.tensor([0, 0])):.4f}")
+    0.3255
+    """
+    loss = SoftAvUCLoss(temperature=temperature, threshold=threshold, ignore_index=ignore_index)
+    return loss.forward(logits, target)
+
+
+class SoftAvUCLoss(LossModule):
+    """Module form of `soft_avuc_loss`, which documents the options.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import SoftAvUCLoss
+    >>> loss = SoftAvUCLoss(temperature=0.1, threshold=0.7)
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> print(f"{loss(logits, torch.tensor([0, 0])):.4f}")
+    0.0003
+    """
+
+    def __init__(
+        self, *, temperature: float = 1.0, threshold: float = 0.4, ignore_index: int = -100
+    ) -> None:
+        super().__init__()
+        self.temperature = check_positive(temperature, "temperature")
+        self.threshold = check_fraction(threshold, "threshold", inclusive=False)
+        self.ignore_index = ignore_index
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        scores, labels = labelled_rows(logits, target, ignore_index=self.ignore_index)
+        certain, uncertain = self._soft_counts(scores)
+        correct = scores.argmax(dim=1) == labels
+        agreement = torch.where(correct, certain, uncertain).sum()
+        disagreement = torch.where(correct, uncertain, certain).sum()
+        return torch.log1p(disagreement / agreement.clamp_min(SMALLEST_AGREEMENT))
+
+    def _soft_counts(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how much each case counts as certain, and as uncertain."""
+        entropy = softmax_entropy(scores)
+        # With one class there is no uncertainty, and the largest entropy is zero.
+        relative = entropy / math.log(max(scores.shape[1], 2))
+        # The logit is infinite at 0 and 1; within rounding of them it is constant, with slope zero.
+        margin = 8 * torch.finfo(relative.dtype).eps
+        at_threshold = math.log(self.threshold / (1 - self.threshold))
+        step = (torch.logit(relative, margin) - at_threshold) / self.temperature
+        size = torch.tanh(entropy)
+        return torch.sigmoid(-step) * (1 - size), torch.sigmoid(step) * size
+
+
+def confidence_penalty(logits: Tensor, target: Tensor, *, ignore_index: int = -100) -> Tensor:
+    """Compute minus the mean entropy, in nats, of a batch's predictions (Pereyra et al. 2017).
+
+    Added to cross-entropy (`CombinedLoss`; 0.1 is a usual weight), it keeps a network from being
+    certain of everything, like label smoothing. It serves as a control: a loss that ranks cases
+    must gain more than this simple penalty.
+
+    Parameters
+    ----------
+    logits, ignore_index
+        As in `mmce_loss`.
+    target : Tensor of shape (N,) or (N, d1, ...)
+        Class numbers. Only which of them are ignored matters.
+
+    Returns
+    -------
+    Tensor
+        Between -log C (uniform) and 0 (certain); 0 if there are no cases.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import confidence_penalty
+    >>> logits = torch.tensor([[0.0, 0.0], [0.0, 9.0]])
+    >>> print(f"{confidence_penalty(logits, torch.tensor([0, 1])):.4f}")
+    -0.3472
+    """
+    scores, _ = labelled_rows(logits, target, ignore_index=ignore_index)
+    return -softmax_entropy(scores).sum() / max(len(scores), 1)
+
+
+class ConfidencePenalty(LossModule):
+    """Module form of `confidence_penalty`, which documents the options.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.losses import ConfidencePenalty
+    >>> print(f"{ConfidencePenalty()(torch.zeros(1, 2), torch.tensor([0])):.4f}")
+    -0.6931
+    """
+
+    def __init__(self, *, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of a batch."""
+        return confidence_penalty(logits, target, ignore_index=self.ignore_index)
+
+
+def softmax_entropy(logits: Tensor) -> Tensor:
+    """Return the entropy, in nats, of each row of logits (n, C)."""
+    entropy: Tensor = _SoftmaxEntropy.apply(logits)  # type: ignore[no-untyped-call]
+    return entropy
+
+
+class _SoftmaxEntropy(torch.autograd.Function):
+    """The entropy of a softmax, with a gradient that needs two passes over the logits.
+
+    With ``p = softmax(z)`` and ``H = -sum_j p_j ln p_j``, the derivative is
+    ``dH/dz_j = -p_j (ln p_j + H)``.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        log_p = torch.log_softmax(logits, dim=1)
+        # A class that is ruled out has log-probability minus infinity; 0 * -inf must be 0.
+        log_p.clamp_(min=torch.finfo(log_p.dtype).min)
+        p = log_p.exp()
+        information = log_p.mul_(p)  # p ln p
+        entropy = -information.sum(1)
+        ctx.save_for_backward(p, information, entropy)
+        return entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        p, information, entropy = ctx.saved_tensors
+        slope = torch.addcmul(information, p, entropy[:, None])
+        return slope.mul_(-grad[:, None])
