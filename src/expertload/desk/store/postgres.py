@@ -90,7 +90,7 @@ class PostgresDatabase(Database):
         return re.sub(r":(\w+)", r"%(\1)s", lists)
 
     def insert(self, connection: Connection, into: str, rows: Rows, on_conflict: str = "") -> None:
-        """Insert many rows with COPY, which takes a third of the time."""
+        """Insert many rows with COPY, and a few with INSERT."""
         if on_conflict or len(rows) <= FEW:
             super().insert(connection, into, rows, on_conflict)
             return

@@ -37,8 +37,8 @@ PRAGMAS = (
     "foreign_keys = ON",
     "recursive_triggers = ON",
     "temp_store = MEMORY",
-    # A commit that fills the log moves it into the database, and takes many times as long. By
-    # default, every thousandth page does; a log of 64 MB makes this too rare to matter.
+    # The commit that fills the log also moves it into the database. By default, that is every
+    # thousandth page; with a log of 64 MB, fewer commits have to wait for it.
     "wal_autocheckpoint = 16000",
     "journal_size_limit = 64000000",
 )
