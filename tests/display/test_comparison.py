@@ -7,7 +7,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from expertload import aucoc_score, operating_point
 from expertload.display import COCComparisonDisplay, COCDisplay
-from expertload.display.style import PALETTE
+from expertload.display._draw import PALETTE
 from expertload.exceptions import ParameterError
 
 

@@ -1,7 +1,8 @@
 import pytest
 from matplotlib import pyplot as plt
 
-from expertload.display.style import PALETTE, _tick, line_style, percent, percent_axis, with_name
+from expertload._format import percent
+from expertload.display._draw import PALETTE, _tick, line_style, percent_axis, with_name
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from tests.strategies import examples, tied_cases
 
 from expertload import operating_point as op
-from expertload.display.style import promised
+from expertload._format import promised
 from expertload.operating_point.point import at_least, digits
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from expertload.display.style import promised
+from expertload._format import promised
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from expertload._format import percent, promised
 from expertload.cli.screen import one_line
-from expertload.display.style import percent, promised
 from expertload.operating_point.point import digits
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ import matplotlib; the first plot does.
 """
 
 from expertload.display.coc import COCDisplay
-from expertload.display.comparison import COCComparisonDisplay
 from expertload.display.evidence import EvidenceDisplay
-from expertload.display.folds import COCFoldsDisplay
 from expertload.display.outlier import OutlierDisplay
 from expertload.display.reliability import ReliabilityDisplay
+from expertload.display.several import COCComparisonDisplay, COCFoldsDisplay
 
 __all__ = [
     "COCComparisonDisplay",

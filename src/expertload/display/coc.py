@@ -6,15 +6,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 from expertload._answers import judge
 from expertload._cases import check_cases, check_correctness_cases
+from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats
-from expertload.display.axes import figure_of, one_axes
-from expertload.display.certified import draw_certified
-from expertload.display.coc_axes import draw_band, draw_line, finish, next_style, zoom
-from expertload.display.marks import PointMarks, mark_operating_point
-from expertload.display.measure import measure
-from expertload.display.style import add_legend, promised, with_name
-from expertload.display.vertices import along_curve, check_curve_points
+from expertload.display._curve import (
+    PointMarks,
+    along_curve,
+    check_curve_points,
+    draw_band,
+    draw_certified,
+    draw_line,
+    finish,
+    mark_operating_point,
+    measure,
+    next_style,
+    zoom,
+)
+from expertload.display._draw import add_legend, figure_of, one_axes, with_name
 from expertload.significance import COCBand, Interval
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload.display.folds import COCFoldsDisplay
+    from expertload.display.several import COCFoldsDisplay
     from expertload.operating_point import CertifiedCurve, OperatingPoint
 
 __all__ = ["COCDisplay"]
@@ -215,7 +223,7 @@ class COCDisplay:
         COCFoldsDisplay
             The display, drawn.
         """
-        from expertload.display.folds import COCFoldsDisplay  # avoids a cycle
+        from expertload.display.several import COCFoldsDisplay  # avoids a cycle
 
         return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
 

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_fraction, check_same_length
-from expertload.display.axes import figure_of, two_axes
-from expertload.display.style import (
+from expertload.display._draw import (
     BLUE,
     GUIDE,
     INK,
     SMALL,
     VERMILION,
+    figure_of,
     percent_axis,
-    promised,
+    two_axes,
 )
-from expertload.display.style import quiet as quiet_axes
+from expertload.display._draw import quiet as quiet_axes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload.display.axes import AxesOrPair
+    from expertload.display._draw import AxesOrPair
     from expertload.monitoring import AccuracyMonitor
 
 __all__ = ["EvidenceDisplay"]

@@ -1,4 +1,4 @@
-"""Plots outlier scores: their histograms for inliers and outliers, and the ROC curve."""
+"""Plots outlier scores: their distributions and the ROC curve."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, get_args
 
 import numpy as np
 
+from expertload._format import percent
 from expertload._names import Positive
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
@@ -16,11 +17,22 @@ from expertload._validation import (
     message,
 )
 from expertload.cases import Cases
-from expertload.display.axes import figure_of, two_axes
-from expertload.display.labels import settle_legend
-from expertload.display.marks import PointMarks, draw_marks
-from expertload.display.roc import draw_densities, draw_roc
-from expertload.display.style import percent, with_name
+from expertload.display._curve import PointMarks, draw_marks, visible
+from expertload.display._draw import (
+    BLUE,
+    INK,
+    VERMILION,
+    add_legend,
+    draw_diagonal,
+    figure_of,
+    line_style,
+    name_line,
+    percent_axis,
+    quiet,
+    settle_legend,
+    two_axes,
+    with_name,
+)
 from expertload.exceptions import ParameterError
 from expertload.metrics.outliers import check_outlier_cases, outlier_auroc_score
 from expertload.tally import COMPARISON_SLACK, Tally
@@ -30,9 +42,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload.display.axes import AxesOrPair
+    from expertload._typing import ArrayLike, FloatArray
+    from expertload.display._draw import AxesOrPair
 
-__all__ = ["OutlierDisplay"]
 
 SIZE, SIZE_OF_ROC_ALONE = (9.6, 4.4), (5.0, 4.6)
 BARS = 40
@@ -251,3 +263,48 @@ def _check_roc_points(false: FloatArray, true: FloatArray) -> None:
         if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
             got = f"values from {rate[0]:g} to {rate[-1]:g}"
             raise ParameterError(message(name, "must ascend from 0 to 1", got))
+
+
+CURVE = "expertload-roc-curve"
+AXIS_LABELS = {
+    "outlier": ("False positive rate (inliers flagged)", "True positive rate (outliers flagged)"),
+    "inlier": ("False positive rate (outliers kept)", "True positive rate (inliers kept)"),
+}
+
+
+def draw_densities(
+    ax: Axes,
+    histogram: tuple[ArrayLike, ArrayLike, ArrayLike],
+    threshold: float | None,
+    tpr: float,
+    positive: str,
+) -> None:
+    """Draw the share of inliers and of outliers at each score, and the threshold."""
+    edges, inlier, outlier = histogram
+    for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILION, "outliers")):
+        ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
+        ax.stairs(shares, edges, color=colour, linewidth=1.4)
+    if threshold is not None:
+        side = "above" if positive == "outlier" else "below"
+        text = f"{percent(tpr)} of {positive}s {side}"
+        ax.axvline(threshold, color=INK, linewidth=1, dashes=(4, 3), label=text)
+    ax.set(xlabel="Outlier score", ylabel="Share of each group", ylim=(0, None))
+    percent_axis(ax, "y")
+    quiet(ax)
+    add_legend(ax)
+
+
+def draw_roc(ax: Axes, false: FloatArray, true: FloatArray, *, label: str, positive: str) -> Line2D:
+    """Draw an ROC curve, and once the diagonal of a random score."""
+    style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+    draw_diagonal(ax)
+    keep = visible(false, true)
+    (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
+    name_line(line, label)
+    x_label, y_label = AXIS_LABELS[positive]
+    ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
+    percent_axis(ax, "x", "y")
+    quiet(ax)
+    if label:
+        add_legend(ax)
+    return line

@@ -1,4 +1,4 @@
-"""The reliability diagram: is a confidence of 80 % right in 80 % of cases?"""
+"""Plots reliability: does a confidence of 90 % mean right in 90 % of cases?"""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from expertload._answers import judge
 from expertload._cases import Cases, check_cases, check_correctness_cases
 from expertload._typing import ArrayLike, FloatArray
 from expertload._validation import as_floats, check_same_length, check_unit_interval
-from expertload.display.axes import figure_of, two_axes
-from expertload.display.diagram import draw_diagram, draw_histogram
-from expertload.display.style import with_name
+from expertload.display._draw import (
+    add_legend,
+    draw_diagonal,
+    figure_of,
+    is_named,
+    line_style,
+    name_line,
+    percent_axis,
+    quiet,
+    two_axes,
+    with_name,
+)
 from expertload.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
@@ -28,9 +37,10 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import StepPatch
 
-    from expertload.display.axes import AxesOrPair
+    from expertload._typing import FloatArray
+    from expertload.display._draw import AxesOrPair
+    from expertload.metrics.calibration import ReliabilityCurve
 
-__all__ = ["ReliabilityDisplay"]
 
 SIZE, SIZE_WITHOUT_HISTOGRAM = (5.4, 6.2), (5.4, 5.0)
 HISTOGRAM_BINS = 20
@@ -264,3 +274,62 @@ def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
         kolmogorov_smirnov_error=kolmogorov_smirnov_error(cases),
         binning=f"{n_bins} bins of equal {strategy}",
     )
+
+
+CURVE = "expertload-reliability-curve"
+SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
+
+
+def draw_diagram(
+    ax: Axes, curve: ReliabilityCurve, label: str, title: str | None
+) -> tuple[Line2D, LineCollection]:
+    """Draw the points, their distances from the diagonal, and the diagonal, only once."""
+    style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+    draw_diagonal(ax)
+    (line,) = ax.plot(
+        curve.confidence,
+        curve.accuracy,
+        gid=CURVE,
+        linewidth=1.2,
+        clip_on=False,
+        **style,
+    )
+    gaps = ax.vlines(
+        curve.confidence,
+        curve.accuracy,
+        curve.confidence,
+        color=style["color"],
+        alpha=0.3,
+        linewidth=4,
+    )
+    area = SMALLEST_DOT + (LARGEST_DOT - SMALLEST_DOT) * curve.share / curve.share.max()
+    ax.scatter(
+        curve.confidence, curve.accuracy, s=area, color=style["color"], zorder=3, clip_on=False
+    )
+    name_line(line, label)
+    _finish(ax, title)
+    return line, gaps
+
+
+def _finish(ax: Axes, title: str | None) -> None:
+    ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
+    percent_axis(ax, "x", "y")
+    quiet(ax)
+    if ax.get_legend_handles_labels()[0] or any(map(is_named, ax.lines)):
+        add_legend(ax, title)
+
+
+def draw_histogram(
+    ax: Axes | None, shares: FloatArray | None, line: Line2D, diagram: Axes
+) -> StepPatch | None:
+    """Draw how often each confidence occurs, in the colour of the model's line."""
+    if ax is None or shares is None:
+        return None
+    edges = np.linspace(0, 1, len(shares) + 1)
+    bars = ax.stairs(shares, edges, fill=True, color=line.get_color(), alpha=0.45)
+    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="Confidence", ylabel="Share of cases")
+    percent_axis(ax, "x", "y")
+    quiet(ax)
+    if ax.get_shared_x_axes().joined(ax, diagram):
+        diagram.set_xlabel("")
+    return bars

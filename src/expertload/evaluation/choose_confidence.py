@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from expertload._cases import check_named_predictions
+from expertload._format import promised
 from expertload._label_arrays import independent_units
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload._validation import (
@@ -30,7 +31,6 @@ from expertload._validation import (
 )
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
 from expertload.cases import Cases
-from expertload.display.style import promised
 from expertload.significance import Interval
 from expertload.significance.resample import percentile_interval
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from expertload._cases import Cases
-from expertload.display.style import percent, promised
+from expertload._format import percent, promised
 from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
 from expertload.operating_point.certification.certify import certify_targets
 from expertload.operating_point.certification.clusters import Clustering

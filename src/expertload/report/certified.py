@@ -11,9 +11,9 @@ from itertools import groupby
 
 import numpy as np
 
+from expertload._format import percent
 from expertload._typing import BoolArray, FloatArray
-from expertload.display.certified import ANY_HERE, AT_DOTS
-from expertload.display.style import percent
+from expertload.display._curve import ANY_HERE, AT_DOTS
 from expertload.evaluation import Evaluation
 from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
 from expertload.report.scale import Frame

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from expertload.display.style import percent
-from expertload.display.vertices import along_curve
+from expertload._format import percent
+from expertload.display._curve import along_curve
 from expertload.evaluation import Evaluation
 from expertload.operating_point.certification.curve import curve_of_tally
 from expertload.report.certified import Strokes, certified_in_words, certified_strokes

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload.display.style import percent, promised
+from expertload._format import percent, promised
 from expertload.evaluation import Evaluation, compare_evaluations
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from expertload._format import promised
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload.display.style import promised
 from expertload.evaluation import Evaluation
 from expertload.report.certified import are_certified, certified_rows
 

@@ -1,0 +1,37 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from itertools import count
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with enough decimals not to read falsely as 0 or 100.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.2871), percent(0.99996), percent(1.0)
+    ('95 %', '28.7 %', '99.996 %', '100 %')
+    """
+    number = 100 * share
+    decimals = next(
+        d for d in count(1) if d > 8 or number in (0, 100) or 0 < float(f"{number:.{d}f}") < 100
+    )
+    return f"{round(number, decimals):.{decimals}f}".rstrip("0").rstrip(".") + " %"
+
+
+def promised(share: float) -> str:
+    """Return a target or a level in percent: as it was given, or rounded down if it is long.
+
+    A promise of 99.75 % must not read as one of 99.8 %.
+
+    Examples
+    --------
+    >>> promised(0.95), promised(0.9975), promised(1 - 0.05 / 6)
+    ('95 %', '99.75 %', '99.16 %')
+    """
+    number = round(100 * share, 9)
+    if number != round(number, 5) or (number == 100 and share < 1):
+        number = math.floor(10_000 * share) / 100
+    return f"{number:.8g} %"
