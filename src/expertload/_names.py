@@ -14,23 +14,15 @@ __all__ = [
     "Invalid",
     "Method",
     "Objective",
-    "OutlierNumber",
     "Positive",
     "ReadAs",
-    "Resize",
-    "TableFormat",
-    "TableKind",
 ]
 
 # Words that a command and the function behind it both take.
 Invalid = Literal["refuse", "delegate"]
 Objective = Literal["nll", "ece"]
-OutlierNumber = Literal["auroc", "aupr", "fpr95"]
 Positive = Literal["outlier", "inlier"]
 ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabilities
-Resize = Literal["bilinear", "nearest"]
-TableFormat = Literal["markdown", "latex", "csv"]
-TableKind = Literal["performance", "calibration", "ood"]
 
 Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
 

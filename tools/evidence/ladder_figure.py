@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from expertload.lab.ladder import STEPS
 from expertload.lab.results.compare import mean_difference
-from expertload.lab.results.published import find_published
+from expertload.lab.results.measures import find_published
 from tools.evidence.files import LADDER, read_records
 from tools.evidence.ladder_tables import ASIDE, TITLES, numbers, read_ladder
 

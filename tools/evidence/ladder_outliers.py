@@ -19,10 +19,9 @@ from expertload._typing import IntArray
 from expertload.calibrators import TemperatureScaling
 from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
-from expertload.lab.ladder import Answers, Questions, Step, climb
-from expertload.lab.ladder.steps import Ladder
-from expertload.lab.results.ood import Numbers, OutlierScorer, mean_numbers, outlier_numbers
+from expertload.lab.ladder import Answers, Climb, Questions, Step, climb
 from expertload.lab.results.outlier_sets import Outliers, OutlierSets
+from expertload.lab.results.outliers import Numbers, OutlierScorer, mean_numbers, outlier_numbers
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import OUTLIERS, Record, update_records
 from tools.evidence.ladder import ALWAYS, APART, ladder_names, ladder_networks, read_arms
@@ -115,7 +114,7 @@ def _columns(found: Numbers) -> dict[str, float | str]:
 
 
 def step_scorers(
-    ladder: Ladder, data: Dataset, questions: Questions
+    ladder: Climb, data: Dataset, questions: Questions
 ) -> dict[str, list[OutlierScorer]]:
     """Return the models of each step, ready for images; one for each answer of the step."""
     taken: dict[str, Step] = {}
@@ -144,7 +143,7 @@ def _asked(run: FinishedRun, step: str, data: Dataset, questions: Questions) -> 
     return ViewEnsemble(network, questions.view(run).choice.views) if step == "views" else network
 
 
-def _settings(model: Answers, ladder: Ladder) -> dict[str, float]:
+def _settings(model: Answers, ladder: Climb) -> dict[str, float]:
     """Return the temperature fitted on validation data, and ODIN's epsilon as in the paper."""
     log_proba = np.log(np.maximum(model.validation, np.finfo(float).tiny))
     places: IntArray = np.arange(log_proba.shape[1])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from expertload._names import TableKind
+from expertload.lab import TableKind
 from expertload.lab.results.rows import ResultRow, read_rows
 from expertload.lab.results.tables import make_table
 from tools.evidence import files

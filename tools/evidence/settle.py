@@ -21,7 +21,7 @@ from rich.console import Console
 from expertload.exceptions import RunInUseError, TrainingDivergedError
 from expertload.lab import RunConfig, RunFolder, load_recipe, train
 from expertload.lab.runs.recipe import LossConfig
-from expertload.lab.sweeps.choice import choose_options
+from expertload.lab.sweeps.sweep import choose_options
 from expertload.lab.training.progress import ConsoleReporter
 
 ARMS = ("usual", "authors")

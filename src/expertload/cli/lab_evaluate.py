@@ -98,7 +98,7 @@ def _with_views(
     runs: list[Path], views: str, data_dir: Path | None, allow: list[str], said: Console
 ) -> Sequence[FinishedRun]:
     """Predict again with several views of each image, and print how many passes that takes."""
-    from expertload.lab.results.views import with_views
+    from expertload.lab.results.ensembles import with_views
 
     viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
     for run in viewed:
@@ -115,14 +115,14 @@ def _write_outputs(
     said: Console,
 ) -> None:
     """Write the report and the policy."""
-    from expertload.lab.results import reports
+    from expertload.lab.results.evaluate import evaluate_test_cases, save_policy, write_report
 
-    models = reports.evaluate_test_cases(runs, target_accuracies=targets)
+    models = evaluate_test_cases(runs, target_accuracies=targets)
     if out is not None:
-        reports.write_report(models, out, title=f"Expert load on {data}")
+        write_report(models, out, title=f"Expert load on {data}")
         said.print(f"The report is in {out}.", soft_wrap=True)
     if policy is not None:
-        name = reports.save_policy(models, policy)
+        name = save_policy(models, policy)
         said.print(
             f"The policy of {name} is in {policy}: expertload decide {policy} NEW_FILE",
             soft_wrap=True,

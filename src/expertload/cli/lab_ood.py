@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload._names import Objective, Positive, Resize
+from expertload._names import Objective, Positive
 from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import AsJson
 from expertload.cli.screen import console
+from expertload.lab import Resize
 
 if TYPE_CHECKING:
-    from expertload.lab.results.ood import OutlierEvaluation
+    from expertload.lab.results.outliers import OutlierEvaluation
 
 __all__ = ["ood"]
 
@@ -66,7 +67,7 @@ def ood(
     """
     names = [name.strip() for name in against.split(",") if name.strip()]
 
-    from expertload.lab.results.ood import evaluate_outliers
+    from expertload.lab.results.outliers import evaluate_outliers
 
     evaluation = evaluate_outliers(
         run,

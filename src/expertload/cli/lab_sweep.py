@@ -90,7 +90,7 @@ def sweep(
     tuning = _numbers(tuning_seeds) if tuning_seeds else None
     folder = out or Path("runs") / loaded.name
 
-    from expertload.lab.runs.data import load_run_data
+    from expertload.lab.runs.origin import load_run_data
     from expertload.lab.sweeps.display import observing, print_report
     from expertload.lab.sweeps.sweep import Sweep
 
@@ -114,7 +114,7 @@ def sweep(
 def _launcher(
     folder: Path, jobs: int, slurm: bool, job_settings: list[str], options: dict[str, Any]
 ) -> Launcher:
-    from expertload.lab.runs.settings import change
+    from expertload.lab.runs.recipe_files import change
     from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
 
     parameters = change({}, job_settings)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from expertload._names import OutlierNumber, TableFormat, TableKind
 from expertload.cli.screen import console, neutral
+from expertload.lab import OutlierNumber, TableFormat, TableKind
 
 __all__ = ["compare", "table"]
 

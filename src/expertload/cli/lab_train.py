@@ -124,8 +124,7 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
     from pydantic import ValidationError
 
     from expertload.lab.runs.recipe import LossConfig
-    from expertload.lab.runs.recipe_files import problems_of
-    from expertload.lab.runs.settings import change
+    from expertload.lab.runs.recipe_files import change, problems_of
 
     candidates = recipe.candidates(loss)
     if len(candidates) > 1 and not settings:

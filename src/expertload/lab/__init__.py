@@ -15,7 +15,7 @@ The main functions can also be imported from here. Everything needs the ``lab`` 
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from expertload._validation import needs_extra
 
@@ -56,6 +56,12 @@ __all__ = [
     "predict_images",
     "train",
 ]
+
+# Words that a command and the function behind it both take; here, so that help needs no torch.
+OutlierNumber = Literal["auroc", "aupr", "fpr95"]
+Resize = Literal["bilinear", "nearest"]
+TableFormat = Literal["markdown", "latex", "csv"]
+TableKind = Literal["performance", "calibration", "ood"]
 
 # Subpackages are imported on first use, because torch takes seconds to import.
 _SUBPACKAGES = {

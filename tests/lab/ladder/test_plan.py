@@ -9,7 +9,7 @@ import pytest
 
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, load_dataset
-from expertload.lab.ladder.plan import look_at, make_plan
+from expertload.lab.ladder.lowering import look_at, make_plan
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from expertload.lab.models import (
     small_cnn,
     wide_resnet28_10,
 )
-from expertload.lab.models.blocks import PaddedShortcut
+from expertload.lab.models.networks import PaddedShortcut
 
 
 def parameters(model):

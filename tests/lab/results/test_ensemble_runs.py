@@ -27,8 +27,8 @@ from expertload.lab.results import (
     read_rows,
     write_rows,
 )
+from expertload.lab.results.ensembles import with_views
 from expertload.lab.results.selection import runs_of_loss
-from expertload.lab.results.views import with_views
 from expertload.lab.runs import FinishedRun
 from expertload.lab.runs.network import apply_network
 from expertload.operating_point import load_operating_point

@@ -12,8 +12,7 @@ from expertload.cli.app import app
 from expertload.lab.results.ensembles import collect_ensembles
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.rows import collect
-from expertload.lab.results.table_text import Cell, Line, Mark, Table, marks_of
-from expertload.lab.results.tables import make_table
+from expertload.lab.results.tables import Cell, Column, Line, Table, make_table, marks_of
 from expertload.lab.runs.finished import FinishedRun
 
 
@@ -68,8 +67,8 @@ def test_lines_of_the_table(runs):
 def test_ensembles_are_ranked_among_themselves():
     values = [(3.0, False), (1.0, False), (9.0, True), (7.0, True), (8.0, True)]
     lines = tuple(Line("", 1, (Cell(v, None, None),), is_ensemble=e) for v, e in values)
-    marks = marks_of(Table("", (("AUCOC", find_measure("aucoc")),), lines, None), 0)
-    assert marks == [Mark.BEST, Mark.SECOND, Mark.BEST, Mark.NONE, Mark.SECOND]
+    marks = marks_of(Table("", (Column("aucoc", find_measure("aucoc"), "AUCOC"),), lines, None), 0)
+    assert marks == ["best", "second", "best", "", "second"]
 
 
 def test_on_the_command_line(runs):

@@ -15,7 +15,7 @@ from expertload.exceptions import FileFormatError, LabelError, ParameterError
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_probabilities, evaluate_runs
 from expertload.lab.runs.finished import FinishedRun, describe_loss
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.weights import load_weights, save_weights
+from expertload.lab.runs.network import load_weights, save_weights
 from expertload.lab.training.loop import _validation_metrics
 from expertload.metrics import (
     brier_loss,

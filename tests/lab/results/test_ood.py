@@ -18,9 +18,8 @@ from expertload.exceptions import ParameterError
 from expertload.lab.data import corrupt, corruption_names, load_dataset
 from expertload.lab.models import build_model
 from expertload.lab.results.ensembles import make_ensemble
-from expertload.lab.results.odin import perturb
-from expertload.lab.results.ood import SCORE_NAMES, evaluate_outliers
 from expertload.lab.results.outlier_sets import convert_images, describe_conversion
+from expertload.lab.results.outliers import SCORE_NAMES, evaluate_outliers, perturb
 from expertload.lab.results.rows import collect
 from expertload.lab.results.tables import build_tables
 from expertload.lab.runs.finished import FinishedRun
@@ -224,7 +223,7 @@ def test_an_ensemble_has_its_probability_alone(trained_run, grey_noise, tmp_path
     assert [*found] == ["msp"]
     assert found["msp"]["auroc"] == pytest.approx(expected, abs=1e-4)
     (table,) = build_tables(collect(tmp_path / "both"), kind="ood")
-    assert [heading for heading, _ in table.columns] == ["MSP"]
+    assert [column.heading for column in table.columns] == ["MSP"]
 
 
 def test_a_part_of_the_images_is_spread_evenly(trained_run, monkeypatch):

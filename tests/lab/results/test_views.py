@@ -16,8 +16,8 @@ from expertload.cli.app import app
 from expertload.ensembling import ViewEnsemble, make_views
 from expertload.exceptions import ParameterError
 from expertload.lab.results import compare_runs, evaluate_runs
-from expertload.lab.results.reports import evaluate_test_cases
-from expertload.lab.results.views import with_views
+from expertload.lab.results.ensembles import with_views
+from expertload.lab.results.evaluate import evaluate_test_cases
 from expertload.lab.runs import FinishedRun
 from expertload.lab.runs.network import apply_network
 

@@ -14,9 +14,9 @@ from tests.strategies import examples
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.results import collect, evaluate_runs
-from expertload.lab.runs import FinishedRun, RunFolder
-from expertload.lab.runs.weights import load_weights, save_weights
-from expertload.lab.sweeps.choice import Choice, save_choices
+from expertload.lab.runs import FinishedRun, RunFolder, load_recipe
+from expertload.lab.runs.network import load_weights, save_weights
+from expertload.lab.sweeps.sweep import Observer, Sweep
 from expertload.lab.training import train
 
 
@@ -89,7 +89,9 @@ def test_outliers_and_choices_that_are_damaged(run, tmp_path):
         collect(run)
     (tmp_path / "choice.json").write_text("[")
     with pytest.raises(FileFormatError, match=r"choice\.json is damaged"):
-        save_choices(tmp_path / "choice.json", {"ce": Choice(make_config().loss, "aucoc")})
+        Sweep(load_recipe("digits"), tmp_path, losses=["ce"], seeds=[0]).run(
+            None, jobs=1, observer=Observer()
+        )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from expertload.exceptions import ParameterError
-from expertload.lab.runs.data import load_run_data
+from expertload.lab.runs.origin import load_run_data
 from expertload.lab.runs.recipe import DataConfig
 
 

@@ -20,7 +20,7 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.models import build_model
 from expertload.lab.results import evaluate_outliers, evaluate_runs
 from expertload.lab.runs import FinishedRun, RunFolder, load_recipe
-from expertload.lab.runs.data import load_run_data
+from expertload.lab.runs.origin import load_run_data
 from expertload.lab.sweeps import ProcessLauncher, Sweep
 from expertload.lab.sweeps.worker import Worker
 from expertload.lab.training import ConsoleReporter, train

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.exceptions import DataDamagedError, ParameterError
 from expertload.lab.data import Augmentation
-from expertload.lab.results.ood import evaluate_outliers
-from expertload.lab.runs.data import load_run_data
+from expertload.lab.results.outliers import evaluate_outliers
 from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.origin import load_run_data
 from expertload.lab.runs.recipe import DataConfig, ModelConfig, TrainingConfig
 from expertload.lab.training.loop import train
-from expertload.lab.training.parts import explaining_lone_images
+from expertload.lab.training.step import batch_norm_hint
 
 pytestmark = pytest.mark.filterwarnings("ignore:TemperatureScaling")  # hardly trained
 
@@ -139,7 +139,7 @@ def test_leaving_out_the_only_batch_is_refused(lone_image, tmp_path):
 
 
 def test_other_mistakes_of_a_network_are_its_own():
-    with pytest.raises(ValueError, match="not these images"), explaining_lone_images(1):
+    with pytest.raises(ValueError, match="not these images"), batch_norm_hint(1):
         raise ValueError("not these images")
 
 

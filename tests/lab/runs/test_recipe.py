@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.runs.recipe_files import load_recipe
-from expertload.lab.runs.settings import change, merge
+from expertload.lab.runs.recipe_files import change, load_recipe, merge
 
 GOOD = """
 data.name = "digits"

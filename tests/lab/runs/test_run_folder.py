@@ -11,13 +11,13 @@ from tests.lab.conftest import tiny
 from expertload.exceptions import FileFormatError, FileWriteError
 from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.training.checkpoint import (
+from expertload.lab.training.setup import describe_environment
+from expertload.lab.training.state import (
     load_checkpoint,
     load_weights,
     save_checkpoint,
     save_weights,
 )
-from expertload.lab.training.parts import describe_environment
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

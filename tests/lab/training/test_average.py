@@ -16,8 +16,7 @@ from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.results import collect
 from expertload.lab.runs import FinishedRun, RunFolder
-from expertload.lab.runs.network import apply_network
-from expertload.lab.runs.weights import load_weights
+from expertload.lab.runs.network import apply_network, load_weights
 from expertload.lab.training import train
 from expertload.lab.training.average import WeightAverage, make_average
 

@@ -26,13 +26,13 @@ from expertload.exceptions import (
 )
 from expertload.lab.data import load_dataset
 from expertload.lab.results.rows import collect
-from expertload.lab.runs import weights as weights_module
+from expertload.lab.runs import network as weights_module
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.weights import load_weights, save_weights
+from expertload.lab.runs.network import load_weights, save_weights
 from expertload.lab.training import loop as training_module
 from expertload.lab.training import state as training_state
 from expertload.lab.training.loop import train
-from expertload.lab.training.parts import describe_environment
+from expertload.lab.training.setup import describe_environment
 
 pytestmark = pytest.mark.training
 

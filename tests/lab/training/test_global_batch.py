@@ -8,7 +8,7 @@ from torch import nn
 
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.lab.training import state as training_state
-from expertload.lab.training.global_batch import GlobalBatchLoss, gather_rows
+from expertload.lab.training.processes import GlobalBatchLoss, gather_rows
 
 
 def test_one_process_has_the_loss_as_it_is():

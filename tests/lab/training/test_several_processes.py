@@ -10,7 +10,7 @@ from tests import forked
 from tests.lab.conftest import run_command, tiny
 
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.weights import load_weights
+from expertload.lab.runs.network import load_weights
 from expertload.lab.training.loop import train
 
 pytestmark = pytest.mark.processes

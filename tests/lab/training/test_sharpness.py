@@ -10,7 +10,7 @@ from tests.lab.conftest import tiny
 from torch import nn
 
 from expertload.lab.training import train
-from expertload.lab.training.sharpness import Sharpness
+from expertload.lab.training.step import Sharpness
 from expertload.losses import CorrectnessRankingLoss
 
 CPU = torch.device("cpu")

@@ -23,8 +23,7 @@ from expertload import aucoc_score
 from expertload.lab.data import load_dataset
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.network import apply_network
-from expertload.lab.runs.weights import load_weights
+from expertload.lab.runs.network import apply_network, load_weights
 from expertload.lab.training import loop as training_module
 from expertload.lab.training.loop import set_weight, train
 from expertload.losses import build_loss

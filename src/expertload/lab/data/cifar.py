@@ -47,15 +47,6 @@ from expertload.lab.data.dataset import (
 )
 from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
 
-__all__ = [
-    "CIFAR100_C_FILES",
-    "CIFAR100_FILES",
-    "load_cifar100",
-    "load_corrupted",
-    "load_long_tail",
-    "read_pickle",
-]
-
 FOLDER = "cifar-100-python"
 CIFAR100_FILES = (
     RemoteFile(

@@ -41,16 +41,6 @@ from expertload.lab.data.dataset import (
 )
 from expertload.lab.data.files import DataRequest, RemoteFile, checked_split, damaged, reading
 
-__all__ = [
-    "FASHION_MNIST_FILES",
-    "SVHN_FILES",
-    "degrade",
-    "load_digits",
-    "load_fashion_mnist",
-    "load_svhn",
-    "read_idx",
-]
-
 TEN_DIGITS = tuple(str(digit) for digit in range(10))
 
 # ------------------------------------------------------------------ scikit-learn's digits

@@ -32,8 +32,6 @@ from expertload.lab.data.pixels import (
     zoom_matrix,
 )
 
-__all__ = ["SEVERITIES", "corrupt", "corrupt_split", "corruption_names", "parse_corruption"]
-
 Corruption: TypeAlias = Callable[[FloatArray, int, np.random.Generator], FloatArray]
 
 SEVERITIES = (1, 2, 3, 4, 5)

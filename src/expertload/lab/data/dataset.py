@@ -19,18 +19,6 @@ from expertload._typing import AnyArray, IntArray
 from expertload._validation import check_same_length, message
 from expertload.exceptions import ShapeError
 
-__all__ = [
-    "Augmentation",
-    "Dataset",
-    "ImageArray",
-    "Normalisation",
-    "Split",
-    "carve",
-    "long_tail_counts",
-    "pick_of_each_class",
-    "stratified_holdout",
-]
-
 ImageArray: TypeAlias = NDArray[np.uint8]
 
 

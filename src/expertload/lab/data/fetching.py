@@ -29,8 +29,6 @@ from tqdm import tqdm
 from expertload.exceptions import DataDamagedError, DownloadError
 from expertload.lab.data.files import RemoteFile, damaged
 
-__all__ = ["fetch_files", "unpack"]
-
 CHUNK = 1 << 14  # small, because the last incomplete chunk is lost when a connection breaks
 LONGEST_PAUSE = 30.0
 BY_HAND = (

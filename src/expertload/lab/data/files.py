@@ -15,8 +15,6 @@ from expertload._validation import require_extra
 from expertload.exceptions import DataDamagedError, DataNotFoundError
 from expertload.lab.data.dataset import Split, carve
 
-__all__ = ["DataRequest", "RemoteFile", "cache_folder", "checked_split", "damaged", "reading"]
-
 VALIDATION_SHARE = 0.1
 
 

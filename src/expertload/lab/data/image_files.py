@@ -35,8 +35,6 @@ from expertload.lab.data.dataset import (
 )
 from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
 
-__all__ = ["SUFFIXES", "TINY_IMAGENET_FILES", "decode_images", "load_folder", "load_tiny_imagenet"]
-
 THREADS = 4
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")

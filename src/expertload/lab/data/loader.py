@@ -25,8 +25,6 @@ from expertload._validation import check_count
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 
-__all__ = ["Batch", "BatchLoader", "Chances", "change_floats", "draw", "move_pixels"]
-
 EYE = (0.299, 0.587, 0.114)  # how bright red, green and blue are
 _ORDER, _AUGMENTATION = 0, 1  # separates the streams of random numbers
 

@@ -31,8 +31,6 @@ from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.dataset import Augmentation, Dataset, ImageArray, Normalisation, Split
 from expertload.lab.data.files import DataRequest, RemoteFile, damaged, reading
 
-__all__ = ["MEDMNIST", "as_images", "load_medmnist", "load_npz", "medmnist_file", "read_npz"]
-
 MOST_CLASSES = 100_000  # a larger label is not a class number; it may be an identifier
 HINT = "see 'npz' in the list of data sets for the arrays it needs"
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from expertload._typing import FloatArray, IntArray
 
-__all__ = ["box_matrix", "cloud", "ice", "luminance", "resample", "streak", "warp", "zoom_matrix"]
-
 LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 

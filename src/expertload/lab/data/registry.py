@@ -14,8 +14,6 @@ from expertload.lab.data import cifar, classics, image_files, npz
 from expertload.lab.data.dataset import Dataset
 from expertload.lab.data.files import DataRequest, RemoteFile, cache_folder
 
-__all__ = ["DatasetInfo", "dataset_names", "describe_datasets", "fetch_dataset", "load_dataset"]
-
 
 @dataclass(frozen=True)
 class Entry:

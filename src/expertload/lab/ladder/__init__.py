@@ -3,20 +3,24 @@
 from expertload._validation import needs_extra
 
 with needs_extra("lab", "expertload.lab.ladder"):
-    from expertload.lab.ladder.answers import Answers, Questions
-    from expertload.lab.ladder.certified import CertifiedLoad, certified_load
-    from expertload.lab.ladder.climbing import lower_load
-    from expertload.lab.ladder.numbers import StepNumbers, measure_step
+    from expertload.lab.ladder.lowering import Narrator, lower_load
+    from expertload.lab.ladder.numbers import (
+        CertifiedLoad,
+        StepNumbers,
+        certified_load,
+        measure_step,
+    )
     from expertload.lab.ladder.outcome import LadderRow, LowerLoad, measure_ladder
-    from expertload.lab.ladder.steps import STEPS, Ladder, Network, Step, climb
+    from expertload.lab.ladder.steps import STEPS, Answers, Climb, Network, Questions, Step, climb
 
 __all__ = [
     "STEPS",
     "Answers",
     "CertifiedLoad",
-    "Ladder",
+    "Climb",
     "LadderRow",
     "LowerLoad",
+    "Narrator",
     "Network",
     "Questions",
     "Step",

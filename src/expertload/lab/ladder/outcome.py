@@ -15,17 +15,21 @@ from expertload._typing import FloatArray, IntArray
 from expertload.evaluation import Evaluation, evaluate_predictions
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.data import Dataset
-from expertload.lab.ladder.certified import CertifiedLoad, certified_load, halves
-from expertload.lab.ladder.changes import aucoc_change, load_change
-from expertload.lab.ladder.numbers import StepNumbers, measure_step
-from expertload.lab.ladder.steps import STEPS, Ladder, Step
+from expertload.lab.ladder.numbers import (
+    CertifiedLoad,
+    StepNumbers,
+    aucoc_change,
+    certified_load,
+    halves,
+    load_change,
+    measure_step,
+)
+from expertload.lab.ladder.steps import STEPS, Climb, Step
+from expertload.lab.results.evaluate import save_policy, write_report
 from expertload.lab.results.measures import load_name
-from expertload.lab.results.reports import save_policy, write_report
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import write_json, write_whole
 from expertload.significance import Interval
-
-__all__ = ["LadderRow", "LowerLoad", "measure_ladder", "write_outcome"]
 
 TOP = "top of the ladder"
 HALVES = (
@@ -94,7 +98,7 @@ class LowerLoad:
     table: Path
 
 
-def measure_ladder(ladder: Ladder, target_accuracies: Sequence[float]) -> tuple[LadderRow, ...]:
+def measure_ladder(ladder: Climb, target_accuracies: Sequence[float]) -> tuple[LadderRow, ...]:
     """Measure every step of a ladder on the test cases, and its change from the step before."""
     before = [None, *ladder.steps[:-1]]
     return tuple(
@@ -118,7 +122,7 @@ def _row(
 
 
 def write_outcome(
-    ladder: Ladder,
+    ladder: Climb,
     model: FinishedRun,
     data: Dataset,
     folder: Path,

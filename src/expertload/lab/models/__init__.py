@@ -3,9 +3,8 @@
 from expertload._validation import needs_extra
 
 with needs_extra("lab", "expertload.lab.models"):
-    from expertload.lab.models.classifier import Classifier
-    from expertload.lab.models.registry import build_model, features_of, model_names
-    from expertload.lab.models.resnet import (
+    from expertload.lab.models.networks import (
+        Classifier,
         resnet8,
         resnet9,
         resnet14,
@@ -13,10 +12,11 @@ with needs_extra("lab", "expertload.lab.models"):
         resnet20,
         resnet34,
         resnet50,
+        small_cnn,
+        tiny_cnn,
+        wide_resnet28_10,
     )
-    from expertload.lab.models.small_cnn import small_cnn
-    from expertload.lab.models.tiny_cnn import tiny_cnn
-    from expertload.lab.models.wide_resnet import wide_resnet28_10
+    from expertload.lab.models.registry import build_model, features_of, model_names
 
 __all__ = [
     "Classifier",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
 
 from expertload._validation import call_builder, check_count, import_callable
 from expertload.exceptions import ParameterError
-from expertload.lab.models.classifier import Classifier
-from expertload.lab.models.resnet import (
+from expertload.lab.models.networks import (
+    Classifier,
     resnet8,
     resnet9,
     resnet14,
@@ -18,12 +18,10 @@ from expertload.lab.models.resnet import (
     resnet20,
     resnet34,
     resnet50,
+    small_cnn,
+    tiny_cnn,
+    wide_resnet28_10,
 )
-from expertload.lab.models.small_cnn import small_cnn
-from expertload.lab.models.tiny_cnn import tiny_cnn
-from expertload.lab.models.wide_resnet import wide_resnet28_10
-
-__all__ = ["build_model", "features_of", "model_names"]
 
 _MODELS: dict[str, Callable[..., Classifier]] = {
     "tiny-cnn": tiny_cnn,
@@ -82,18 +80,16 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
     check_count(num_classes, "num_classes", minimum=2)
     check_count(in_channels, "in_channels")
     if ":" in name:
-        return _call(import_callable(name, "model"), name, {"num_classes": num_classes, **options})
-    if name not in _MODELS:
+        builder, sizes = import_callable(name, "model"), {"num_classes": num_classes}
+    elif name in _MODELS:
+        sizes = {"num_classes": num_classes, "in_channels": in_channels}
+        builder = _MODELS[name]
+    else:
         raise ParameterError(
             f"build_model found no model {name!r}. Hint: use one of {', '.join(_MODELS)}, or "
             "'module:callable'."
         )
-    counts = {"num_classes": num_classes, "in_channels": in_channels}
-    return _call(_MODELS[name], name, {**counts, **options})
-
-
-def _call(builder: Callable[..., Any], name: str, arguments: Mapping[str, Any]) -> nn.Module:
-    return call_builder(builder, arguments, name=name, what="model", kind=nn.Module)
+    return call_builder(builder, {**sizes, **options}, name=name, what="model", kind=nn.Module)
 
 
 def features_of(model: nn.Module, images: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ Reading results does not load torch; only new predictions do.
 from expertload.lab.results.compare import RunComparison, compare_runs
 from expertload.lab.results.ensembles import collect_ensembles, make_ensemble
 from expertload.lab.results.evaluate import RunEvaluation, evaluate_runs
-from expertload.lab.results.ood import OutlierEvaluation, evaluate_outliers
+from expertload.lab.results.outliers import OutlierEvaluation, evaluate_outliers
 from expertload.lab.results.predict import predict_images
 from expertload.lab.results.rows import ResultRow, collect, read_rows, write_rows
 from expertload.lab.results.tables import make_table

@@ -30,8 +30,6 @@ from expertload.significance import (
     permutation_test,
 )
 
-__all__ = ["RunComparison", "SeedComparison", "compare_runs", "mean_difference"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SeedComparison:

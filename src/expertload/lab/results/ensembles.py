@@ -2,7 +2,8 @@
 
 An ensemble predicts the mean of its runs' probabilities. `make_ensemble` gives it its own folder,
 which is a run like any other: it can be evaluated, compared, reported, certified and put in tables.
-`collect_ensembles` makes an ensemble of the seeds of every loss.
+`collect_ensembles` makes an ensemble of the seeds of every loss. `with_views` is test-time
+augmentation: the mean probability over several views of each image, chosen on validation data.
 """
 
 from __future__ import annotations
@@ -11,20 +12,31 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
+from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
+from expertload.lab.results.measures import find_measure
 from expertload.lab.results.rows import Experiment, ResultRow, finished_runs, rows_of
 from expertload.lab.results.selection import choose_candidates
-from expertload.lab.results.views import ViewedRun, with_views
-from expertload.lab.runs.finished import FinishedRun, Runs, identity_of, read_runs
+from expertload.lab.runs.finished import (
+    FinishedRun,
+    Runs,
+    identity_of,
+    probabilities_of,
+    read_runs,
+)
 from expertload.lab.runs.folder import Member, RunFolder
 
-__all__ = ["collect_ensembles", "make_ensemble"]
+if TYPE_CHECKING:
+    from torch import nn
+
+    from expertload.ensembling import ViewChoice
 
 Measured = tuple[Path, ResultRow]
 
@@ -46,8 +58,7 @@ def make_ensemble(
     out : path, optional
         The folder of the ensemble; by default next to the first run, named after its members.
     views : str, optional
-        Predict several views of each image, as in
-        `expertload.lab.results.views.with_views`.
+        Predict several views of each image, as in `with_views`.
     data_dir, allow
         As there; only `views` needs data and networks.
 
@@ -85,7 +96,7 @@ def make_ensemble(
         raise ParameterError("make_ensemble needs single runs. Hint: name the members.")
     if views is not None:
         runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
-    members = [Member(run.folder.path, run.config, _views(run)) for run in runs]
+    members = [Member(run.folder.path, run.config, run.views) for run in runs]
     name = f"ensemble-of-{len(runs)}-{identity_of(members)}"
     folder = RunFolder(runs[0].folder.path.parent / name if out is None else out)
     if folder.is_done:
@@ -105,10 +116,6 @@ def make_ensemble(
     numbers = evaluate_logits(splits["validation"], splits["test"], targets)
     folder.write_json("results.json", numbers)
     return FinishedRun(folder.path)
-
-
-def _views(run: FinishedRun) -> str:
-    return run.choice.views if isinstance(run, ViewedRun) else "none"
 
 
 def _mean(runs: Sequence[FinishedRun], split: str) -> tuple[FloatArray, IntArray]:
@@ -167,3 +174,116 @@ def _evaluate(members: Sequence[Measured]) -> Iterator[ResultRow]:
             yield replace(
                 members[0][1], split=split, metric=metric, value=value, n_runs=len(members)
             )
+
+
+# ------------------------------------------------------------------ views
+
+
+class ViewedRun(FinishedRun):
+    """A run whose predictions are averaged over several views of each image.
+
+    Parameters
+    ----------
+    run : FinishedRun
+    choice : ViewChoice
+        The chosen views and their cost.
+    validation, test : (logits, labels)
+        The softmax of these logits is the mean probability.
+    """
+
+    def __init__(
+        self,
+        run: FinishedRun,
+        choice: ViewChoice,
+        validation: tuple[FloatArray, IntArray],
+        test: tuple[FloatArray, IntArray],
+    ) -> None:
+        super().__init__(run.folder.path)
+        self.choice, self.views = choice, choice.views
+        self.validation, self.test = validation, test
+
+
+def with_views(
+    folders: Runs,
+    *,
+    views: str = "auto",
+    batch_size: int = 512,
+    data_dir: str | Path | None = None,
+    allow: Collection[str] = (),
+) -> list[ViewedRun]:
+    """Predict with the networks of runs over several views of each image.
+
+    Parameters
+    ----------
+    folders : path, FinishedRun, or sequence of these
+        Finished runs of the same data.
+    views : str, default="auto"
+        A name from `expertload.ensembling.make_views`, or ``"auto"`` for the views that do best on
+        validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
+        none.
+    batch_size : int, default=512
+    data_dir : path, optional
+        Where data files are.
+    allow : collection of str
+        Import paths of your own networks that the folders may import.
+
+    Returns
+    -------
+    list of ViewedRun
+        To be evaluated, compared and reported like any run.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab import RunConfig, evaluate_runs, train
+    >>> from expertload.lab.results.ensembles import with_views
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     _ = train(config, Path(place) / "run", accelerator="cpu")
+    ...     (run,) = with_views(Path(place) / "run", views="shift")
+    ...     numbers = evaluate_runs(run).runs["run"]["test"]
+    >>> run.choice.passes, 0 < numbers["aucoc"] < 1
+    (5, True)
+    """
+    from expertload.ensembling import ViewEnsemble
+
+    viewed = []
+    for run in read_runs(folders):
+        data, network = run.load_data_and_network(data_dir, allow=allow)
+        choice = _choose(run, data, network, views, batch_size)
+        seen = ViewEnsemble(network, choice.views)
+        splits = [
+            (_logits(seen, split, data, batch_size), split.labels)
+            for split in (data.validation, data.test)
+        ]
+        viewed.append(ViewedRun(run, choice, *splits))
+    return viewed
+
+
+def _choose(
+    run: FinishedRun, data: Dataset, network: nn.Module, views: str, batch_size: int
+) -> ViewChoice:
+    from expertload.ensembling import ViewChoice, ViewEnsemble, make_views, view_names
+
+    measure = find_measure(run.config.training.select_by)
+    metric, sign = measure.metric, 1 if measure.higher_is_better else -1
+    square = data.image_shape[0] == data.image_shape[1]
+    names = [n for n in view_names() if square or n != "symmetries"] if views == "auto" else [views]
+    scores = {}
+    for name in dict.fromkeys(["none", *names]):
+        found = _logits(ViewEnsemble(network, name), data.validation, data, batch_size)
+        proba = probabilities_of(found)
+        scores[name] = metric(data.validation.labels, proba) if metric is not None else 0.0
+    best = max(names, key=lambda name: sign * scores[name])  # the first of equals is the cheapest
+    return ViewChoice(
+        views=best, scores=scores, passes=len(make_views(best)) * max(1, len(run.members))
+    )
+
+
+def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
+    from expertload.lab.runs.network import apply_network
+
+    return apply_network(network.eval(), split, data.normalisation, network, batch_size=batch_size)

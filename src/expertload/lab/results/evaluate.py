@@ -2,37 +2,40 @@
 
 Several runs of the same data are also evaluated as an ensemble, which predicts the mean of their
 probabilities: an alternative to choosing another loss.
+
+Reports and policies use only the test split. It was not used for training, and checkpoint and
+calibration were chosen on validation data, so a threshold that is certified on it keeps its
+guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_fraction
 from expertload.calibrators import make_calibrator
 from expertload.cases import Cases
-from expertload.exceptions import ParameterError
+from expertload.evaluation import Evaluation, evaluate_predictions
+from expertload.exceptions import InsufficientDataError, ParameterError
+from expertload.lab.data import Split
 from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
 from expertload.lab.runs.finished import FinishedRun, Runs, probabilities_of, read_runs
 from expertload.significance import aucoc_interval
 
-__all__ = ["RunEvaluation", "evaluate_logits", "evaluate_probabilities", "evaluate_runs"]
-
 Labelled = tuple[FloatArray, IntArray]
+Pair = tuple[FloatArray, FloatArray]  # for validation and test
 Results = dict[str, Any]
-
-
-class _Pair(NamedTuple):
-    """A pair of values, for validation and test."""
-
-    validation: FloatArray
-    test: FloatArray
+NOTE = (
+    "The cases are the test split. It was not used for training, and the checkpoint was chosen on "
+    "validation data."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +123,19 @@ def evaluate_runs(
         )
         for name, run, own in zip(names_of(runs), runs, features, strict=True)
     }
+    ensemble = None
+    if len(runs) > 1:
+        proba = (
+            _mean([run.validation_proba for run in runs]),
+            _mean([run.test_proba for run in runs]),
+        )
+        labels = runs[0].validation[1], runs[0].test[1]
+        together = _side_by_side([own for own in features if own is not None])
+        ensemble = _evaluate(
+            proba, labels, targets, calibrator, together or proba, input="probabilities"
+        )
     return RunEvaluation(
-        data=runs[0].config.data.name,
-        calibrator=calibrator,
-        runs=each,
-        ensemble=_evaluate_ensemble(runs, features, targets, calibrator) if len(runs) > 1 else None,
+        data=runs[0].config.data.name, calibrator=calibrator, runs=each, ensemble=ensemble
     )
 
 
@@ -134,8 +145,8 @@ def evaluate_logits(
     target_accuracies: Sequence[float],
     *,
     calibrator: str = "temperature",
-    features: tuple[FloatArray, FloatArray] | None = None,
-) -> dict[str, Any]:
+    features: Pair | None = None,
+) -> Results:
     """Evaluate test logits before and after calibration on validation logits.
 
     Parameters
@@ -163,12 +174,16 @@ def evaluate_logits(
     >>> print(f"{results['test']['ece']:.2f} {results['test_calibrated']['ece']:.2f}")
     0.23 0.00
     """
-    logits = _Pair(validation[0], test[0])
-    proba = _Pair(*map(probabilities_of, logits))
-    calibrated = _calibrate(
-        calibrator, logits, validation[1], features=features, n_classes=proba.test.shape[1]
+    if calibrator == "kcal" and features is None:
+        raise ParameterError(
+            "The calibrator 'kcal' works on features, not on logits. Hint: pass features=..., or "
+            "call evaluate_runs, which computes them from the run's weights."
+        )
+    logits, labels = (validation[0], test[0]), (validation[1], test[1])
+    proba = probabilities_of(logits[0]), probabilities_of(logits[1])
+    return _evaluate(
+        proba, labels, target_accuracies, calibrator, features or logits, input="logits"
     )
-    return _results(proba, calibrated, (validation[1], test[1]), target_accuracies, calibrator)
 
 
 def evaluate_probabilities(
@@ -202,90 +217,55 @@ def evaluate_probabilities(
 # ------------------------------------------------------------------ parts
 
 
-def _results(
-    proba: _Pair,
-    calibrated: FloatArray,
+def _evaluate(
+    proba: Pair,
     labels: tuple[IntArray, IntArray],
     targets: Sequence[float],
     calibrator: str,
+    inputs: Pair,
+    **options: Any,
 ) -> Results:
+    """Evaluate probabilities, and those of a calibrator fitted to validation's part of `inputs`."""
+    places = np.arange(proba[0].shape[1])
+    options = {"n_classes": len(places)} if calibrator == "kcal" else options
+    fitted = make_calibrator(calibrator, **options).fit(inputs[0], labels[0], labels=places)
     return {
-        "validation": evaluate_probabilities(labels[0], proba.validation, targets),
-        "test": evaluate_probabilities(labels[1], proba.test, targets),
-        "test_calibrated": evaluate_probabilities(labels[1], calibrated, targets),
+        "validation": evaluate_probabilities(labels[0], proba[0], targets),
+        "test": evaluate_probabilities(labels[1], proba[1], targets),
+        "test_calibrated": evaluate_probabilities(labels[1], fitted.transform(inputs[1]), targets),
         "calibrator": calibrator,
     }
 
 
-def _calibrate(
-    name: str,
-    inputs: _Pair,
-    labels: IntArray,
-    *,
-    features: tuple[FloatArray, FloatArray] | None,
-    n_classes: int,
-    kind: str = "logits",
-) -> FloatArray:
-    """Fit on validation, and return the test split's calibrated probabilities."""
-    if name != "kcal":
-        fitted = make_calibrator(name, input=kind).fit(
-            inputs.validation, labels, labels=np.arange(inputs.validation.shape[1])
-        )
-        return fitted.transform(inputs.test)
-    if features is None:
-        raise ParameterError(
-            "The calibrator 'kcal' works on features, not on logits. Hint: pass features=..., or "
-            "call evaluate_runs, which computes them from the run's weights."
-        )
-    return (
-        make_calibrator(name, n_classes=n_classes)
-        .fit(features[0], labels, labels=np.arange(n_classes))
-        .transform(features[1])
-    )
+def _mean(parts: Sequence[FloatArray]) -> FloatArray:
+    mean: FloatArray = np.mean(parts, axis=0)
+    return mean
 
 
-def _evaluate_ensemble(
-    runs: Sequence[FinishedRun],
-    features: Sequence[_Pair | None],
-    targets: Sequence[float],
-    calibrator: str,
-) -> Results:
-    proba = _Pair(
-        np.mean([run.validation_proba for run in runs], axis=0),
-        np.mean([run.test_proba for run in runs], axis=0),
-    )
-    known = [pair for pair in features if pair is not None]
-    together = _Pair(*(np.hstack(each) for each in zip(*known, strict=True))) if known else None
-    labels = runs[0].validation[1], runs[0].test[1]
-    calibrated = _calibrate(
-        calibrator,
-        proba,
-        labels[0],
-        features=together,
-        n_classes=proba.test.shape[1],
-        kind="probabilities",
-    )
-    return _results(proba, calibrated, labels, targets, calibrator)
+def _side_by_side(parts: Sequence[Pair]) -> Pair | None:
+    if not parts:
+        return None
+    return np.hstack([part[0] for part in parts]), np.hstack([part[1] for part in parts])
 
 
-def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> _Pair:
+def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> Pair:
     """Return the input of the last layer for both splits; for an ensemble, of all members."""
-    if run.members:
-        each = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
-        return _Pair(*(np.hstack(split) for split in zip(*each, strict=True)))
+    members = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
+    together = _side_by_side(members)
+    if together is not None:
+        return together
     # Imported here, because only this calibrator needs torch.
     from expertload.lab.models import features_of
     from expertload.lab.runs.network import apply_network
 
     data, network = run.load_data_and_network(data_dir, allow=allow)
-    return _Pair(
-        *(
-            apply_network(
-                network, split, data.normalisation, lambda images: features_of(network, images)
-            )
-            for split in (data.validation, data.test)
+
+    def features(split: Split) -> FloatArray:
+        return apply_network(
+            network, split, data.normalisation, lambda images: features_of(network, images)
         )
-    )
+
+    return features(data.validation), features(data.test)
 
 
 def targets_of(runs: Sequence[FinishedRun], given: Sequence[float] | None) -> list[float]:
@@ -299,3 +279,117 @@ def names_of(runs: Sequence[FinishedRun]) -> list[str]:
     """Return folder names, or whole paths if names repeat."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.folder.path) for run in runs]
+
+
+# ------------------------------------------------------------------ reports and policies
+
+
+def evaluate_test_cases(
+    folders: Runs,
+    *,
+    target_accuracies: Sequence[float] | None = None,
+    confidence_level: float = 0.95,
+) -> dict[str, Evaluation]:
+    """Evaluate runs on their test cases, as `expertload evaluate` does; returns them by name.
+
+    Parameters
+    ----------
+    folders : path, FinishedRun, or sequence of these
+        Folders of finished runs of the same data. Several are also evaluated together: the last
+        entry, ``"ensemble"``, predicts the mean of their probabilities.
+    target_accuracies : sequence of float, optional
+        By default those of the runs' settings. An operating point is certified for the first.
+    confidence_level : float, default=0.95
+        The confidence level of the intervals and of the guarantee.
+
+    Returns
+    -------
+    dict of Evaluation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.lab import RunConfig, RunFolder
+    >>> from expertload.lab.results.evaluate import evaluate_test_cases
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, 500)
+    >>> config = RunConfig.model_validate({
+    ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},
+    ...     "training": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1}})
+    >>> with TemporaryDirectory() as place:
+    ...     run = RunFolder(Path(place) / "ce")
+    ...     run.create(config)
+    ...     for split in ("validation", "test"):
+    ...         run.write_logits(split, rng.normal(size=(500, 3)) + 4 * np.eye(3)[labels], labels)
+    ...     run.write_json("results.json", {})
+    ...     evaluation = evaluate_test_cases(run.path)["ce"]
+    >>> evaluation.is_certified
+    True
+    """
+    runs = read_runs(folders)
+    targets = targets_of(runs, target_accuracies)
+    models = dict(zip(names_of(runs), (run.test_proba for run in runs), strict=True))
+    if len(runs) > 1:
+        models["ensemble"] = np.mean(list(models.values()), axis=0)
+    labels = runs[0].test[1]
+    return {
+        name: evaluate_predictions(
+            labels,
+            proba,
+            labels=np.arange(proba.shape[1]),
+            target_accuracy=targets,
+            confidence_level=confidence_level,
+        )
+        for name, proba in models.items()
+    }
+
+
+def write_report(
+    models: Mapping[str, Evaluation], path: Path, *, title: str, note: str = NOTE
+) -> None:
+    """Write a report about runs, in which the others are compared with the first.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from expertload.evaluation import evaluate_predictions
+    >>> from expertload.lab.results.evaluate import write_report
+    >>> found = evaluate_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4])
+    >>> with TemporaryDirectory() as place:
+    ...     write_report({"ce": found}, Path(place) / "report.html", title="Digits")
+    ...     (Path(place) / "report.html").exists()
+    True
+    """
+    from expertload.report import build_report  # needs the report extra
+
+    with explained_write_errors(path):
+        build_report(models, path=path, title=title, note=note)
+
+
+def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
+    """Save the certified operating point of the last model, and return its name.
+
+    For several runs, this is their ensemble. Raises if nothing could be certified.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from expertload.evaluation import evaluate_predictions
+    >>> from expertload.exceptions import InsufficientDataError
+    >>> from expertload.lab.results.evaluate import save_policy
+    >>> found = evaluate_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4])
+    >>> try:
+    ...     save_policy({"ce": found}, Path("policy.json"))
+    ... except InsufficientDataError as error:
+    ...     print(str(error)[:20])
+    No policy was saved.
+    """
+    name, found = list(models.items())[-1]
+    if found.certification is None or not found.is_certified:
+        raise InsufficientDataError(f"No policy was saved. {found.conditions}")
+    with explained_write_errors(path):
+        found.certification.save(path, model_name=name)
+    return name

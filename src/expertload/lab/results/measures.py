@@ -3,13 +3,19 @@
 Names are those of the published results: ``aucoc``, ``accuracy``, ``load@90`` (the expert load at
 90 % accuracy), ``ece``, ``ks``, ``brier``, ``cwece``, ``nll``; and ``auroc``, ``aupr`` and
 ``fpr95`` for outliers, which need other input and so have no function here.
+
+The figures published in the paper come with the package, in percent, by experiment, loss and
+number. The paper's table for TissueMNIST has AUCOC and accuracy exchanged; here they are corrected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +29,6 @@ from expertload.metrics import (
     kolmogorov_smirnov_error,
     log_loss,
 )
-
-__all__ = ["MEASURE_NAMES", "Measure", "find_measure", "load_name", "of_places"]
 
 Metric = Callable[[AnyArray, AnyArray], float]
 
@@ -98,7 +102,7 @@ _MEASURES = {
         Measure("fpr95", "FPR95", False),
     )
 }
-MEASURE_NAMES: Sequence[str] = tuple(n for n, number in _MEASURES.items() if number.metric)
+MEASURE_NAMES = tuple(n for n, number in _MEASURES.items() if number.metric)
 
 
 def load_name(target_accuracy: float) -> str:
@@ -124,8 +128,12 @@ def find_measure(name: str) -> Measure:
     """
     if name in _MEASURES:
         return _MEASURES[name]
-    percent = _percent(name)
-    if percent is None:
+    kind, _, text = name.partition("@")
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = 0.0
+    if kind != "load" or not 0 < percent <= 100:
         raise ParameterError(
             f"There is no number {name!r}. Hint: use one of {', '.join(_MEASURES)}, or load@90 for "
             "the expert load at 90 % accuracy."
@@ -134,10 +142,93 @@ def find_measure(name: str) -> Measure:
     return Measure(name, f"load at {percent:g} %", False, metric)
 
 
-def _percent(name: str) -> float | None:
-    kind, _, text = name.partition("@")
-    try:
-        percent = float(text)
-    except ValueError:
+# ------------------------------------------------------------------ published
+
+# The names of networks in the published figures, if they differ from ours.
+NETWORKS = {"wide-resnet-28-10": "wrn-28-10"}
+OUTLIERS = {
+    "cifar100-c:gaussian_noise": "cifar100-vs-cifar100c-gaussian",
+    "cifar100-c:all": "cifar100-vs-cifar100c-all",
+    "svhn": "cifar100-vs-svhn",
+}
+
+
+class Published(NamedTuple):
+    """Figures of one experiment.
+
+    Attributes
+    ----------
+    source : str
+        The network, and the batch size if it was varied.
+    figures : mapping
+        By loss, then number; per cent.
+    """
+
+    source: str
+    figures: Mapping[str, Mapping[str, float]]
+
+
+@cache
+def _all_figures() -> dict[str, dict[str, dict[str, float]]]:
+    text = (files("expertload.lab.results") / "published_results.json").read_text("utf-8")
+    figures: dict[str, dict[str, dict[str, float]]] = json.loads(text)
+    return figures
+
+
+def published_losses() -> tuple[str, ...]:
+    """Return the losses of the paper's tables, in their order.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import published_losses
+    >>> published_losses()[:3]
+    ('ce', 'focal', 'adafocal53')
+    """
+    return tuple(next(iter(_all_figures().values())))
+
+
+def find_published(data: str, model: str, *, batch_size: int | None = None) -> Published | None:
+    """Return the paper's figures for a data set, with the network nearest to ours.
+
+    Parameters
+    ----------
+    data, model : str
+        As in a recipe. If the paper has no figures for this network, those of its main table are
+        used, and `source` names their network.
+    batch_size : int, optional
+        If the paper has figures for this batch size, they are used.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import find_published
+    >>> find_published("cifar100", "wide-resnet-28-10").figures["ce+aucoc"]["aucoc"]
+    94.49
+    >>> find_published("retinamnist", "small-cnn").source
+    'resnet50'
+    """
+    figures = _all_figures()
+    network = NETWORKS.get(model, model)
+    varied = f"{data}/{network}/batch-{batch_size}"
+    if varied in figures:
+        return Published(f"{network}, batch size {batch_size}", figures[varied])
+    if f"{data}/{network}" in figures:
+        return Published(network, figures[f"{data}/{network}"])
+    # The main tables come before those of the appendix.
+    others = [name for name in figures if name.startswith(f"{data}/") and name.count("/") == 1]
+    if not others:
         return None
-    return percent if kind == "load" and 0 < percent <= 100 else None
+    return Published(others[0].partition("/")[2], figures[others[0]])
+
+
+def find_published_outliers(data: str, against: str) -> Published | None:
+    """Return the paper's AUROC by loss and score for a network trained on CIFAR-100.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import find_published_outliers
+    >>> find_published_outliers("cifar100", "svhn").figures["ce+aucoc"]["odin"]
+    83.5
+    """
+    if data != "cifar100" or against not in OUTLIERS:
+        return None
+    return Published("wrn-28-10", _all_figures()[OUTLIERS[against]])

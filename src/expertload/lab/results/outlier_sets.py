@@ -18,14 +18,12 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from expertload._names import Resize
 from expertload._validation import check_option
 from expertload.exceptions import ParameterError
+from expertload.lab import Resize
 from expertload.lab.data import Dataset, Split, corruption_names, load_dataset
 from expertload.lab.data.corruptions import corrupt_split, parse_corruption
 from expertload.lab.data.dataset import ImageArray
-
-__all__ = ["OutlierSets", "Outliers", "convert_images", "describe_conversion"]
 
 OWN = "corrupted"
 EYE = np.array([0.299, 0.587, 0.114])

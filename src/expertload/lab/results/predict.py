@@ -27,8 +27,6 @@ from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["predict_images"]
-
 ARRAYS = ("images", "test_images")
 
 Progress = Callable[[int, int | None], None]

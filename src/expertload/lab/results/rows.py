@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from expertload.exceptions import ExpertLoadError, FileFormatError
-from expertload.lab.results.ood import describe_settings, read_outliers
+from expertload.lab.results.outliers import describe_settings, read_outliers
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import KINDS, RunFolder, write_whole
 from expertload.lab.runs.recipe import LossConfig, RunConfig
-
-__all__ = ["Experiment", "ResultRow", "collect", "read_rows", "write_rows"]
 
 SPLITS = ("validation", "test", "test_calibrated")
 

@@ -17,8 +17,6 @@ from expertload.exceptions import ParameterError
 from expertload.lab.results.measures import find_measure
 from expertload.lab.results.rows import ResultRow, finished_runs, rows_of
 
-__all__ = ["best_options", "choose_candidates", "grouped", "runs_of_loss"]
-
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 

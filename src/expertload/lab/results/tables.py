@@ -2,32 +2,37 @@
 
 If a loss was trained with several options, the table shows those with the best mean validation
 AUCOC over seeds. The test split is not used for this choice.
+
+A table is laid out once, as a grid of marked cells, and written as Markdown for people, LaTeX for
+papers or CSV for programs. Each format only defines how a cell is made bold or underlined, and how
+cells become lines.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import get_args
+from typing import Literal, get_args
 
-from expertload._names import OutlierNumber, TableFormat, TableKind
 from expertload._validation import check_option
-from expertload.lab.results.measures import Measure, find_measure
-from expertload.lab.results.ood import SCORE_NAMES
-from expertload.lab.results.published import (
+from expertload.lab import OutlierNumber, TableFormat, TableKind
+from expertload.lab.results.measures import (
+    Measure,
     Published,
+    find_measure,
     find_published,
     find_published_outliers,
     published_losses,
 )
+from expertload.lab.results.outliers import SCORE_NAMES
 from expertload.lab.results.rows import Experiment, ResultRow
 from expertload.lab.results.selection import choose_candidates, grouped
-from expertload.lab.results.table_text import Cell, Line, Table, write_tables
 from expertload.lab.runs.finished import describe_options
-
-__all__ = ["build_tables", "make_table"]
 
 CALIBRATION = ("ece", "ks", "brier", "cwece")
 SCORE_HEADINGS = {
@@ -37,6 +42,55 @@ SCORE_HEADINGS = {
     "maxlogit": "MaxLogit",
     "energy": "Energy",
 }
+DASH = "\N{EN DASH}"
+CSV_COLUMNS = (
+    *("table", "loss", "n_seeds", "number", "mean", "spread", "mark"),
+    *("published", "published_with"),
+)
+Mark = Literal["", "best", "second"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric in the rows (``SCORE/NUMBER`` for outliers), its number and its heading."""
+
+    metric: str
+    number: Measure
+    heading: str
+
+    @property
+    def key(self) -> str:
+        """The name of the metric among the published figures."""
+        return self.metric.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean and spread over seeds, and the published figure; None if there is none."""
+
+    mean: float | None
+    spread: float | None
+    published: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: a loss or an ensemble, its number of seeds, and one cell per column."""
+
+    label: str
+    n_seeds: int
+    cells: tuple[Cell, ...]
+    is_ensemble: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; `source` names the network of the published figures."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    source: str | None
 
 
 def make_table(
@@ -132,19 +186,9 @@ def build_tables(
 # ------------------------------------------------------------------ one table
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A metric in the rows, its number, its heading, and its key among published figures."""
-
-    metric: str
-    number: Measure
-    heading: str
-    key: str
-
-
-def _columns(names: Iterable[str]) -> list[_Column]:
+def _columns(names: Iterable[str]) -> list[Column]:
     numbers = [find_measure(name) for name in names]
-    return [_Column(number.name, number, number.heading, number.name) for number in numbers]
+    return [Column(number.name, number, number.heading) for number in numbers]
 
 
 def _load_names(rows: Iterable[ResultRow]) -> list[str]:
@@ -167,7 +211,7 @@ def _outlier_tables(
         # The paper has only AUROC.
         printed = find_published_outliers(experiment.data, against.partition(" (")[0])
         columns = [
-            _Column(f"{score}/{outlier_number}", number, SCORE_HEADINGS[score], score)
+            Column(f"{score}/{outlier_number}", number, SCORE_HEADINGS[score])
             for score in SCORE_NAMES
         ]
         caption = f"{title}: {number.heading} of outliers from {against}"
@@ -179,14 +223,14 @@ def _outlier_tables(
 def _table(
     caption: str,
     rows: Iterable[ResultRow],
-    columns: Sequence[_Column],
+    columns: Sequence[Column],
     published: Published | None,
     losses: Sequence[str] | None,
 ) -> Table:
-    rows, together = _split_ensembles(rows)
-    measured = {row.metric for row in [*rows, *together]}
+    rows = list(rows)
+    measured = {row.metric for row in rows}
     columns = [column for column in columns if column.metric in measured]
-    by_loss = grouped(rows, lambda r: r.loss)
+    by_loss = grouped((row for row in rows if row.n_runs == 1), lambda r: r.loss)
     if not columns:
         return Table(caption, (), (), None)
     figures = published.figures if published else {}
@@ -196,19 +240,13 @@ def _table(
         printed = figures.get(loss, {})
         cells = tuple(_cell(own, column, printed.get(column.key)) for column in columns)
         lines.append(Line(_label(loss, own), len({row.seed for row in own}), cells))
-    lines += _ensemble_lines(together, columns, losses)
-    numbers = tuple((column.heading, column.number) for column in columns)
-    return Table(caption, numbers, tuple(lines), published.source if published else None)
-
-
-def _split_ensembles(rows: Iterable[ResultRow]) -> tuple[list[ResultRow], list[ResultRow]]:
-    """Return the rows of single runs, and the rows of ensembles."""
-    every = list(rows)
-    return [row for row in every if row.n_runs == 1], [row for row in every if row.n_runs > 1]
+    ensembles = [row for row in rows if row.n_runs > 1]
+    lines += _ensemble_lines(ensembles, columns, losses)
+    return Table(caption, tuple(columns), tuple(lines), published.source if published else None)
 
 
 def _ensemble_lines(
-    rows: Sequence[ResultRow], columns: Sequence[_Column], losses: Sequence[str] | None
+    rows: Sequence[ResultRow], columns: Sequence[Column], losses: Sequence[str] | None
 ) -> list[Line]:
     by_loss = grouped(rows, lambda r: r.loss)
     return [
@@ -223,7 +261,7 @@ def _ensemble_lines(
     ]
 
 
-def _cell(rows: Iterable[ResultRow], column: _Column, published: float | None) -> Cell:
+def _cell(rows: Iterable[ResultRow], column: Column, published: float | None) -> Cell:
     values = [100 * row.value for row in rows if row.metric == column.metric]
     if not values:
         return Cell(None, None, published)
@@ -266,3 +304,140 @@ def _differing(experiment: Experiment, alike: Iterable[Experiment]) -> list[str]
         for key in keys
         if any(settings.get(key) != own.get(key) for settings in every)
     ]
+
+
+# ------------------------------------------------------------------ text
+
+
+def marks_of(table: Table, column: int) -> list[Mark]:
+    """Return which rows of a column are best and second best, after rounding.
+
+    Ensembles are ranked among themselves.
+
+    Examples
+    --------
+    >>> from expertload.lab.results.measures import find_measure
+    >>> from expertload.lab.results.tables import Cell, Column, Line, Table, marks_of
+    >>> lines = tuple(Line("a", 1, (Cell(value, None, None),)) for value in (3.0, 1.0, 2.0))
+    >>> table = Table("", (Column("ece", find_measure("ece"), "ECE"),), lines, None)
+    >>> marks_of(table, 0)
+    ['', 'best', 'second']
+    """
+    number = table.columns[column].number
+    printed = [
+        None if cell.mean is None else (line.is_ensemble, round(cell.mean, number.decimals))
+        for line in table.lines
+        for cell in [line.cells[column]]
+    ]
+    marks: dict[tuple[bool, float] | None, Mark] = {}
+    for kind in (False, True):
+        known = {place for place in printed if place is not None and place[0] is kind}
+        ranked = sorted(known, reverse=number.higher_is_better)
+        marks |= dict(zip(ranked, ("best", "second"), strict=False))
+    return [marks.get(place, "") for place in printed]
+
+
+def write_tables(
+    tables: Sequence[Table],
+    *,
+    format: TableFormat = "markdown",  # noqa: A002 - the usual name
+) -> str:
+    """Return tables as text; CSV is one table, one row per cell, without rounding."""
+    check_option(format, get_args(TableFormat), "format")
+    if format == "csv":
+        return _csv(tables)
+    write = _markdown if format == "markdown" else _latex
+    return "\n".join(write(table) for table in tables)
+
+
+def _headings(table: Table, up: str, down: str) -> list[str]:
+    headings = ["loss", "seeds"]
+    for position, column in enumerate(table.columns):
+        arrow = up if column.number.higher_is_better else down
+        headings.append(f"{column.heading} {arrow}")
+        if _has_published(table, position):
+            headings.append("published")
+    return headings
+
+
+def _words(table: Table, style: Callable[[str, Mark], str], plus_minus: str) -> Iterator[list[str]]:
+    marks = [marks_of(table, position) for position in range(len(table.columns))]
+    for row, line in enumerate(table.lines):
+        words = [line.label, str(line.n_seeds) if line.n_seeds else DASH]
+        for position, cell in enumerate(line.cells):
+            decimals = table.columns[position].number.decimals
+            words.append(style(_figure(cell, decimals, plus_minus), marks[position][row]))
+            if _has_published(table, position):
+                words.append(DASH if cell.published is None else f"{cell.published:.{decimals}f}")
+        yield words
+
+
+def _has_published(table: Table, position: int) -> bool:
+    return any(line.cells[position].published is not None for line in table.lines)
+
+
+def _figure(cell: Cell, decimals: int, plus_minus: str) -> str:
+    if cell.mean is None:
+        return DASH
+    spread = "" if cell.spread is None else f" {plus_minus} {cell.spread:.{decimals}f}"
+    return f"{cell.mean:.{decimals}f}{spread}"
+
+
+def _caption(table: Table) -> str:
+    note = f"; published figures with {table.source}" if table.source else ""
+    return f"{table.caption} (%){note}"
+
+
+def _markdown(table: Table) -> str:
+    def style(text: str, mark: Mark) -> str:
+        return {"best": f"**{text}**", "second": f"<u>{text}</u>"}.get(mark, text)
+
+    headings = _headings(table, "↑", "↓")
+    grid = [headings, ["---", *["---:"] * (len(headings) - 1)], *_words(table, style, "±")]
+    lines = ["| " + " | ".join(word.replace("|", "\\|") for word in words) + " |" for words in grid]
+    return "\n".join([f"**{_caption(table)}**", "", *lines, ""])
+
+
+def _latex(table: Table) -> str:
+    def style(text: str, mark: Mark) -> str:
+        command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
+        return f"{command}{{{text}}}" if command else text
+
+    headings = _headings(table, r"$\uparrow$", r"$\downarrow$")
+    body = [
+        " & ".join([_escape(label), *others]) + r" \\"
+        for label, *others in _words(table, style, r"$\pm$")
+    ]
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{_escape(_caption(table))}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+        r"\hline",
+        " & ".join(heading.replace("%", r"\%") for heading in headings) + r" \\",
+        r"\hline",
+        *body,
+        r"\hline",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines).replace(DASH, "--")
+
+
+def _escape(text: str) -> str:
+    """Escape the special characters of LaTeX."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return re.sub(r"[\\~^&%$#_{}]", lambda m: special.get(m[0], "\\" + m[0]), text)
+
+
+def _csv(tables: Sequence[Table]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for table in tables:
+        for position, column in enumerate(table.columns):
+            for line, mark in zip(table.lines, marks_of(table, position), strict=True):
+                cell = line.cells[position]
+                values = [cell.mean, cell.spread, mark, cell.published, table.source]
+                writer.writerow([table.caption, line.label, line.n_seeds, column.heading, *values])
+    return text.getvalue()

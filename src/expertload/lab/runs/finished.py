@@ -19,15 +19,12 @@ from scipy.special import softmax
 from expertload._typing import FloatArray, IntArray
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset
-from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.folder import Member, RunFolder, Weights
-from expertload.lab.runs.origin import refuse_imports
+from expertload.lab.runs.origin import load_run_data, refuse_imports
 from expertload.lab.runs.recipe import LossConfig, RunConfig
 
 if TYPE_CHECKING:
     from torch import nn
-
-__all__ = ["FinishedRun", "describe_loss", "describe_options"]
 
 LADDER_FILE = "ladder.json"
 
@@ -39,7 +36,14 @@ class FinishedRun:
     ----------
     path : path
         The folder of a finished run, or of ``lower-load``, which stands for its model.
+
+    Attributes
+    ----------
+    views : str
+        The views of each image over which its predictions are averaged.
     """
+
+    views = "none"
 
     def __init__(self, path: str | Path) -> None:
         self.folder = RunFolder(_model_of(path))

@@ -35,8 +35,6 @@ from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError, FileWriteError, RunInUseError
 from expertload.lab.runs.recipe import RunConfig
 
-__all__ = ["RunFolder"]
-
 Weights = Literal["raw", "averaged"]
 KINDS: tuple[Weights, ...] = get_args(Weights)
 ENSEMBLE_FILE = "ensemble.json"

@@ -1,12 +1,20 @@
-"""The network of a finished run: its selected weights, and its predictions."""
+"""The network of a run: its weights in files, and its predictions.
+
+Weights are in the safetensors format, with facts about them as JSON in the header; reading them
+runs no code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from expertload._typing import FloatArray
@@ -14,10 +22,35 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.data import Dataset, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
+from expertload.lab.runs.folder import write_whole
 from expertload.lab.runs.recipe import ModelConfig, RunConfig
-from expertload.lab.runs.weights import load_weights
 
-__all__ = ["apply_network", "build_network"]
+
+def save_weights(path: Path, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write named tensors, with facts about them that fit in JSON."""
+    # Copied, because the format does not support tensors that share memory (tied weights).
+    tensors = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in weights.items()
+    }
+    write_whole(path, save(tensors, metadata={"facts": json.dumps(facts)}))
+
+
+def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a file of `save_weights`."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            facts = json.loads((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its header has no facts")
+            return tensors, facts
+    except FileNotFoundError:
+        raise FileFormatError(f"There are no weights at {path}.") from None
+    except (SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
+        raise FileFormatError(
+            f"{path} is damaged or not a checkpoint: {error}. Hint: remove it to start over."
+        ) from error
 
 
 def build_network(model: ModelConfig, data: Dataset) -> nn.Module:

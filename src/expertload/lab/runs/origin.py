@@ -1,4 +1,4 @@
-"""The origin of a run: its data and imported code, and whether they have changed.
+"""The origin of a run: its data and its imported code, and whether they have changed.
 
 A configuration names data and callables (``my_lab:network``). Both can change without a change of
 name. So a run records a checksum of each when training starts, and a folder with other checksums is
@@ -10,6 +10,7 @@ run's folder is imported only if the user allows that name.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import inspect
 from collections.abc import Collection
@@ -17,11 +18,52 @@ from pathlib import Path
 
 from expertload._validation import import_callable
 from expertload.exceptions import FileFormatError, ParameterError
-from expertload.lab.data import Dataset
+from expertload.lab.data import Augmentation, Dataset, load_dataset
+from expertload.lab.data.dataset import carve
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.runs.recipe import RunConfig
+from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
 
-__all__ = ["import_paths", "refuse_changed_origin", "refuse_imports"]
+
+def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:
+    """Load the data that a run is trained on.
+
+    Parameters
+    ----------
+    config : DataConfig
+    data_dir : path, optional
+        The folder with the data files; the cache by default.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe import DataConfig
+    >>> from expertload.lab.runs.origin import load_run_data
+    >>> load_run_data(DataConfig(name="digits"))
+    Dataset('digits': 997/300/500 images of 8 x 8 x 1, 10 classes)
+    """
+    dataset = load_dataset(
+        config.name, data_dir=data_dir, seed=config.split_seed, image_size=config.image_size
+    )
+    if config.train_images is not None:
+        dataset = _with_fewer(dataset, config.train_images, config.split_seed)
+    if config.augment is True:
+        return dataset
+    chosen = config.augment
+    own = chosen.model_dump() if isinstance(chosen, AugmentationConfig) else {}
+    return dataclasses.replace(dataset, augmentation=Augmentation(**own))
+
+
+def _with_fewer(dataset: Dataset, n: int, seed: int) -> Dataset:
+    """Keep this many training images, each class in proportion; other splits are not changed."""
+    if n > len(dataset.train):
+        raise ParameterError(
+            f"data.train_images must be at most {len(dataset.train)}, the number of training "
+            f"images of {dataset.name}. Got {n} instead."
+        )
+    _, kept = carve(dataset.train, n / len(dataset.train), seed)
+    return dataclasses.replace(dataset, train=kept)
+
+
+# ------------------------------------------------------------------ code
 
 
 def import_paths(config: RunConfig) -> list[str]:
@@ -30,7 +72,7 @@ def import_paths(config: RunConfig) -> list[str]:
     Examples
     --------
     >>> from expertload.lab.runs.origin import import_paths
-    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
     >>> import_paths(RunConfig.model_validate({
     ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
     ...     "loss": {"name": "ce+my_lab:loss"},
@@ -60,7 +102,7 @@ def refuse_imports(
     --------
     >>> from pathlib import Path
     >>> from expertload.lab.runs.origin import refuse_imports
-    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
     >>> config = RunConfig.model_validate({
     ...     "data": {"name": "digits"}, "model": {"name": "my_lab:network"},
     ...     "loss": {"name": "ce"},

@@ -17,17 +17,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = [
-    "AugmentationConfig",
-    "DataConfig",
-    "EvaluationConfig",
-    "LossConfig",
-    "ModelConfig",
-    "Recipe",
-    "RunConfig",
-    "TrainingConfig",
-]
-
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]

@@ -1,10 +1,14 @@
-"""Reads recipe files: finds them by name, merges what they extend, applies single settings."""
+"""Reads recipe files: finds them by name, merges what they extend, applies single settings.
+
+Settings are written as in TOML: ``training.epochs=2``.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,9 +16,6 @@ from pydantic import BaseModel, ValidationError
 
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.runs.recipe import AugmentationConfig, Recipe
-from expertload.lab.runs.settings import change, key_of, merge
-
-__all__ = ["describe_recipes", "load_recipe", "problems_of", "read_recipe_text"]
 
 SUBFOLDERS = ("ablations", "ladder", "claim")  # folders of recipes in addition to the paper's
 KINDS = ("bool", AugmentationConfig.__name__)
@@ -212,3 +213,68 @@ def _keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
         for part in [field.annotation, *get_args(field.annotation)]:
             if isinstance(part, type) and issubclass(part, BaseModel):
                 yield from _keys(part, f"{prefix}{name}.")
+
+
+# ------------------------------------------------------------------ single settings
+
+
+def change(content: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Return nested settings with some of them changed, each by a line such as ``"a.b=2"``.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe_files import change
+    >>> change({"training": {"epochs": 100, "optimiser": "sgd"}}, ["training.epochs=2"])
+    {'training': {'epochs': 2, 'optimiser': 'sgd'}}
+    """
+    changed = dict(content)
+    for setting in settings:
+        changed = merge(changed, _parse(setting))
+    return changed
+
+
+def key_of(setting: str) -> list[str]:
+    """Return the parts of the key of a setting.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe_files import key_of
+    >>> key_of("training.epochs=2")
+    ['training', 'epochs']
+    """
+    parts, content = [], _parse(setting)
+    while isinstance(content, dict) and len(content) == 1:
+        (name, content), *_ = content.items()
+        parts.append(name)
+    return parts
+
+
+def _parse(setting: str) -> dict[str, Any]:
+    """Read `key=value` as TOML; a value that is not TOML is a string."""
+    key, equals, value = setting.partition("=")
+    for line in (setting, f"{key}={json.dumps(value.strip())}"):
+        try:
+            if equals and key.strip():
+                return tomllib.loads(line)
+        except tomllib.TOMLDecodeError:
+            continue
+    raise ParameterError(
+        f"A setting must have the form section.key=value. Got {setting!r} instead. Hint: write, "
+        "for example, training.epochs=2."
+    )
+
+
+def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested settings into others; an empty table replaces the old one.
+
+    Examples
+    --------
+    >>> from expertload.lab.runs.recipe_files import merge
+    >>> merge({"training": {"epochs": 9}}, {"training": {"gamma": 0.1}})
+    {'training': {'epochs': 9, 'gamma': 0.1}}
+    """
+    merged = dict(old)
+    for key, value in new.items():
+        into = isinstance(value, dict) and value and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if into else value
+    return merged

@@ -1,7 +1,6 @@
 """Trains a grid of runs in parallel, on this machine or a cluster, and shows its progress."""
 
-from expertload.lab.sweeps.choice import Choice
 from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
-from expertload.lab.sweeps.sweep import Sweep, SweepReport
+from expertload.lab.sweeps.sweep import Choice, Sweep, SweepReport
 
 __all__ = ["Choice", "ClusterLauncher", "ProcessLauncher", "Sweep", "SweepReport"]

@@ -18,19 +18,12 @@ from rich.text import Text
 from expertload.lab.runs.finished import describe_loss, options_in_words
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import RunConfig
-from expertload.lab.sweeps.choice import Choice
-from expertload.lab.sweeps.sweep import Observer, Sweep, SweepReport
+from expertload.lab.sweeps.sweep import Choice, Observer, Sweep, SweepReport
 from expertload.lab.training.progress import read_progress
-
-__all__ = ["LiveTable", "LogLines", "observing", "print_report"]
 
 
 def _run_label(run: RunConfig) -> str:
     return f"{describe_loss(run.loss)}, seed {run.seed}"
-
-
-def _scores(runs: list[RunFolder], metric: str) -> list[float]:
-    return [r.validation_score(metric) for r in runs if r.is_done]
 
 
 def _mean_and_spread(scores: list[float]) -> str:
@@ -92,26 +85,23 @@ def _losses(sweep: Sweep) -> Table:
     for loss in sweep.losses:
         tuning, final = sweep.tuning_runs(loss), sweep.final_runs(loss)
         choice = sweep.choices.get(loss)
-        done = [sweep.folder(run) for run in final]
+        done = [folder for run in final if (folder := sweep.folder(run)).is_done]
         table.add_row(
             loss,
             _marks(sweep, tuning) if tuning else Text("-", "dim"),
             options_in_words(choice.chosen.settings) if choice else "",
             _marks(sweep, final),
-            _mean_and_spread(_scores(done, metric)),
+            _mean_and_spread([folder.validation_score(metric) for folder in done]),
         )
     return table
 
 
 def _marks(sweep: Sweep, runs: list[RunConfig]) -> Text:
     """Return one symbol per run: done, failed, in training or waiting; counts if there are many."""
-    signs = Text()
-    for run in runs:
-        signs.append(*_sign(sweep, run))
-    if len(runs) <= 20:
-        return signs
-    n_done = sum(sweep.folder(run).is_done for run in runs)
-    return Text(f"{n_done} of {len(runs)}")
+    if len(runs) > 20:
+        n_done = sum(sweep.folder(run).is_done for run in runs)
+        return Text(f"{n_done} of {len(runs)}")
+    return Text.assemble(*(_sign(sweep, run) for run in runs))
 
 
 def _sign(sweep: Sweep, run: RunConfig) -> tuple[str, str]:

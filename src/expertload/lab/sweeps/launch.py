@@ -17,8 +17,6 @@ from expertload._validation import require_extra
 from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.runs.folder import read_json_object, write_json
 
-__all__ = ["ClusterLauncher", "Job", "Launcher", "ProcessLauncher"]
-
 ON_GPUS = ("auto", "gpu", "cuda")  # accelerators that are, or may be, CUDA GPUs
 
 

@@ -1,29 +1,108 @@
 """A grid of runs, trained in parallel; hyper-parameters are chosen along the way.
 
 For each loss, all candidates are trained with the tuning seeds. The one with the best validation
-score is then trained with every seed. The remaining work is always derived from the run folders, so
+score, by the rule of `expertload.lab.results.selection`, is then trained with every seed, and
+``choice.json`` records the choice. Test results are in the same folders, but are not read here. The
+remaining work is always derived from the run folders, so
 a stopped or killed sweep continues when it is started again.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from expertload.lab.data import Dataset
-from expertload.lab.runs.folder import RunFolder, make_folder
+from expertload.lab.results.rows import options_of
+from expertload.lab.results.selection import best_options
+from expertload.lab.runs.folder import RunFolder, make_folder, read_json_object, write_json
 from expertload.lab.runs.network import build_network
 from expertload.lab.runs.origin import import_paths, refuse_changed_origin
 from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
-from expertload.lab.sweeps.choice import Choice, choose_options, save_choices
 from expertload.lab.sweeps.launch import Job, Launcher
 from expertload.losses import build_loss
 
-__all__ = ["Observer", "Sweep", "SweepReport"]
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidate chosen for a loss, and the scores of all candidates.
+
+    Attributes
+    ----------
+    chosen : LossConfig
+    metric : str
+        The validation metric by which candidates were compared.
+    scores : tuple of (LossConfig, dict)
+        Each candidate with its score for each tuning seed; NaN for a run that failed. Empty if
+        there was nothing to choose.
+    """
+
+    chosen: LossConfig
+    metric: str
+    scores: tuple[tuple[LossConfig, dict[int, float]], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain values; a score that is not known is None."""
+
+        def settings(loss: LossConfig) -> dict[str, Any]:
+            return {"weight": loss.weight, "options": loss.options}
+
+        return {
+            "chosen": settings(self.chosen),
+            "metric": f"validation {self.metric}",
+            "candidates": [
+                {
+                    **settings(candidate),
+                    "scores": {str(k): None if math.isnan(v) else v for k, v in scores.items()},
+                }
+                for candidate, scores in self.scores
+            ],
+        }
+
+
+def choose_options(
+    recipe: Recipe, loss: str, seeds: Sequence[int], folder_of: Callable[[LossConfig, int], Path]
+) -> Choice | None:
+    """Return the candidate with the best mean validation score; None if all failed.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    loss : str
+    seeds : sequence of int
+        The seeds whose runs are compared. A candidate that failed with one of them is not chosen.
+    folder_of : callable
+        Maps a candidate and a seed to the folder of their run.
+
+    Examples
+    --------
+    >>> from expertload.lab.sweeps.sweep import choose_options
+    >>> from expertload.lab.runs.recipe_files import load_recipe
+    >>> digits = load_recipe("digits")
+    >>> choose_options(digits, "ce", [0], lambda loss, seed: None).chosen.name  # no choice to make
+    'ce'
+    """
+    metric = recipe.training.select_by
+    candidates = {options_of(candidate): candidate for candidate in recipe.candidates(loss)}
+    if len(candidates) == 1:
+        return Choice(next(iter(candidates.values())), metric)
+    scores: dict[str, dict[int, float]] = {}
+    for options, candidate in candidates.items():
+        folders = {seed: RunFolder(folder_of(candidate, seed)) for seed in seeds}
+        done = {seed: folder for seed, folder in folders.items() if folder.is_done}
+        scores[options] = {seed: folder.validation_score(metric) for seed, folder in done.items()}
+    best = best_options(scores, measure=metric, seeds=seeds)
+    if best is None:
+        return None
+    every = dict.fromkeys(seeds, math.nan)
+    known = tuple((candidates[options], {**every, **own}) for options, own in scores.items())
+    return Choice(candidates[best], metric, known)
 
 
 class Observer:
@@ -162,12 +241,14 @@ class Sweep:
             if loss not in self.choices and not any(map(self.is_open, self.tuning_runs(loss)))
         ]
         for loss in ready:
-            choice = choose_options(self.recipe, loss, self.tuning_seeds, self._folder_of)
+            choice = choose_options(
+                self.recipe,
+                loss,
+                self.tuning_seeds,
+                lambda candidate, seed: self.folder(self._run(candidate, seed)).path,
+            )
             if choice is not None:
                 self.choices[loss] = choice
-
-    def _folder_of(self, loss: LossConfig, seed: int) -> Path:
-        return self.folder(self._run(loss, seed)).path
 
     def _run(self, loss: LossConfig, seed: int) -> RunConfig:
         """Return the run of a candidate and a seed; cached, because every tick needs its name."""
@@ -224,7 +305,10 @@ class Sweep:
         new = [loss for loss in self.choices if loss not in self._recorded]
         if new:
             make_folder(self.out)
-            save_choices(self.out / "choice.json", self.choices)
+            path = self.out / "choice.json"
+            before = read_json_object(path) if path.exists() else {}  # of other losses
+            own = {loss: choice.to_dict() for loss, choice in self.choices.items()}
+            write_json(path, {**before, **own})
         for loss in new:
             self._recorded.add(loss)
             observer.chosen(loss, self.choices[loss])

@@ -18,8 +18,6 @@ from expertload.lab.runs.origin import refuse_imports
 from expertload.lab.training.loop import train
 from expertload.lab.training.progress import ConsoleReporter, FileReporter, Reporters
 
-__all__ = ["Worker"]
-
 LOG_WIDTH = 160
 
 

@@ -17,17 +17,16 @@ Izmailov et al., "Averaging weights leads to wider optima and better generalizat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import AveragedModel
 
 from expertload.lab.runs.recipe import TrainingConfig
-
-__all__ = ["WeightAverage", "make_average"]
 
 MOST_BATCHES = 50  # batches to measure statistics on; more would hardly change them
 
@@ -46,25 +45,31 @@ class WeightAverage:
 
     def __init__(self, network: nn.Module, decay: float | None) -> None:
         self.network, self.decay = network, decay
-        self.count = 0
-        self.state = _copy(network.state_dict())
+        self._average = AveragedModel(network, multi_avg_fn=self._add)
 
-    def _parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Return all parameters by name; a weight that is used twice has two names."""
-        return self.network.named_parameters(remove_duplicate=False)
+    @property
+    def count(self) -> int:
+        """How many weights are averaged."""
+        return int(self._average.n_averaged)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The averaged weights, named as those of the network."""
+        state: dict[str, Tensor] = self._average.module.state_dict()
+        return state
 
     def update(self) -> None:
         """Add the current weights to the average."""
-        self.count += 1
+        self._average.update_parameters(self.network)
+
+    def _add(
+        self, averaged: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int
+    ) -> None:
         # In double precision: after long runs, single precision would round the share away.
-        share = (
-            1 / self.count
-            if self.decay is None
-            else (1 - self.decay) / (1 - self.decay**self.count)
-        )
-        with torch.no_grad():
-            for name, parameter in self._parameters():
-                self.state[name].lerp_(parameter.detach(), share)
+        n = int(count) + 1
+        share = 1 / n if self.decay is None else (1 - self.decay) / (1 - self.decay**n)
+        for mean, new in zip(averaged, current, strict=True):
+            mean.lerp_(new, share)
 
     @contextmanager
     def applied(
@@ -79,14 +84,12 @@ class WeightAverage:
         forward : callable
             The forward pass of the network, including its wrappers.
         """
-        own = _copy(self.network.state_dict())
-        averaged = {name for name, _ in self._parameters()}
-        mixed = {name: self.state[name] if name in averaged else own[name] for name in own}
+        own = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
         was_training = self.network.training
         try:
-            self.network.load_state_dict(mixed)
+            self.network.load_state_dict(self.state)
             _measure_statistics(self.network, batches, forward)
-            self.state = _copy(self.network.state_dict())
+            self._average.module.load_state_dict(self.network.state_dict())
             self.network.eval()
             yield
         finally:
@@ -95,12 +98,8 @@ class WeightAverage:
 
     def resume(self, state: Mapping[str, Tensor], count: int) -> None:
         """Restore `state` and `count`."""
-        device = next(iter(self.state.values())).device
-        self.state = {
-            name: torch.empty_like(own).copy_(state[name].to(device))
-            for name, own in self.state.items()
-        }
-        self.count = count
+        self._average.module.load_state_dict(state)
+        self._average.n_averaged.fill_(count)
 
 
 def make_average(
@@ -113,15 +112,14 @@ def make_average(
     return WeightAverage(network, None) if training.swa_start is not None else None
 
 
-def _copy(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in state.items()}
-
-
 @torch.no_grad()
 def _measure_statistics(
     network: nn.Module, batches: Iterable[Tensor], forward: Callable[[Tensor], object]
 ) -> None:
-    """Set the statistics of batch normalisation to their mean over some batches."""
+    """Set the statistics of batch normalisation to their mean over some batches.
+
+    Unlike torch's ``update_bn``, this leaves dropout as it is for predictions.
+    """
     layers = [
         layer
         for layer in network.modules()
@@ -130,7 +128,7 @@ def _measure_statistics(
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
-    network.eval()  # dropout and similar layers behave as for predictions
+    network.eval()
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # the mean of all batches

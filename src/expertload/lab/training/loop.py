@@ -25,23 +25,21 @@ from expertload.exceptions import FileFormatError, ParameterError, TrainingDiver
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.results.evaluate import evaluate_logits
-from expertload.lab.runs.data import load_run_data
 from expertload.lab.runs.finished import probabilities_of
 from expertload.lab.runs.folder import RunFolder, Weights
-from expertload.lab.runs.network import build_network
-from expertload.lab.runs.origin import refuse_changed_origin
+from expertload.lab.runs.network import build_network, load_weights
+from expertload.lab.runs.origin import load_run_data, refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
-from expertload.lab.runs.weights import load_weights
 from expertload.lab.training.average import WeightAverage, make_average
-from expertload.lab.training.global_batch import gather_rows
-from expertload.lab.training.parts import (
+from expertload.lab.training.processes import gather_rows
+from expertload.lab.training.progress import Reporter
+from expertload.lab.training.setup import (
     describe_environment,
     launch_fabric,
     make_loaders,
     prepare,
     refuse_no_batches,
 )
-from expertload.lab.training.progress import Reporter
 from expertload.lab.training.state import TrainingState, key_of
 from expertload.lab.training.step import Step
 from expertload.losses import CombinedLoss, build_loss
@@ -49,8 +47,6 @@ from expertload.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-__all__ = ["train"]
 
 
 def train(

@@ -20,15 +20,6 @@ from rich.text import Text
 from expertload._validation import require_extra
 from expertload.lab.runs.recipe import RunConfig
 
-__all__ = [
-    "ConsoleReporter",
-    "FileReporter",
-    "Reporter",
-    "Reporters",
-    "TensorBoardReporter",
-    "read_progress",
-]
-
 PROGRESS_FILE = "progress.json"
 
 

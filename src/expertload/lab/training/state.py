@@ -1,9 +1,16 @@
-"""The state of a run: saved completely at the end of each epoch, and restored on resume."""
+"""The state of a run: saved completely at the end of each epoch, and restored on resume.
+
+A checkpoint is one file. Tensors are in the safetensors format and all else is JSON in its header,
+so reading it runs no code. One file means one atomic replacement: there is no moment at which
+weights and optimiser, or model and history, disagree.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,21 +19,12 @@ from torch import Tensor, nn
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.measures import find_measure
 from expertload.lab.runs.folder import KINDS, RunFolder, Weights
-from expertload.lab.runs.weights import save_weights
+from expertload.lab.runs.network import load_weights, save_weights
 from expertload.lab.training.average import WeightAverage
-from expertload.lab.training.checkpoint import (
-    Checkpoint,
-    generator_state,
-    load_checkpoint,
-    restore_generator,
-    save_checkpoint,
-)
-from expertload.lab.training.global_batch import gather_rows
+from expertload.lab.training.processes import gather_rows
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-__all__ = ["TrainingState", "gather_generators", "key_of"]
 
 
 class TrainingState:
@@ -185,3 +183,104 @@ def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
             for key, value in state.items():
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+class Checkpoint(NamedTuple):
+    """The state of a run; generators are stored by process."""
+
+    model: dict[str, Tensor]
+    averaged: dict[str, Tensor]
+    loss: dict[str, Tensor]
+    optimiser: dict[str, Any]
+    generators: dict[int, Tensor]
+    progress: dict[str, Any]
+
+
+def save_checkpoint(
+    path: Path,
+    *,
+    model: Mapping[str, Tensor],
+    averaged: Mapping[str, Tensor],
+    loss: Mapping[str, Tensor],
+    optimiser: Mapping[str, Any],
+    generators: Sequence[Tensor],
+    progress: Mapping[str, Any],
+) -> None:
+    """Write the state of a run.
+
+    `averaged` is the mean of the weights, or empty. `loss` is the state of the loss, which is
+    usually empty. `optimiser` is the ``state_dict`` of the optimiser, `generators` has one state
+    per process, and `progress` is any JSON content.
+    """
+    tensors = {f"model/{name}": tensor for name, tensor in model.items()}
+    tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}
+    tensors |= {f"loss/{name}": tensor for name, tensor in loss.items()}
+    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
+    scalars: dict[str, Any] = {}
+    for index, state in optimiser["state"].items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimiser/{index}/{key}"] = value
+            else:
+                scalars[f"{index}/{key}"] = value
+    facts = {
+        "progress": progress,
+        "optimiser": {"groups": optimiser["param_groups"], "scalars": scalars},
+    }
+    save_weights(path, tensors, facts)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a file of `save_checkpoint`."""
+    tensors, facts = load_weights(path)
+    try:
+        return _checkpoint_from(tensors, facts)
+    except (KeyError, ValueError, TypeError) as error:
+        raise FileFormatError(
+            f"{path} is not the checkpoint of a run. Hint: remove it to start over."
+        ) from error
+
+
+def _checkpoint_from(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
+    parts: dict[str, dict[str, Any]] = {"model": {}, "averaged": {}, "loss": {}, "generator": {}}
+    moments: dict[str, Any] = {}
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition("/")
+        (moments if kind == "optimiser" else parts[kind])[rest] = tensor
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in [*moments.items(), *facts["optimiser"]["scalars"].items()]:
+        index, _, key = name.partition("/")
+        state.setdefault(int(index), {})[key] = value
+    groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
+    return Checkpoint(
+        parts["model"],
+        parts["averaged"],
+        parts["loss"],
+        {"state": state, "param_groups": groups},
+        {int(rank): generator for rank, generator in parts["generator"].items()},
+        facts["progress"],
+    )
+
+
+def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn lists back into tuples, which JSON lacks and optimisers need (Adam's betas)."""
+    return {
+        key: tuple(value) if isinstance(value, list) and key != "params" else value
+        for key, value in group.items()
+    }
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """Return the state of torch's global generator, which dropout and similar layers use."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def restore_generator(state: Tensor, device: torch.device) -> None:
+    """Restore the state that `generator_state` returned."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)

@@ -1,23 +1,35 @@
-"""One training step: passes over one or more batches, clipping, the optimiser, the average."""
+"""One training step: passes over one or more batches, clipping, the optimiser, the average.
+
+With sharpness-aware minimisation (SAM), a step uses the gradient at the worst weights nearby: the
+weights move a step of length rho up the gradient, the loss is computed again there, and its
+gradient is used to update the original weights. A step then costs two passes. Side effects of a
+pass (statistics of batch normalisation, the memory of a loss, random numbers for dropout) happen
+only once: the second pass uses the same random numbers and changes no statistics.
+
+References
+----------
+Foret et al., "Sharpness-aware minimization for efficiently improving generalization", ICLR 2021.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from expertload.exceptions import ParameterError
 from expertload.lab.data.loader import Batch
 from expertload.lab.runs.recipe import TrainingConfig
 from expertload.lab.training.average import WeightAverage
-from expertload.lab.training.global_batch import GlobalBatchLoss
-from expertload.lab.training.parts import explaining_lone_images
-from expertload.lab.training.sharpness import Sharpness
+from expertload.lab.training.processes import GlobalBatchLoss
+from expertload.lab.training.state import generator_state, restore_generator
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-__all__ = ["Step"]
 
 
 class Step:
@@ -65,7 +77,7 @@ class Step:
     def _pass(self, batch: Batch, group: int, *, is_last: bool) -> Tensor:
         """Add the gradient of a batch to the gradients so far, and return its loss."""
         with self.fabric.no_backward_sync(self.model, enabled=not is_last):  # type: ignore[arg-type]
-            with explaining_lone_images(len(batch.labels)):
+            with batch_norm_hint(len(batch.labels)):
                 logits = self.model(batch.images)  # (n, classes)
             value: Tensor = self.loss(logits, batch.labels, batch.indices)
             self.fabric.backward(value / group)
@@ -76,10 +88,89 @@ class Step:
         if longest is None:
             return
         norm = self.fabric.clip_gradients(
-            self.model,
-            self.optimiser,
-            max_norm=longest,
-            error_if_nonfinite=False,
+            self.model, self.optimiser, max_norm=longest, error_if_nonfinite=False
         )
         if norm is not None:
             self.clipped += norm > longest
+
+
+@contextmanager
+def batch_norm_hint(n_images: int) -> Iterator[None]:
+    """Explain what to do if batch normalisation refuses a single image.
+
+    It accepts one if its feature map has several pixels, so only the network can tell.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if n_images > 1 or "more than 1 value per channel" not in str(error):
+            raise
+        raise ParameterError(
+            "A batch has a single image, but the batch normalisation of this network needs more "
+            "than one value per channel. Hint: training.drop_last=true skips a last batch that is "
+            "smaller than the others; or choose another training.batch_size."
+        ) from error
+
+
+# ------------------------------------------------------------------ sharpness
+
+
+class Sharpness:
+    """Moves weights to the worst loss nearby, and back.
+
+    Parameters
+    ----------
+    network, loss : Module
+    rho : float
+        The length of the step.
+    device : torch.device
+    """
+
+    def __init__(
+        self, network: nn.Module, loss: nn.Module, rho: float, device: torch.device
+    ) -> None:
+        self.network, self.loss, self.rho, self.device = network, loss, rho, device
+        self._random = generator_state(device)
+
+    def before_the_first_pass(self) -> None:
+        """Store the state of the random numbers."""
+        self._random = generator_state(self.device)
+
+    @contextmanager
+    def climbed(self) -> Iterator[None]:
+        """Move up the gradient of the first pass, and clear the gradients for the second."""
+        moved = [p for p in self.network.parameters() if p.grad is not None]
+        before = [p.detach().clone() for p in moved]
+        remembered = {k: v.clone() for k, v in self.loss.state_dict().items()}
+        after = generator_state(self.device)
+        gradients = [p.grad for p in moved if p.grad is not None]
+        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+        length = torch.linalg.vector_norm(norms).clamp_min(1e-12)
+        with torch.no_grad():
+            for parameter, gradient in zip(moved, gradients, strict=True):
+                parameter.add_(gradient * (self.rho / length))
+                parameter.grad = None
+        restore_generator(self._random, self.device)
+        try:
+            with _statistics_kept(self.network):
+                yield
+        finally:
+            restore_generator(after, self.device)
+            self.loss.load_state_dict(remembered)
+            with torch.no_grad():
+                for parameter, value in zip(moved, before, strict=True):
+                    parameter.copy_(value)
+
+
+@contextmanager
+def _statistics_kept(network: nn.Module) -> Iterator[None]:
+    """Let batch normalisation use a batch without updating its statistics."""
+    layers = [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
+    kept = [{name: b.clone() for name, b in layer.named_buffers()} for layer in layers]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for layer, buffers in zip(layers, kept, strict=True):
+                for name, buffer in layer.named_buffers():
+                    buffer.copy_(buffers[name])

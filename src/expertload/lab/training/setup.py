@@ -1,14 +1,10 @@
-"""Parts of training: processes, the network and optimiser on them, and batches.
-
-Also errors about batches that are too small, and a description of the machine.
-"""
+"""What training starts with: processes, the network and optimiser on them, loaders, a record."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +16,10 @@ from expertload.lab.data import Dataset, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.runs.origin import sources_of
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
-from expertload.lab.training.global_batch_norm import synchronise_batch_norm
+from expertload.lab.training.processes import synchronise_batch_norm
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
-
-__all__ = [
-    "describe_environment",
-    "explaining_lone_images",
-    "launch_fabric",
-    "make_loaders",
-    "prepare",
-    "refuse_no_batches",
-]
 
 PACKAGES = ("expertload", "torch", "lightning", "numpy", "scipy")
 
@@ -119,9 +106,6 @@ def make_loaders(config: RunConfig, dataset: Dataset, fabric: Fabric) -> dict[st
     }
 
 
-# ------------------------------------------------------------------ batches that are too small
-
-
 def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
     """Raise if no batch is left without the small last one."""
     if training.drop_last and n_images < training.batch_size:
@@ -130,27 +114,6 @@ def refuse_no_batches(n_images: int, training: TrainingConfig) -> None:
             f"{training.batch_size}, and training.drop_last skips smaller batches. Hint: "
             f"choose a training.batch_size of at most {n_images}."
         )
-
-
-@contextmanager
-def explaining_lone_images(n_images: int) -> Iterator[None]:
-    """Explain what to do if batch normalisation refuses a single image.
-
-    It accepts one if its feature map has several pixels, so only the network can tell.
-    """
-    try:
-        yield
-    except ValueError as error:
-        if n_images > 1 or "more than 1 value per channel" not in str(error):
-            raise
-        raise ParameterError(
-            "A batch has a single image, but the batch normalisation of this network needs more "
-            "than one value per channel. Hint: training.drop_last=true skips a last batch that is "
-            "smaller than the others; or choose another training.batch_size."
-        ) from error
-
-
-# ------------------------------------------------------------------ for the record
 
 
 def describe_environment(

@@ -5,6 +5,14 @@ and the energy. Its ODIN is the softmax at the temperature that calibration fitt
 input perturbation; that is ``odin`` here, and ``odin_perturbed`` is ODIN as published by its
 authors. Inliers are the run's own test images. Outliers are the test images of any other data set,
 normalised like the run's own, or the run's own test images, corrupted.
+
+ODIN's input perturbation changes each image so that its predicted class becomes more likely.
+Inliers gain more confidence from this than outliers, which separates the two better.
+
+References
+----------
+Liang et al., "Enhancing the reliability of out-of-distribution image detection in neural
+networks", ICLR 2018.
 """
 
 from __future__ import annotations
@@ -17,11 +25,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from expertload._names import Objective, Positive, Resize
+from expertload._names import Objective, Positive
 from expertload._typing import FloatArray
 from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
+from expertload.lab import Resize
 from expertload.lab.data import Normalisation, Split
 from expertload.lab.results.outlier_sets import OutlierSets
 from expertload.lab.runs.finished import FinishedRun
@@ -37,8 +46,6 @@ from expertload.scores import (
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
-
-__all__ = ["OutlierEvaluation", "describe_settings", "evaluate_outliers"]
 
 OUTLIERS_FILE = "outliers.json"
 SCORE_NAMES = ("msp", "odin", "odin_perturbed", "maxlogit", "energy")
@@ -138,7 +145,7 @@ def evaluate_outliers(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from expertload.lab.results.ood import evaluate_outliers
+    >>> from expertload.lab.results.outliers import evaluate_outliers
     >>> from expertload.lab.runs.recipe import RunConfig
     >>> from expertload.lab.training.loop import train
     >>> config = RunConfig.model_validate({
@@ -267,23 +274,56 @@ class OutlierScorer:
         return logits.astype(np.float64)
 
     def _perturbed(self, images: Tensor) -> Tensor:
-        from expertload.lab.results.odin import perturb
-
+        # The step is in normalised units, in which bytes are divided by 255 std.
+        std = images.new_tensor(self.normalisation.std).view(-1, 1, 1)
         nudged = perturb(
             self.network,
             images,
-            epsilon=_normalised_step(self.settings["epsilon"], self.normalisation, images),
+            epsilon=self.settings["epsilon"] / std,
             temperature=self.settings["odin_temperature"],
         )
         logits: Tensor = self.network(nudged)
         return logits
 
 
-def _normalised_step(epsilon: float, normalisation: Normalisation, images: Tensor) -> Tensor:
-    """Return the step in normalised units, in which bytes are divided by 255 std."""
-    import torch
+def perturb(
+    network: nn.Module, images: Tensor, *, epsilon: float | Tensor, temperature: float = 1000.0
+) -> Tensor:
+    """Move images a step up the log-probability of their predicted class.
 
-    return epsilon / torch.tensor(normalisation.std).view(-1, 1, 1).to(images)
+    Parameters
+    ----------
+    network : Module
+        From images to logits, in evaluation mode.
+    images : Tensor of shape (n, channels, height, width)
+        Normalised, as the input of the network.
+    epsilon : float or Tensor that broadcasts to the images
+        The size of the step; a tensor of shape (channels, 1, 1) if channels are scaled differently.
+    temperature : float, default=1000
+        The divisor of the logits; ODIN uses 1000.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of the images.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.results.outliers import perturb
+    >>> network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 2, bias=False))
+    >>> network[1].weight.data = torch.tensor([[1.0], [-1.0]])
+    >>> perturb(network, torch.tensor([0.5, -0.5]).view(2, 1, 1, 1), epsilon=0.1).flatten()
+    tensor([ 0.6000, -0.6000])
+    """
+    import torch  # here, because tables read saved results without it
+
+    with torch.enable_grad():
+        moving = images.detach().clone().requires_grad_()
+        log_proba = torch.log_softmax(network(moving) / temperature, dim=1)
+        # In evaluation mode rows do not affect each other, so one backward pass is enough for all.
+        (slope,) = torch.autograd.grad(log_proba.max(dim=1).values.sum(), moving)
+    return images + epsilon * slope.sign()
 
 
 def outlier_numbers(
@@ -297,12 +337,21 @@ def outlier_numbers(
     Examples
     --------
     >>> import numpy as np
-    >>> from expertload.lab.results.ood import outlier_numbers
+    >>> from expertload.lab.results.outliers import outlier_numbers
     >>> inside, outside = {"msp": np.array([0.9, 0.8, 0.6])}, {"msp": np.array([0.7, 0.5])}
     >>> round(outlier_numbers(inside, outside)["msp"]["auroc"], 3)
     0.833
     """
-    return {name: _numbers(inliers[name], outliers[name], positive) for name in inliers}
+    numbers: Numbers = {}
+    for name, inside in inliers.items():
+        is_outlier = np.repeat([False, True], [len(inside), len(outliers[name])])
+        score = -np.concatenate([inside, outliers[name]])
+        numbers[name] = {
+            "auroc": outlier_auroc_score(is_outlier, score),
+            "aupr": outlier_aupr_score(is_outlier, score, positive=positive),
+            "fpr95": fpr_at_tpr_error(is_outlier, score, positive=positive),
+        }
+    return numbers
 
 
 def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
@@ -310,16 +359,6 @@ def mean_numbers(parts: Sequence[Numbers]) -> Numbers:
     return {
         score: {number: float(np.mean([part[score][number] for part in parts])) for number in own}
         for score, own in parts[0].items()
-    }
-
-
-def _numbers(inliers: FloatArray, outliers: FloatArray, positive: Positive) -> dict[str, float]:
-    is_outlier = np.repeat([False, True], [len(inliers), len(outliers)])
-    score = -np.concatenate([inliers, outliers])
-    return {
-        "auroc": outlier_auroc_score(is_outlier, score),
-        "aupr": outlier_aupr_score(is_outlier, score, positive=positive),
-        "fpr95": fpr_at_tpr_error(is_outlier, score, positive=positive),
     }
 
 
@@ -349,7 +388,7 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> from expertload.lab.results.ood import describe_settings
+    >>> from expertload.lab.results.outliers import describe_settings
     >>> describe_settings({"epsilon": 0.0014, "max_images": 2500})
     ' (max_images 2500)'
     """

@@ -1,0 +1,421 @@
+"""Networks for images from 8 to 224 pixels a side: small ones, residual ones, wide ones.
+
+References
+----------
+He et al., "Deep residual learning for image recognition", CVPR 2016.
+Zagoruyko and Komodakis, "Wide residual networks", BMVC 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the customary name
+
+from expertload._validation import check_option
+from expertload.exceptions import ParameterError
+
+STEMS = ("small", "medium", "large")
+SIDE = 7  # side of the map that the hidden layer of the tiny network sees, for images of any size
+
+
+class Classifier(nn.Module):
+    """A network with a linear last layer, which gives access to the features before it.
+
+    Convolutions are drawn as He et al. do, by the number of outputs.
+
+    Parameters
+    ----------
+    body : Module
+        Maps images (n, channels, height, width) to features (n, width).
+    width : int
+        The number of features.
+    num_classes : int
+    """
+
+    def __init__(self, body: nn.Module, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.head = nn.Linear(width, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return the input of the last layer, (n, width); KCal calibrates on it."""
+        features: Tensor = self.body(images)
+        return features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, (n, num_classes)."""
+        logits: Tensor = self.head(self.features(images))
+        return logits
+
+
+def conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    """Return a 3 x 3 convolution that keeps the size, or divides it by the stride."""
+    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+
+
+def _normalised(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
+    """Return a convolution with batch norm and rectifier."""
+    return [conv3x3(inputs, outputs, stride), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+
+
+def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
+    """Return the shortcut of He et al.'s option B: the identity if shapes agree, else 1 x 1."""
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+class PaddedShortcut(nn.Module):
+    """The shortcut of He et al.'s option A: every other pixel, and zeros for new channels."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        self.new = outputs - inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return every other pixel of x, with zeros for the new channels."""
+        thinned = x[:, :, :: self.stride, :: self.stride]
+        return F.pad(thinned, (0, 0, 0, 0, self.new // 2, self.new - self.new // 2))
+
+
+class BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions with a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int, *, padded: bool = False) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = conv3x3(inputs, width, stride), nn.BatchNorm2d(width)
+        self.conv2, self.norm2 = conv3x3(width, width), nn.BatchNorm2d(width)
+        shortcut = PaddedShortcut if padded else _projection
+        self.shortcut = shortcut(inputs, width, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return relu(shortcut(x) + convolutions(x))."""
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x), inplace=True)
+
+
+class Bottleneck(nn.Module):
+    """A 3 x 3 convolution between two of 1 x 1, four times as wide outside as inside."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1, self.norm1 = nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.norm2 = conv3x3(width, width, stride), nn.BatchNorm2d(width)
+        self.conv3, self.norm3 = nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.shortcut = _projection(inputs, outputs, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return relu(shortcut(x) + convolutions(x))."""
+        y = F.relu(self.norm1(self.conv1(x)), inplace=True)
+        y = F.relu(self.norm2(self.conv2(y)), inplace=True)
+        return F.relu(self.norm3(self.conv3(y)) + self.shortcut(x), inplace=True)
+
+
+class GlobalPool(nn.Module):
+    """The mean over all positions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (n, channels) of (n, channels, height, width)."""
+        return x.mean(dim=(2, 3))
+
+
+# ------------------------------------------------------------------ small
+
+
+def small_cnn(num_classes: int, *, in_channels: int = 3, width: int = 32) -> Classifier:
+    """Build four convolutions with batch norm, for images of 8 pixels a side or more.
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    width : int, default=32
+        Channels of the first half; the second half has twice as many.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import small_cnn
+    >>> sum(p.numel() for p in small_cnn(10, in_channels=1).parameters())
+    65834
+    """
+    layers: list[nn.Module] = []
+    channels = in_channels
+    for outputs, stride in ((width, 1), (width, 1), (2 * width, 2), (2 * width, 1)):
+        layers += _normalised(channels, outputs, stride)
+        channels = outputs
+    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+
+
+def tiny_cnn(
+    num_classes: int, *, in_channels: int = 3, width: int = 16, hidden: int = 128
+) -> Classifier:
+    """Build two convolutions of stride 2 with batch norm, and a hidden layer.
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    width : int, default=16
+        Channels of the first convolution; the second has twice as many.
+    hidden : int, default=128
+        Units of the hidden layer, which are the features.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import tiny_cnn
+    >>> sum(p.numel() for p in tiny_cnn(7).parameters())
+    206871
+    """
+    body = nn.Sequential(
+        *_normalised(in_channels, width, 2),
+        *_normalised(width, 2 * width, 2),
+        nn.AdaptiveAvgPool2d(SIDE),
+        nn.Flatten(),
+        nn.Linear(2 * width * SIDE * SIDE, hidden),
+        nn.ReLU(inplace=True),
+    )
+    return Classifier(body, hidden, num_classes)
+
+
+# ------------------------------------------------------------------ residual
+
+
+def _stem(kind: str, in_channels: int) -> list[nn.Module]:
+    check_option(kind, STEMS, "stem")
+    if kind == "large":
+        first = nn.Conv2d(in_channels, 64, 7, stride=2, padding=3, bias=False)
+        return [first, nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    return _normalised(in_channels, 64, 2 if kind == "medium" else 1)
+
+
+def _stages(
+    block: type[BasicBlock] | type[Bottleneck], depths: Sequence[int]
+) -> tuple[list[nn.Module], int]:
+    layers: list[nn.Module] = []
+    channels = 64
+    for stage, depth in enumerate(depths):
+        width = 64 * 2**stage
+        for position in range(depth):
+            layers.append(block(channels, width, 2 if stage and not position else 1))
+            channels = width * block.expansion
+    return layers, channels
+
+
+def _resnet(
+    block: type[BasicBlock] | type[Bottleneck],
+    depths: Sequence[int],
+    num_classes: int,
+    in_channels: int,
+    stem: str,
+) -> Classifier:
+    layers, channels = _stages(block, depths)
+    body = nn.Sequential(*_stem(stem, in_channels), *layers, GlobalPool())
+    return Classifier(body, channels, num_classes)
+
+
+def resnet18(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-18.
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    stem : {"small", "medium", "large"}, default="small"
+        How the first layer takes the image: at full size (28 or 32 pixels a side), at half
+        (64 pixels), or, as for ImageNet, at a quarter (224 pixels).
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet18
+    >>> sum(p.numel() for p in resnet18(10).parameters())
+    11173962
+    """
+    return _resnet(BasicBlock, (2, 2, 2, 2), num_classes, in_channels, stem)
+
+
+def resnet34(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-34; see `resnet18` for the parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet34
+    >>> sum(p.numel() for p in resnet34(10).parameters())
+    21282122
+    """
+    return _resnet(BasicBlock, (3, 4, 6, 3), num_classes, in_channels, stem)
+
+
+def resnet50(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
+    """Build ResNet-50; see `resnet18` for the parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet50
+    >>> sum(p.numel() for p in resnet50(10).parameters())
+    23520842
+    """
+    return _resnet(Bottleneck, (3, 4, 6, 3), num_classes, in_channels, stem)
+
+
+def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
+    """Three stages of 16, 32 and 64 channels, with shortcuts that have no parameters."""
+    layers = _normalised(in_channels, 16)
+    channels = 16
+    for width in (16, 32, 64):
+        for position in range(blocks):
+            stride = 2 if width > channels and not position else 1
+            layers.append(BasicBlock(channels, width, stride, padded=width != channels))
+            channels = width
+    return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
+
+
+def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build a network of He et al.'s CIFAR design with one block per stage.
+
+    It trains about three times as fast as ResNet-20.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet8
+    >>> sum(p.numel() for p in resnet8(10).parameters())
+    75290
+    """
+    return _thin_resnet(1, num_classes, in_channels)
+
+
+class _ScaledMaxPool(nn.Module):
+    """An eighth of the largest value over all positions.
+
+    Without the factor, which is Page's, logits begin large and a rate of 0.2 is not stable.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.amax(dim=(2, 3)) / 8
+
+
+def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> Classifier:
+    """Build a shallow residual network that learns CIFAR-100 in a few epochs.
+
+    Two convolutions and a pair with a shortcut, twice, with max pooling in between and at the end;
+    Page's design for fast training ("How to train your ResNet", 2018).
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    width : int, default=24
+        Channels of the first convolution; the last has eight times as many.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet9
+    >>> sum(p.numel() for p in resnet9(100).parameters())
+    944380
+    """
+    body = nn.Sequential(
+        *_normalised(in_channels, width),
+        *_normalised(width, 2 * width),
+        nn.MaxPool2d(2),
+        BasicBlock(2 * width, 2 * width, 1),
+        *_normalised(2 * width, 4 * width),
+        nn.MaxPool2d(2),
+        *_normalised(4 * width, 8 * width),
+        nn.MaxPool2d(2),
+        BasicBlock(8 * width, 8 * width, 1),
+        _ScaledMaxPool(),
+    )
+    return Classifier(body, 8 * width, num_classes)
+
+
+def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build a network of He et al.'s CIFAR design with two blocks per stage.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet14
+    >>> sum(p.numel() for p in resnet14(10).parameters())
+    172506
+    """
+    return _thin_resnet(2, num_classes, in_channels)
+
+
+def resnet20(num_classes: int, *, in_channels: int = 3) -> Classifier:
+    """Build the ResNet-20 of He et al.'s CIFAR experiments, which trains on a CPU.
+
+    Three stages of three blocks, 16, 32 and 64 channels, with shortcuts that have no parameters.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import resnet20
+    >>> sum(p.numel() for p in resnet20(10).parameters())
+    269722
+    """
+    return _thin_resnet(3, num_classes, in_channels)
+
+
+# ------------------------------------------------------------------ wide
+
+
+class _WideBlock(nn.Module):
+    """Normalise, rectify, convolve, twice; the shortcut starts after the first rectifier."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.norm1, self.conv1 = nn.BatchNorm2d(inputs), conv3x3(inputs, outputs, stride)
+        self.norm2, self.conv2 = nn.BatchNorm2d(outputs), conv3x3(outputs, outputs)
+        self.projection = (
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(x), inplace=True)
+        shortcut = x if self.projection is None else self.projection(y)
+        y = self.conv2(F.relu(self.norm2(self.conv1(y)), inplace=True))
+        result: Tensor = y + shortcut
+        return result
+
+
+def wide_resnet28_10(
+    num_classes: int, *, in_channels: int = 3, depth: int = 28, widen: int = 10
+) -> Classifier:
+    """Build the Wide-ResNet-28-10, or one of another depth and width.
+
+    Parameters
+    ----------
+    num_classes : int
+    in_channels : int, default=3
+    depth : int, default=28
+        Layers: six per block plus four, so 16, 22, 28, 40, ...
+    widen : int, default=10
+        How many times wider than an ordinary residual network.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import wide_resnet28_10
+    >>> sum(p.numel() for p in wide_resnet28_10(10, depth=16, widen=4).parameters())
+    2748890
+    """
+    blocks, rest = divmod(depth - 4, 6)
+    if rest or blocks < 1:
+        raise ParameterError(
+            f"'depth' must be six per block plus four (16, 22, 28, ...). Got {depth} instead."
+        )
+    layers: list[nn.Module] = [conv3x3(in_channels, 16)]
+    channels = 16
+    for stage, width in enumerate((16 * widen, 32 * widen, 64 * widen)):
+        for position in range(blocks):
+            layers.append(_WideBlock(channels, width, 2 if stage and not position else 1))
+            channels = width
+    layers += [nn.BatchNorm2d(channels), nn.ReLU(inplace=True), GlobalPool()]
+    return Classifier(nn.Sequential(*layers), channels, num_classes)
