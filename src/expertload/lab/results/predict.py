@@ -8,9 +8,9 @@ the certificate does not apply to them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,16 +27,8 @@ from expertload.lab.runs.finished import Runs, probabilities_of, read_runs
 if TYPE_CHECKING:
     from torch import nn
 
-ARRAYS = ("images", "test_images")
-
 Progress = Callable[[int, int | None], None]
-
-
-class Images(NamedTuple):
-    """New images and their names."""
-
-    names: AnyArray
-    images: ImageArray
+Read = Callable[[slice], ImageArray]
 
 
 def predict_images(
@@ -99,22 +91,23 @@ def predict_images(
     runs = read_runs(folders)
     learned = [run.load_description(data_dir) for run in runs]
     data = _shared(learned)
-    source = _open(images, runs[0].config.data.image_size, batch_size)
+    names, read = _open(images, runs[0].config.data.image_size)
     networks = [run.load_network(own, allow=allow) for run, own in zip(runs, learned, strict=True)]
     arrow = require_extra("pyarrow", "frames", "Writing predictions")
     done = 0
     with open_writer(out) as write:
-        for names, pixels in source.parts():
-            fitting = _fitting(pixels, data, images)
+        for start in range(0, len(names), batch_size):
+            some = slice(start, start + batch_size)
+            fitting = _fitting(read(some), data, images)
             each = zip(networks, learned, strict=True)
             proba = np.mean([_probabilities(one, fitting, own) for one, own in each], axis=0)
-            columns = {"image": names} | {
+            columns = {"image": names[some]} | {
                 f"p_{name}": proba[:, place] for place, name in enumerate(data.class_names)
             }
             write({name: arrow.array(values) for name, values in columns.items()})
-            done += len(names)
+            done += len(fitting)
             if progress is not None:
-                progress(done, source.total)
+                progress(done, len(names))
     return done
 
 
@@ -165,26 +158,20 @@ def _shape(shape: Sequence[int]) -> str:
 # ------------------------------------------------------------------ where images are
 
 
-class _Source(NamedTuple):
-    """The number of images, and a function that reads some of them."""
-
-    total: int
-    parts: Callable[[], Iterator[Images]]
-
-
-def _open(images: str, size: int | None, batch_size: int) -> _Source:
+def _open(images: str, size: int | None) -> tuple[AnyArray, Read]:
+    """Return the names of all images, and a function that reads a slice of them."""
     kind, _, argument = images.partition(":")
     path = Path(argument).expanduser()
     if kind == "folder" and argument:
-        return _open_folder(path, size, batch_size)
+        return _open_folder(path, size)
     if kind == "npz" and argument:
-        return _open_npz(path, batch_size)
+        return _open_npz(path)
     raise ParameterError(
-        f"predict_images reads new images from folder:PATH or npz:PATH. Got {images!r} instead."
+        f"New images are read from folder:PATH or npz:PATH. Got {images!r} instead."
     )
 
 
-def _open_folder(root: Path, size: int | None, batch_size: int) -> _Source:
+def _open_folder(root: Path, size: int | None) -> tuple[AnyArray, Read]:
     if not root.is_dir():
         raise DataNotFoundError(f"There is no folder {root}. Hint: write folder:PATH.")
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
@@ -192,21 +179,15 @@ def _open_folder(root: Path, size: int | None, batch_size: int) -> _Source:
         raise DataNotFoundError(
             f"The folder {root} has no images. Hint: use PNG, JPEG, BMP, GIF, TIFF or WebP files."
         )
-
-    def parts() -> Iterator[Images]:
-        for start in range(0, len(paths), batch_size):
-            some = paths[start : start + batch_size]
-            names = np.array([path.relative_to(root).as_posix() for path in some], dtype=object)
-            yield Images(names, decode_images(some, size=size))
-
-    return _Source(len(paths), parts)
+    names = np.array([path.relative_to(root).as_posix() for path in paths], dtype=object)
+    return names, lambda some: decode_images(paths[some], size=size)
 
 
-def _open_npz(path: Path, batch_size: int) -> _Source:
+def _open_npz(path: Path) -> tuple[AnyArray, Read]:
     if not path.is_file():
         raise DataNotFoundError(f"There is no file {path}. Hint: write npz:PATH with its path.")
     arrays = read_npz(path)
-    key = next((name for name in ARRAYS if name in arrays), None)
+    key = next((name for name in ("images", "test_images") if name in arrays), None)
     if key is None:
         raise FileFormatError(
             f"{path} has no array 'images' (it has {', '.join(arrays)}). Hint: "
@@ -215,10 +196,4 @@ def _open_npz(path: Path, batch_size: int) -> _Source:
     pixels = as_images(arrays[key], key, path)
     if not len(pixels):
         raise DataNotFoundError(f"{path} has no images.")
-
-    def parts() -> Iterator[Images]:
-        for start in range(0, len(pixels), batch_size):
-            some = pixels[start : start + batch_size]
-            yield Images(np.arange(start, start + len(some)), some)
-
-    return _Source(len(pixels), parts)
+    return np.arange(len(pixels)), lambda some: pixels[some]

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from expertload._typing import FloatArray, IntArray
-from expertload.curve import aucoc_score
 from expertload.exceptions import FileFormatError, ParameterError, TrainingDivergedError
 from expertload.lab.data import Dataset
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.results.evaluate import evaluate_logits
+from expertload.lab.results.measures import find_measure
 from expertload.lab.runs.finished import probabilities_of
 from expertload.lab.runs.folder import RunFolder, Weights
 from expertload.lab.runs.network import build_network, load_weights
@@ -43,7 +43,6 @@ from expertload.lab.training.setup import (
 from expertload.lab.training.state import TrainingState, key_of
 from expertload.lab.training.step import Step
 from expertload.losses import CombinedLoss, build_loss
-from expertload.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -122,8 +121,9 @@ def train(
     only_one = run.held() if fabric.is_global_zero else contextlib.nullcontext()
     heard = reporter if reporter is not None and fabric.is_global_zero else Reporter()
     with only_one, contextlib.closing(heard):
-        # Checked again: the process that held the lock may have finished the run.
-        if _all_agree_it_is_done(run, fabric):
+        # Checked again: the process that held the lock may have finished the run. The first process
+        # decides for all, because others might look at another moment.
+        if fabric.broadcast(RunFolder(folder).is_done):
             return _results_of(run, heard)
         if fabric.is_global_zero:
             run.record_environment(
@@ -136,11 +136,6 @@ def train(
                 )
             )
         return _train(config, run, dataset, model, loss, fabric, heard)
-
-
-def _all_agree_it_is_done(run: RunFolder, fabric: Fabric) -> bool:
-    """Let the first process decide for all, because others might look at another moment."""
-    return bool(fabric.broadcast(run.is_done))
 
 
 def _results_of(run: RunFolder, reporter: Reporter) -> dict[str, Any]:
@@ -278,12 +273,8 @@ def _refuse_divergence(train_loss: float, logits: FloatArray, epoch: int) -> Non
 
 def _validation_metrics(logits: FloatArray, labels: IntArray) -> dict[str, float]:
     proba = probabilities_of(logits)
-    places = np.arange(proba.shape[1])  # labels are column numbers, even if 0 does not occur
-    return {
-        "aucoc": aucoc_score(labels, proba, labels=places),
-        "accuracy": float((proba.argmax(axis=1) == labels).mean()),
-        "ece": expected_calibration_error(labels, proba, labels=places),
-    }
+    metrics = {name: find_measure(name).metric for name in ("aucoc", "accuracy", "ece")}
+    return {name: metric(labels, proba) for name, metric in metrics.items() if metric is not None}
 
 
 def _set_learning_rate(
