@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SplitChoice", "choose_on_a_part", "print_choice"]
 
 OPTION = "--choose-confidence"
+SHARE = 0.3  # of the cases, to choose on
 
 
 class SplitChoice(NamedTuple):
@@ -30,7 +31,6 @@ class SplitChoice(NamedTuple):
 
     found: ConfidenceChoice
     rest: PredictionsTable
-    share: float
     seed: int
 
     @property
@@ -53,7 +53,7 @@ class SplitChoice(NamedTuple):
             "score": self.found.score.to_dict(),
             "n_choosing": self.found.n_cases,
             "n_certifying": self.rest.n_cases,
-            "share": self.share,
+            "share": SHARE,
             "seed": self.seed,
             "loads": dict(self.found.loads),
             "load_saved": {"estimate": saved.estimate, "low": saved.low, "high": saved.high},
@@ -62,7 +62,7 @@ class SplitChoice(NamedTuple):
 
 
 def choose_on_a_part(
-    tables: Mapping[str, PredictionsTable], share: float, seed: int, target: float, level: float
+    tables: Mapping[str, PredictionsTable], seed: int, target: float, level: float
 ) -> SplitChoice:
     """Choose a confidence on a random part of the only model's cases."""
     from expertload.evaluation import choose_confidence, split_cases
@@ -70,7 +70,7 @@ def choose_on_a_part(
     table = _only(tables)
     clusters = table.clusters if table.is_clustered else None
     choosing, certifying = split_cases(
-        table.n_cases, share=share, clusters=clusters, random_state=seed
+        table.n_cases, share=SHARE, clusters=clusters, random_state=seed
     )
     part = table.take(choosing)
     y_proba = np.asarray(part.y_proba)
@@ -83,7 +83,7 @@ def choose_on_a_part(
         confidence_level=level,
         random_state=seed,
     )
-    return SplitChoice(found, table.take(certifying), share, seed)
+    return SplitChoice(found, table.take(certifying), seed)
 
 
 def _only(tables: Mapping[str, PredictionsTable]) -> PredictionsTable:

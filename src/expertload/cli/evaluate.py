@@ -87,10 +87,6 @@ def evaluate(
             show_default=False,
         ),
     ] = False,
-    choice_share: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="The share of cases that --choose-confidence may use."),
-    ] = 0.3,
     seed: Annotated[int, typer.Option(help="The seed of the split for --choose-confidence.")] = 0,
     name: Names = None,
     title: Annotated[str, typer.Option(help="The report's heading.")] = "Expert load report",
@@ -127,7 +123,7 @@ def evaluate(
     if choose_confidence:
         from expertload.cli.choose_confidence import choose_on_a_part
 
-        choice = choose_on_a_part(tables, choice_share, seed, targets[0], confidence_level)
+        choice = choose_on_a_part(tables, seed, targets[0], confidence_level)
         tables = dict.fromkeys(tables, choice.rest)
     models = _evaluate(
         tables,
