@@ -117,7 +117,7 @@ def stop(*_):
 @pytest.mark.training
 @pytest.mark.filterwarnings("ignore:TemperatureScaling")
 def test_a_sweep(trace, tmp_path, monkeypatch):
-    """To the process that trains, and there to the AUCOC by which an epoch is selected."""
+    """To the process that trains, and there to the predictions by which an epoch is selected."""
     from expertload.lab.runs.folder import RunFolder
     from expertload.lab.runs.recipe_files import load_recipe
     from expertload.lab.sweeps import worker
@@ -133,7 +133,7 @@ def test_a_sweep(trace, tmp_path, monkeypatch):
     RunFolder(tmp_path / "run").create(recipe.run(recipe.candidates("ce")[0], 0))
     monkeypatch.setattr(worker, "_end_with_parent", lambda: None)
     monkeypatch.setattr(sys, "argv", ["worker", str(tmp_path / "run"), json.dumps({})])
-    to_the_number = trace("expertload.curve:aucoc_score", worker.main)
+    to_the_number = trace("expertload.lab.training.loop:predict", worker.main)
     assert [*to_a_process, *to_the_number] == on_the_page("expertload lab sweep dermamnist-cpu")
 
 

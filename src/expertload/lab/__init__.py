@@ -17,8 +17,6 @@ The main functions can also be imported from here. Everything needs the ``lab`` 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from expertload._validation import needs_extra
-
 if TYPE_CHECKING:
     from expertload.lab.data import load_dataset
     from expertload.lab.ladder import lower_load
@@ -84,6 +82,8 @@ _SUBPACKAGES = {
 
 
 def __getattr__(name: str) -> Any:
+    from expertload._validation import needs_extra  # here, because it imports numpy
+
     for package, names in _SUBPACKAGES.items():
         if name == package or name in names:
             with needs_extra("lab", f"{__name__}.{package}"):
