@@ -183,7 +183,7 @@ def test_a_difference_without_spread_is_certain():
 
 def test_different_data_are_refused(groups, tmp_path):
     other = write_run(tmp_path, make_config(data={"name": "svhn"}))
-    with pytest.raises(ParameterError, match="compare_runs needs runs of the same data"):
+    with pytest.raises(ParameterError, match="of the same data"):
         compare_runs(groups["ce"], other)
 
 

@@ -181,7 +181,7 @@ def test_describing_a_loss():
 def test_runs_of_different_data_are_refused(tmp_path):
     a = write_run(tmp_path, make_config())
     b = write_run(tmp_path, make_config(data={"name": "svhn"}))
-    with pytest.raises(ParameterError, match="needs runs of the same data. Got 'digits'"):
+    with pytest.raises(ParameterError, match="of the same data. Got 'digits'"):
         evaluate_runs([a, b])
 
 
