@@ -104,7 +104,7 @@ def _check_categories(y_true: Any) -> None:
     if not getattr(kind, "ordered", type(kind).__name__ == "Enum"):
         return
     order = list(getattr(kind, "categories", ()))
-    if all(isinstance(each, str) for each in order) and order != sorted(order):
+    if all(isinstance(name, str) for name in order) and order != sorted(order):
         raise LabelError(
             f"The labels passed are categories in the order {listed(order)}, which is not the "
             f"sorted one: the columns may be in either. Hint: {FOR_ARRAYS.remedy}."
@@ -167,9 +167,9 @@ def check_names(labels: ArrayLike, n_classes: int) -> tuple[ClassName, ...]:
 def in_kind_of(y: AnyArray, classes: Sequence[ClassName]) -> tuple[ClassName, ...]:
     """Return classes as numbers if labels are numbers, so that decisions have the same type."""
     if y.dtype.kind not in "biu":
-        return tuple(str(each) for each in classes)
+        return tuple(str(name) for name in classes)
     for as_number in (whole_number, truth_number):
-        numbers = [as_number(each) for each in classes]
+        numbers = [as_number(name) for name in classes]
         if None not in numbers:
             return tuple(n for n in numbers if n is not None)
     return tuple(classes)
@@ -342,7 +342,7 @@ def arrange_columns(inputs: Any, known: Sequence[str] | None) -> Any:
         return inputs
     names = [str(name) for name in found]
     own = [list(known)] if known is not None else numberings(len(names))
-    same = next((each for each in own if sorted(each) == sorted(names)), None)
+    same = next((order for order in own if sorted(order) == sorted(names)), None)
     if same == names or (same is None and (known is None or is_numbering(found))):
         return inputs
     if same is None or len(set(names)) < len(names):
@@ -404,7 +404,7 @@ def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
         wanted = f"must name a cluster for each of {n} cases"
         raise ShapeError(message("clusters", wanted, len(given)))
     distinct, rows = np.unique(given, return_inverse=True)
-    names = [same_spelling(each) for each in distinct.tolist()]
+    names = [same_spelling(name) for name in distinct.tolist()]
     numbers: IntArray = np.unique(names, return_inverse=True)[1]
     return numbers[rows]
 

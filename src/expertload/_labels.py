@@ -184,7 +184,7 @@ def match_by_name(labels: Collection[str], names: Sequence[str], wording: Wordin
 
 def in_order(classes: Sequence[ClassName], names: Sequence[str]) -> list[int] | None:
     """Return the column of each class; None unless classes and columns match one to one."""
-    labels = [str(each) for each in classes]
+    labels = [str(name) for name in classes]
     found, _ = places_by_name(labels, names)
     places = [found[label] for label in labels if label in found]
     one_each = len(labels) == len(names) and sorted(places) == list(range(len(names)))
@@ -268,7 +268,7 @@ def match_lone(labels: Collection[str], column: str, name: str, wording: Wording
     side = class_of_lone_column(pair, column, name)
     if side is None:
         refuse_lone(pair, column, wording)
-    place, _ = places_by_name(labels, [str(each) for each in pair])
+    place, _ = places_by_name(labels, [str(name) for name in pair])
     return Matched(pair, place, side)
 
 
@@ -277,14 +277,16 @@ def class_of_lone_column(pair: Sequence[ClassName], column: str, name: str) -> i
     named = named_class(pair, name)
     if named is not None:
         return named
-    numbered = [whole_number(each) for each in pair] == [0, 1] or tuple(pair) in BOOLEANS
-    says_nothing = name == column and all(isinstance(each, str) for each in pair)
+    numbered = [whole_number(class_name) for class_name in pair] == [0, 1] or tuple(
+        pair
+    ) in BOOLEANS
+    says_nothing = name == column and all(isinstance(class_name, str) for class_name in pair)
     return 1 if whole_number(name) is None and (numbered or says_nothing) else None
 
 
 def named_class(pair: Sequence[ClassName], name: str) -> int | None:
     """Return 0 or 1, the class that a single column is named after; None if it is neither."""
-    classes = [str(each) for each in pair]
+    classes = [str(name) for name in pair]
     is_letter = len(name) == 1 and name.isalpha()  # `f` could mean false, or be a model's name
     found = {} if is_letter and name not in classes else places_by_name([name], classes)[0]
     return found.get(name)
@@ -310,5 +312,5 @@ def _two_classes(labels: Collection[str], name: str) -> tuple[ClassName, ...] | 
         if set(labels) <= set(pair):
             return pair
     names = sorted({class_key(label) for label in labels})
-    is_pair = len({each.casefold() for each in names}) == len(names) == 2  # dog and Dog are one
+    is_pair = len({name.casefold() for name in names}) == len(names) == 2  # dog and Dog are one
     return tuple(names) if is_pair else None

@@ -108,7 +108,7 @@ class NpzSource(Source):
         with self._explained_errors(), file.paths[0].open("rb") as opened:
             arrays = _arrays(opened)
         numbered = {name: _numbered(name, array) for name, array in arrays.items()}
-        found = [each for name in arrays for each in numbered[name]]
+        found = [column for name in arrays for column in numbered[name]]
         hint = "the columns of a matrix are numbered, p_0, p_1 and so on; give every array a "
         check_distinct_names((name for name, _ in found), self.where, f"{hint}distinct name")
         self._arrays = dict(found)
@@ -149,7 +149,7 @@ class NpzSource(Source):
     def classes_of(self, n_columns: int) -> tuple[str, ...] | None:
         """Return the classes of a matrix, if the file lists as many beside it."""
         lists = [self._arrays[name] for name in self.columns if name.lower() in CLASS_LISTS]
-        found = {tuple(str(each) for each in one) for one in lists if len(one) == n_columns}
+        found = {tuple(str(value) for value in one) for one in lists if len(one) == n_columns}
         if len(found) > 1:
             raise FileFormatError(
                 f"{self.where} lists the classes of {n_columns} columns in more than one way. "

@@ -140,7 +140,7 @@ def read_audits(
     taken = [name for role in CONVENTIONS if (name := getattr(columns, role)) is not None]
     accepted = find_same(source.columns, "accepted")
     names_of_all = taken if accepted is None else [*dict.fromkeys([*taken, accepted])]
-    table = source.read(names_of_all, [each for each in [columns.inclusion_probability] if each])
+    table = source.read(names_of_all, [name for name in [columns.inclusion_probability] if name])
     if columns.correct and is_graded(table[columns.correct]):  # the opener reads numbers in text
         table |= source.read([columns.correct], [columns.correct])
     if not len(table[taken[0]]):
@@ -253,7 +253,7 @@ def _correct(table: Table, columns: AuditColumns, where: str) -> FloatArray:
     """Return grades, with NaN for missing answers."""
     column = columns.correct or columns.label or ""
     answers = _blank_as_none(table[column])
-    present = np.array([each is not None for each in answers])
+    present = np.array([answer is not None for answer in answers])
     grades = np.full(len(answers), np.nan)
     if columns.correct is not None:
         if present.any():

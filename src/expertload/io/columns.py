@@ -188,7 +188,7 @@ def find_columns(
     )
     label = find_role(available, "label", names.label, where)
     picked = find_probabilities(available, names, where)
-    other = [is_named(each, available) for each in (names.correct, names.prediction)]
+    other = [is_named(name, available) for name in (names.correct, names.prediction)]
     if label and picked.columns and not any(other):
         _check_one(available, "label", label, names.label, where)
         if not (names.probabilities or names.logits):
@@ -241,8 +241,8 @@ def check_one_column(
     where: str,
 ) -> None:
     """Refuse a column if another one has a conventional name of the same role."""
-    found = [each for name in conventions if (each := find_same(available, name))]
-    other = next((each for each in found if each != column), None)
+    found = [same for name in conventions if (same := find_same(available, name))]
+    other = next((name for name in found if name != column), None)
     if other is not None:
         raise FileFormatError(
             f"{what} may be in the column '{column}' of {where}, or in '{other}'. Hint: say in "
@@ -257,8 +257,8 @@ def check_one_family(available: Sequence[str], where: str) -> None:
     if not any(found.values()):
         found, option = {prefix: _family(available, prefix) for prefix in LOGITS}, "--logits"
     if not any(found.values()):
-        found, option = {each: (each,) for each in _whole(available)}, "--probabilities"
-    (_, first), *others = [each for each in found.items() if each[1]] or [("", ("",))]
+        found, option = {name: (name,) for name in _whole(available)}, "--probabilities"
+    (_, first), *others = [pair for pair in found.items() if pair[1]] or [("", ("",))]
     if others:
         (prefix, second), *_ = others
         raise FileFormatError(
@@ -290,7 +290,7 @@ def find_probabilities(available: Sequence[str], names: ColumnNames, where: str)
         picked = _picked(available, wanted, where)._replace(is_logits=names.probabilities is None)
     if names.classes is None or not picked.columns:
         return picked
-    classes = tuple(each.strip() for each in names.classes.split(","))
+    classes = tuple(name.strip() for name in names.classes.split(","))
     if len(classes) != len(picked.columns) or len(set(classes)) < len(classes):
         raise FileFormatError(
             f"The classes of {where} must be named once for each column of probabilities "
@@ -301,7 +301,7 @@ def find_probabilities(available: Sequence[str], names: ColumnNames, where: str)
 
 def _picked(available: Sequence[str], wanted: str, where: str) -> Picked:
     found: list[tuple[str, str]] = []
-    for one in (each.strip() for each in wanted.split(",")):
+    for one in (name.strip() for name in wanted.split(",")):
         matches = pick(available, one) or pick(available, f"{one}.*")
         if not matches:
             raise _no_column(one, available, where)
@@ -339,7 +339,7 @@ def find_column(
         return None
     if wanted is not None:
         return find_named(available, wanted, where)
-    found = (find_same(available, each) for each in conventions)
+    found = (find_same(available, convention) for convention in conventions)
     return next((name for name in found if name is not None), None)
 
 
@@ -362,7 +362,7 @@ def find_named(available: Sequence[str], name: str, where: str) -> str:
 
 def _no_column(name: str, available: Sequence[str], where: str) -> FileFormatError:
     """Return the error for a column that does not exist, with the columns that do."""
-    parts = [each.strip() for each in name.split(",")]
+    parts = [part.strip() for part in name.split(",")]
     several = len(parts) > 1 and set(parts) <= set(available)
     one = " Hint: name one column at a time; options that take several may be repeated."
     return FileFormatError(
@@ -381,7 +381,7 @@ def find_same(available: Sequence[str], name: str) -> str | None:
     """Return the column with this name, in upper or lower case; None if there is none."""
     if name in available:
         return name
-    return next((each for each in available if each.lower() == name.lower()), None)
+    return next((column for column in available if column.lower() == name.lower()), None)
 
 
 def _conventional(available: Sequence[str]) -> Picked:

@@ -37,7 +37,7 @@ TEXT = ("csv", "tsv", "jsonl", "json")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 PACKED_MARKS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 PACKED = (".bz2", ".xz", ".zip", ".lz4", ".br", ".7z", ".tar", ".tgz", ".rar")
-# What is said of other endings.
+# Why files with other endings are refused.
 REFUSED = {
     (".xlsx", ".xls", ".xlsm", ".ods"): "is a spreadsheet. Spreadsheets cannot be read: cells may "
     "differ from what was typed. Hint: save the sheet as CSV (UTF-8) and pass that file.",

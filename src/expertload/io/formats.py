@@ -114,7 +114,7 @@ def _csv_reader(files: Sequence[OpenedFile], options: FileOptions) -> Reader:
         # Only the requested columns: planning thousands takes longer than reading them.
         wanted = header if names is None else tuple(dict.fromkeys(names))
         named = ", ".join(f"{number[name]} AS {quoted(name)}" for name in wanted)
-        tables = (_csv_table(*each) for each in zip(files, found, strict=True))
+        tables = (_csv_table(*pair) for pair in zip(files, found, strict=True))
         return " UNION ALL ".join(f"SELECT {named} FROM {table}" for table in tables)
 
     return Reader(
@@ -238,7 +238,7 @@ def _check_several_columns(header: tuple[str, ...], where: str) -> None:
 def _delimiter_of(header: str) -> str:
     """Return the first of comma, semicolon and tab that the header has outside quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
-    return next((each for each in DELIMITERS if each in bare), ",")
+    return next((delimiter for delimiter in DELIMITERS if delimiter in bare), ",")
 
 
 def _names(text: str, delimiter: str, where: str, *, is_given: bool) -> tuple[str, ...]:

@@ -400,11 +400,11 @@ def _places(
     if large is not None:
         wanted, got = "must name classes", f"{large:g}, {SKIPPED}"
         raise LabelError(message("label", wanted, got, UNROUNDED))
-    values = [each for each in found.tolist() if not is_missing(each)]
+    values = [value for value in found.tolist() if not is_missing(value)]
     if not values:  # the row checks will report them
         return {}, None
     match = match_classes(request, classes, values)
-    return {each: match.place[str(each)] for each in values}, match.lone
+    return {value: match.place[str(value)] for value in values}, match.lone
 
 
 def _both(own: nw.Expr, lone: int | None) -> list[nw.Expr]:

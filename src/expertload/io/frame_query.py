@@ -174,10 +174,10 @@ def _check_frame(frame: Any, supported: bool) -> None:
 
 def _unreadable_rows(engine: str, error: Exception) -> FileFormatError:
     """Return the error for rows that an engine cannot read."""
-    said = " ".join(str(error).split())
-    said = said if len(said) <= 300 else said[:300] + " ..."
+    why = " ".join(str(error).split())
+    why = why if len(why) <= 300 else why[:300] + " ..."
     return FileFormatError(
-        f"{engine} could not read the rows of the frame: {said} Hint: repair or filter the rows "
+        f"{engine} could not read the rows of the frame: {why} Hint: repair or filter the rows "
         "that it names."
     )
 

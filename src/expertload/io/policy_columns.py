@@ -170,7 +170,7 @@ def _beside(available: Sequence[str], taken: Picked, picked: Picked) -> list[tup
         (prefix, *others) = {column.removesuffix(name) for column, name in pairs}
         shared = prefix and not others and prefix not in taken.columns
         family = pick(available, f"{prefix}*") if shared else []
-    return [each for each in family if each[0] not in taken.columns]
+    return [pair for pair in family if pair[0] not in taken.columns]
 
 
 def _with_all(
@@ -220,7 +220,7 @@ def _in_order(known: Origin, picked: Picked, where: str) -> Picked:
     if places is None:
         _refuse(labels, classes, where)
     return picked._replace(
-        columns=tuple(columns[i] for i in places), classes=tuple(str(each) for each in labels)
+        columns=tuple(columns[i] for i in places), classes=tuple(str(label) for label in labels)
     )
 
 

@@ -41,10 +41,10 @@ from expertload.io.values import (
     check_names_told_apart,
     check_not_opposite,
     check_predictions,
+    check_present,
     class_numbers,
     grades_from,
     is_graded,
-    labels_from,
     names_from,
     numbers_from,
     probabilities_from,
@@ -265,7 +265,7 @@ class _Labels(NamedTuple):
     def from_codes(cls, coded: Coded, column: str, where: str) -> _Labels:
         names = names_from(coded.values)
         if any(name is None for name in names):
-            labels_from(names[coded.codes], column, where)  # raises, and names the row
+            check_present(names[coded.codes], column, where)  # raises, and names the row
         return cls(names.tolist(), coded.codes)
 
     def first_rows(self) -> dict[str, int]:
@@ -308,7 +308,7 @@ def _predictions(
     own = place[given.codes]
     by_name = match.lone is not None and named_class(match.classes, columns.classes[0]) is not None
     if is_unnamed and len(classes) == 2 and not by_name and not is_listed:
-        check_not_opposite(own, y_proba, taken, [str(each) for each in of], where)
+        check_not_opposite(own, y_proba, taken, [str(name) for name in of], where)
     return {
         "columns": columns.of(of) if is_unnamed else columns,
         "labels": np.array(classes),

@@ -67,7 +67,7 @@ def numbers_from(values: AnyArray, column: str, where: str, first_row: int = 1) 
         numbers = values if values.dtype.kind == "f" else values.astype(np.float64)
         _check_finite(numbers, column, where, first_row)
         return numbers
-    _check_present(values, column, where, first_row)
+    check_present(values, column, where, first_row)
     if values.dtype.kind in "OU":  # numpy would also convert dates and complex numbers to numbers
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             if all(_is_plain(value) for value in values.tolist()):
@@ -114,13 +114,6 @@ def _truth(word: str) -> int | None:
     return truth_number(word) if whole_number(word) is None else None
 
 
-def labels_from(values: AnyArray, column: str, where: str) -> list[str]:
-    """Return a column of labels as text."""
-    names = names_from(values)
-    _check_present(names, column, where, 1)
-    return list(names)
-
-
 def check_names_told_apart(values: AnyArray, column: str, where: str) -> None:
     """Refuse a column of names as floats so large that different names may have become equal."""
     large = rounded_whole(values)
@@ -148,7 +141,8 @@ def _check_finite(values: FloatArray, column: str, where: str, first_row: int) -
         )
 
 
-def _check_present(values: AnyArray, column: str, where: str, first_row: int) -> None:
+def check_present(values: AnyArray, column: str, where: str, first_row: int = 1) -> None:
+    """Refuse a column with missing values; the message names the first row."""
     if values.dtype.kind != "O":
         return
     missing = [i for i, value in enumerate(values) if value is None]
@@ -355,7 +349,7 @@ def check_predictions(
     """Refuse predictions that are not the most probable class; other names are no classes."""
     names = names_from(given.values).tolist()
     known = [name for name in names if name is not None]
-    found, _ = places_by_name(known, [str(each) for each in classes])
+    found, _ = places_by_name(known, [str(name) for name in classes])
     place = np.array([found.get(name, -1) for name in names])[given.codes]
     stated = np.take_along_axis(y_proba, np.maximum(place, 0)[:, None], axis=1)[:, 0]
     against = np.flatnonzero((place >= 0) & (stated < y_proba.max(axis=1)))
@@ -395,7 +389,10 @@ def check_not_opposite(
 def check_logits(columns: Columns, found: Mapping[str, AnyArray], where: str) -> None:
     """Refuse logits that look like probabilities: a second softmax would flatten them."""
     given = [numbers_from(found[name], name, where) for name in columns.probabilities]
-    if min(each.min(initial=0) for each in given) < 0 or max(each.max() for each in given) > 1:
+    if (
+        min(values.min(initial=0) for values in given) < 0
+        or max(values.max() for values in given) > 1
+    ):
         return
     if len(given) == 1 and len(given[0]) < MANY:  # a few log-odds may be in [0, 1]
         return
