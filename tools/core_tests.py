@@ -19,7 +19,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("frames", "plot", "report", "sklearn")
 TOOLS = ("hypothesis", "pandas", "polars", "pytest", "pytest-xdist", "pytest-rerunfailures")
-FOLDERS = ("calibrators", "display", "evaluation", "metrics", "monitoring", "operating_point")
+FOLDERS: tuple[str, ...] = (
+    "calibrators",
+    "display",
+    "evaluation",
+    "metrics",
+    "monitoring",
+    "operating_point",
+)
 FOLDERS += ("report", "significance")
 QUICK = "not (slow or simulation or processes or training or browser or spark or postgres)"
 

@@ -275,26 +275,6 @@ def numberings(n: int) -> list[list[str]]:
     return [[str(i) for i in range(n)], [f"column_{i}" for i in range(n)]]
 
 
-def sort_probabilities(
-    y_true: ArrayLike, y_proba: Any
-) -> tuple[AnyArray, tuple[ClassName, ...] | None]:
-    """Return probabilities as an array in the order of the sorted classes, and these classes.
-
-    Without names nothing is sorted, and there are no classes to name.
-    """
-    array = as_array(y_proba, "y_proba")
-    if frame_columns(y_proba) is None:
-        return array, None
-    is_lone = array.ndim == 1 or array.shape[1] == 1
-    n_classes = 2 if is_lone else array.shape[1]
-    _, names = check_named_labels(y_true, y_proba, n_classes, None)
-    order = np.argsort(np.array(names))
-    classes = tuple(names[i] for i in order)
-    if is_lone:
-        return (array if order[1] == 1 else 1 - array.astype(np.float64)), classes
-    return array[:, order], classes
-
-
 # ------------------------------------------------------------------ the order of a policy or a fit
 
 

@@ -150,6 +150,7 @@ REFUSED = {
     "half a letter at the end": ("x,y\n1,é".encode()[:-1], "must be in UTF-8"),
     "a line without end": (b"x,y\n1," + b"a" * 3_000_000, "more than 2,000,000 bytes"),
     "two columns of one name": (b"x,X\n1,2\n", "more than one column 'x'"),
+    "nothing but a mark": (codecs.BOM_UTF8, "must name the columns"),
 }
 
 

@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 from expertload.io.engine import explained_errors, literal_paths, quoted, text_of
 from expertload.io.files import FileOptions, OpenedFile
 
+LINE_FEED = 10
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_RECORD = 2_000_000  # DuckDB's limit
 DELIMITERS = (",", ";", "\t")
@@ -155,12 +158,20 @@ def _check_csv(file: OpenedFile, options: FileOptions) -> _Dialect:
                 f"{' and with '.join(LINE_ENDS[end] for end in sorted(ends))}. Hint: save the file "
                 "with one kind of line end, and put values that contain a line end in quotes."
             )
-        lines = bare.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if lines.startswith(b"\n") or b"\n\n" in lines:
-            _check_several_columns(header, file.where)
-            lines = re.sub(rb"\n\n+", b"\n", lines).lstrip(b"\n")
-        n_records += lines.count(b"\n") + (not lines.endswith(b"\n") and lines != b"")
-        n_delimiters += lines.count(delimiter.encode())
+        if b"\r" in bare:
+            bare = bare.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        letters = np.frombuffer(bare, dtype=np.uint8)
+        feeds = np.flatnonzero(letters == LINE_FEED)
+        n_empty = int((np.diff(feeds, prepend=-1) == 1).sum())
+        if n_empty and len(header) == 1:
+            raise FileFormatError(
+                f"{file.where} has one column and an empty line. It is not clear whether a value "
+                'is missing there. Hint: remove the empty lines, or write "" for a missing value.'
+            )
+        n_records += len(feeds) - n_empty + int(letters[-1] != LINE_FEED)
+        n_delimiters += int(np.count_nonzero(letters == ord(delimiter)))
+    if not header:  # nothing but a byte order mark
+        _names("", delimiter, file.where, is_given=False)
     if n_delimiters != n_records * (len(header) - 1):
         raise FileFormatError(
             f"Every row of {file.where} must have {len(header)} value(s), one for each name in the "
@@ -192,7 +203,7 @@ def _whole_records(file: OpenedFile) -> Iterator[bytes]:
 
 def _end_of_records(block: bytes) -> int:
     """Return the end of the last line end that is outside quotes; 0 if there is none."""
-    end, is_open = len(block), block.count(b'"') % 2
+    end, is_open = len(block), block.count(b'"') % 2 if b'"' in block else 0
     # A carriage return at the very end may be followed by a line feed.
     while (
         cut := max(block.rfind(b"\n", 0, end), block.rfind(b"\r", 0, min(end, len(block) - 1))) + 1
@@ -222,17 +233,11 @@ def _without_quoted(block: bytes, delimiter: bytes, where: str) -> bytes:
 
 def _line_ends(bare: bytes) -> set[bytes]:
     """Return the kinds of line ends that occur."""
+    if b"\r" not in bare:
+        return {b"\n"} if b"\n" in bare else set()
     both = bare.count(b"\r\n")
     counts = {b"\r\n": both, b"\n": bare.count(b"\n") - both, b"\r": bare.count(b"\r") - both}
     return {end for end, n in counts.items() if n}
-
-
-def _check_several_columns(header: tuple[str, ...], where: str) -> None:
-    if len(header) == 1:
-        raise FileFormatError(
-            f"{where} has one column and an empty line. It is not clear whether a value is missing "
-            'there. Hint: remove the empty lines, or write "" for a missing value.'
-        )
 
 
 def _delimiter_of(header: str) -> str:
