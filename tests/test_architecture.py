@@ -22,7 +22,6 @@ LAYERS = [
         "exceptions",
         "_typing",
         "_files",
-        "_format",
         "_html",
         "_store",
         "_names",

@@ -6,7 +6,8 @@ from tests.calibrators.synthetic import clusters, log_loss
 from tests.reference.calibrators import kernel_posterior
 
 from expertload import exceptions
-from expertload.calibrators import KCal, kernel
+from expertload.calibrators import KCal
+from expertload.calibrators import kcal as kernel
 from expertload.metrics import expected_calibration_error
 
 

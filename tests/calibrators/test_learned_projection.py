@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from expertload.calibrators import KCal, load_calibrator
-from expertload.calibrators import learned_projection as module
+from expertload.calibrators import kcal as module
 from expertload.exceptions import InsufficientDataError
 from expertload.metrics import log_loss
 

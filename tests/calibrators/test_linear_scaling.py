@@ -12,11 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from tests.calibrators.synthetic import log_loss, overconfident
 from tests.reference.calibrators import softmax_loss
 
-from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, newton
-from expertload.calibrators.matrix_scaling import _FullMap
-from expertload.calibrators.newton import conjugate_gradient, minimise
-from expertload.calibrators.softmax_regression import Prior, SoftmaxRegression
-from expertload.calibrators.vector_scaling import _DiagonalMap
+from expertload.calibrators import CalibrationWarning, MatrixScaling, VectorScaling, scaling
+from expertload.calibrators.linear import Prior, SoftmaxRegression, _DiagonalMap, _FullMap
+from expertload.calibrators.scaling import conjugate_gradient, minimise
 from expertload.metrics import expected_calibration_error
 
 
@@ -152,7 +150,7 @@ def test_without_a_penalty_or_a_minimum_the_fit_is_finite(calibrator):
 
 @pytest.mark.parametrize("method", [VectorScaling, MatrixScaling])
 def test_a_fit_cut_short_says_so(method, cases, monkeypatch):
-    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(scaling, "MAX_ITERATIONS", 1)
     with pytest.warns(CalibrationWarning, match="did not converge"):
         assert not method().fit(*cases).converged_
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from expertload.calibrators.registry import CALIBRATORS
+from expertload.calibrators import CALIBRATORS
 from expertload.cli.app import app
 from expertload.ensembling import view_names
 from expertload.evaluation import evaluate_predictions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from operator import index
@@ -12,10 +11,7 @@ from typing import Any
 import numpy as np
 
 from expertload._validation.wording import message, percent_hint
-from expertload.exceptions import (
-    ParameterError,
-    ShapeError,
-)
+from expertload.exceptions import ParameterError
 
 
 def check_fraction(value: Any, name: str, *, inclusive: bool = True) -> float:
@@ -77,19 +73,6 @@ def check_option(value: Any, options: Sequence[str], name: str) -> str:
         wanted = "must be one of " + ", ".join(repr(option) for option in options)
         raise ParameterError(message(name, wanted, f"{value!r}"))
     return value
-
-
-def check_scalar_loss(ndim: int, name: str) -> None:
-    """Raise if a loss returned one value per case."""
-    if ndim:
-        raise ShapeError(
-            message(
-                name,
-                "must return a scalar",
-                f"a tensor of {ndim} dimension(s)",
-                'build it with reduction="mean"',
-            )
-        )
 
 
 def as_real(value: Any, name: str) -> float:
@@ -174,16 +157,3 @@ def check_model_pairs(models: Any) -> dict[str, tuple[Any, Any]]:
             got = f"a {type(pair).__name__} for {name!r}"
             raise ParameterError(message("models", "must map names to (correct, confidence)", got))
     return {name: (correct, confidence) for name, (correct, confidence) in pairs.items()}
-
-
-def check_page_name(path: str | os.PathLike[str], name: str) -> None:
-    """Raise unless the name ends in .html, because browsers open HTML only under such names."""
-    if not os.fspath(path).lower().endswith((".html", ".htm")):
-        raise ParameterError(
-            message(
-                name,
-                "must end in .html",
-                os.fspath(path),
-                "write an .html file; for a PDF, print it from a browser",
-            )
-        )

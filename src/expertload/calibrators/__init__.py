@@ -17,18 +17,25 @@ name                   what it does                                keeps the pre
 =====================  ==========================================  ========================
 """
 
+import inspect as _inspect
+import os as _os
+from collections.abc import Mapping as _Mapping
+from types import MappingProxyType as _MappingProxyType
+from typing import Any as _Any
+
+from expertload._validation import check_option as _check_option
+from expertload.calibrators.base import DOCUMENT as _DOCUMENT
 from expertload.calibrators.base import CalibrationWarning, Calibrator
-from expertload.calibrators.confidence_score import CONFIDENCE_SCORES, ConfidenceScore
-from expertload.calibrators.correctness import CorrectnessModel
-from expertload.calibrators.histogram import HistogramBinning
-from expertload.calibrators.isotonic import IsotonicCalibration
+from expertload.calibrators.binning import HistogramBinning, IsotonicCalibration
+from expertload.calibrators.correctness import (
+    CONFIDENCE_SCORES,
+    ConfidenceScore,
+    CorrectnessModel,
+)
 from expertload.calibrators.kcal import KCal
-from expertload.calibrators.matrix_scaling import MatrixScaling
-from expertload.calibrators.platt import PlattScaling
-from expertload.calibrators.registry import CALIBRATORS, load_calibrator, make_calibrator
+from expertload.calibrators.linear import MatrixScaling, VectorScaling
+from expertload.calibrators.scaling import PlattScaling, TemperatureScaling
 from expertload.calibrators.spline import SplineCalibration
-from expertload.calibrators.temperature import TemperatureScaling
-from expertload.calibrators.vector_scaling import VectorScaling
 
 __all__ = [
     "CALIBRATORS",
@@ -48,3 +55,83 @@ __all__ = [
     "load_calibrator",
     "make_calibrator",
 ]
+
+CALIBRATORS: _Mapping[str, type[Calibrator]] = _MappingProxyType(
+    {
+        calibrator.name: calibrator
+        for calibrator in (
+            TemperatureScaling,
+            PlattScaling,
+            VectorScaling,
+            MatrixScaling,
+            HistogramBinning,
+            IsotonicCalibration,
+            SplineCalibration,
+            KCal,
+        )
+    }
+)
+
+
+def make_calibrator(name: str, **options: _Any) -> Calibrator:
+    """Return a calibrator by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `CALIBRATORS`.
+    **options
+        Options of the calibrator, checked immediately.
+
+    Returns
+    -------
+    Calibrator
+        A calibrator that is not fitted.
+
+    Examples
+    --------
+    >>> make_calibrator("temperature", objective="ece")
+    TemperatureScaling(input='logits', objective='ece')
+    """
+    kind = CALIBRATORS[_check_option(name, tuple(CALIBRATORS), "name")]
+    known = tuple(_inspect.signature(kind).parameters)
+    for option in options:
+        _check_option(option, known, "options")
+    calibrator = kind(**options)
+    calibrator._check_options()
+    return calibrator
+
+
+def load_calibrator(path: str | _os.PathLike[str]) -> Calibrator:
+    """Return the fitted calibrator in a file that `Calibrator.save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. One that is damaged, of another kind, or written by a newer library raises
+        `FileFormatError`.
+
+    Returns
+    -------
+    Calibrator
+        Equal, to the last bit, to the one that was saved.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> fitted = TemperatureScaling().fit([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]], [0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "calibrator.json"
+    ...     fitted.save(path)
+    ...     loaded = load_calibrator(path)
+    >>> round(loaded.temperature_, 3)
+    5.771
+    """
+    document = _DOCUMENT.read(path)
+    method = document.get("method")
+    if not isinstance(method, str) or method not in CALIBRATORS:
+        _DOCUMENT.refuse(
+            f"its 'method' must be one of {', '.join(CALIBRATORS)}, not {method!r}",
+            hint="upgrade expertload if the method is a newer one",
+        )
+    return CALIBRATORS[method].from_dict(document)

@@ -1,9 +1,17 @@
-"""The base of all calibrators: fit on held-out cases, transform new ones, save and load.
+"""The base of all calibrators, and arithmetic on rows of logits.
+
+The base of all calibrators: fit on held-out cases, transform new ones, save and load.
 
 The constructor of a calibrator only stores options. ``fit`` learns attributes whose names end in an
 underscore; ``transform`` returns one row of probabilities per case. A method implements `_fit` and
 `_transform` on validated arrays and declares its learned attributes in the table `_learned`.
 `FittedOnLogits` has everything except the probabilities.
+
+Arithmetic on rows of logits that cannot overflow.
+
+Only differences within a row matter to a softmax, so every function here first subtracts the
+row's maximum. A difference too large for a float is held at ``-WIDEST_GAP``, whose exponential
+is zero like that of anything below -746.
 """
 
 from __future__ import annotations
@@ -17,8 +25,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import special
 
-from expertload._cases import check_weight
 from expertload._files import write_atomically
 from expertload._label_arrays import arrange_columns, check_labels, frame_columns
 from expertload._labels import as_probability
@@ -33,8 +41,13 @@ from expertload._validation import (
     check_same_length,
     check_same_order,
 )
-from expertload.calibrators.logits import log_probabilities
+from expertload.cases import check_weight
 from expertload.exceptions import InvalidInputError
+
+__all__ = ["CalibrationWarning", "Calibrator"]
+
+# ------------------------------------------------------------------ base
+
 
 DOCUMENT = DocumentKind(
     "expertload calibrator",
@@ -325,3 +338,66 @@ def _check_class_logits(logits: ArrayLike, name: str) -> FloatArray:
         positive = array.reshape(-1)
         return np.column_stack([np.zeros_like(positive), positive])
     return array
+
+
+# ------------------------------------------------------------------ logits
+
+
+WIDEST_GAP = 1e100
+SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)
+
+
+def centre(logits: FloatArray) -> FloatArray:
+    """Return the logits less their row's maximum: zero at the top, negative elsewhere."""
+    with np.errstate(over="ignore"):
+        gaps: FloatArray = logits - logits.max(axis=1, keepdims=True)
+    return np.maximum(gaps, -WIDEST_GAP, out=gaps)
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return the softmax of the logits."""
+    with np.errstate(over="ignore"):
+        proba: FloatArray = special.softmax(logits, axis=1)
+    return proba
+
+
+def log_probabilities(proba: FloatArray) -> FloatArray:
+    """Return log-probabilities, where zeros count as the smallest normal float (2.2e-308)."""
+    floored: FloatArray = np.maximum(proba.astype(np.float64), SMALLEST_PROBABILITY)
+    return np.log(floored)
+
+
+def log_odds(logits: FloatArray) -> FloatArray:
+    """Return each class's log-odds against all the others together.
+
+    In a row's top column the others are summed on their own, because one minus a probability
+    that rounds to one would be zero.
+    """
+    gaps = centre(logits)
+    rows = np.arange(len(gaps))
+    top = gaps.argmax(axis=1)
+    others = np.exp(gaps)
+    total_of_others = others.sum(axis=1, keepdims=True) - others
+    total_of_others[rows, top] = 1.0  # a placeholder, replaced below
+    odds: FloatArray = gaps - np.log(np.maximum(total_of_others, 1.0))
+    gaps[rows, top] = -np.inf
+    runner_up = gaps.max(axis=1)
+    rest = np.exp(gaps - runner_up[:, None]).sum(axis=1)
+    odds[rows, top] = -(runner_up + np.log(rest))
+    return odds
+
+
+def one_hot(target: IntArray, n_classes: int) -> FloatArray:
+    """Return a row for each case that is one in its class's column and zero elsewhere."""
+    indicator = np.zeros((len(target), n_classes))
+    indicator[np.arange(len(target)), target] = 1.0
+    return indicator
+
+
+def normalise_rows(scores: FloatArray, fallback: FloatArray) -> FloatArray:
+    """Return rows of non-negative scores divided by their sums, `fallback` where all are zero."""
+    total = scores.sum(axis=1, keepdims=True)
+    empty = total[:, 0] <= SMALLEST_PROBABILITY
+    proba = scores / np.where(empty[:, None], 1.0, total)
+    proba[empty] = fallback[empty]
+    return proba

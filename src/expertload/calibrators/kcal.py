@@ -1,4 +1,6 @@
-"""KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
+"""KCal: calibration by nearby cases in a feature space.
+
+KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
 
 Instead of transforming the model's outputs, this method uses the position of a case in the model's
 feature space (its penultimate layer), and weights the calibration cases by a Gaussian kernel::
@@ -9,11 +11,24 @@ Lin et al. learn a projection of the features with this posterior as its output:
 trained together with the classifier. ``projection="learned"`` does the same for a linear map, on
 the calibration cases; pass your own network as a function. Without either, distances are taken
 between the features themselves, or between their leading principal components.
+
+Gaussian kernel sums over pairs of cases, block by block so that memory stays bounded.
+
+Distances in a row are taken relative to the nearest case, whose kernel is then one: a point far
+from everything gets its nearest neighbours' classes instead of zero over zero.
+
+A projection of features under which neighbours share labels.
+
+The axes A maximise the mean log-probability that the other cases give a case's class under a
+Gaussian kernel of distances between projected features z = x A. With S_ij = |z_i - z_j|^2 and
+K_ij = exp(-S_ij / 2), let P_ij be case j's share in the sum of kernels around case i, and Q_ij its
+share in the sum over i's own class. Then the gradient by S_ij of the mean of -log p_i is
+G_ij = (Q_ij - P_ij) / 2 times i's share, and that by z follows from S, a matrix product each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -28,14 +43,15 @@ from expertload._validation import (
     check_option,
     check_positive,
     check_same_length,
+    insufficient,
 )
-from expertload.calibrators.base import Calibrator
-from expertload.calibrators.kernel import choose_bandwidth, class_posterior
-from expertload.calibrators.learned_projection import learn_axes, principal_axes
-from expertload.calibrators.logits import one_hot
+from expertload.calibrators.base import SMALLEST_PROBABILITY, Calibrator, normalise_rows, one_hot
 from expertload.exceptions import ParameterError
 
 __all__ = ["KCal"]
+
+# ------------------------------------------------------------------ kcal
+
 
 Projection = Callable[[FloatArray], ArrayLike] | ArrayLike | str | None
 # Features of real models are smaller; beyond this, squares would overflow.
@@ -226,3 +242,166 @@ def _unwritable(what: str, name: str, instead: str) -> ParameterError:
     return ParameterError(
         f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
     )
+
+
+# ------------------------------------------------------------------ kernel
+
+
+BLOCK_BYTES = 32 * 2**20
+COARSE = np.geomspace(10.0, 1e-3, 17)  # widest first: of equal ones, the smoothest wins
+FINE = np.geomspace(COARSE[0] / COARSE[1], COARSE[1] / COARSE[0], 9)
+
+
+def class_posterior(
+    points: FloatArray, support: FloatArray, class_weight: FloatArray, bandwidth: float
+) -> FloatArray:
+    """Return each point's class probabilities.
+
+    `class_weight` has one row per support case, which is zero except in the column of its class.
+    """
+    weight = class_weight / class_weight.max()
+    uniform = np.full(weight.shape[1], 1 / weight.shape[1])
+    result = np.empty((len(points), weight.shape[1]))
+    for rows in _blocks(len(points), len(support)):
+        kernel = _kernel(_relative_distances(points[rows], support), bandwidth)
+        sums = kernel @ weight
+        result[rows] = normalise_rows(sums, np.broadcast_to(uniform, sums.shape))
+    return result
+
+
+def choose_bandwidth(
+    support: FloatArray, target: IntArray, class_weight: FloatArray, share: FloatArray
+) -> float:
+    """Return the bandwidth with the highest leave-one-out log-probability of the true class."""
+    asked = np.flatnonzero(np.bincount(target)[target] > 1)
+    if len(asked) == 0:
+        raise insufficient(
+            "two cases of one class to choose a bandwidth",
+            f"{len(target)} case(s), no two of the same class",
+            "pass bandwidth=<number>, or more calibration cases",
+        )
+    spread = float(np.sqrt(2 * (support - support.mean(axis=0)).var(axis=0).sum()))
+    if spread == 0:
+        return 1.0  # equal features: every bandwidth gives the same answer
+    best = spread
+    for grid in (COARSE, FINE):
+        score = _leave_one_out(support, target, class_weight, share, asked, best * grid)
+        best *= float(grid[score.argmax()])
+    return best
+
+
+def _leave_one_out(
+    support: FloatArray,
+    target: IntArray,
+    class_weight: FloatArray,
+    share: FloatArray,
+    asked: IntArray,
+    bandwidths: FloatArray,
+) -> FloatArray:
+    """Return for each bandwidth the mean log-probability that the others give a case's class."""
+    weight = class_weight.max(axis=1) / class_weight.max()
+    total = np.zeros(len(bandwidths))
+    for rows in _blocks(len(asked), len(support)):
+        cases = asked[rows]
+        gaps = _relative_distances(support[cases], support, left_out=cases)
+        own = np.where(target[cases, None] == target, weight, 0.0)
+        for i, bandwidth in enumerate(bandwidths):
+            kernel = _kernel(gaps, float(bandwidth))
+            proba = np.einsum("ij,ij->i", kernel, own) / (kernel @ weight)
+            total[i] += share[cases] @ np.log(np.maximum(proba, SMALLEST_PROBABILITY))
+    return total
+
+
+def _relative_distances(
+    points: FloatArray, support: FloatArray, left_out: IntArray | None = None
+) -> FloatArray:
+    """Return squared distances less their row's least; infinite to the case left out."""
+    squares: FloatArray = points @ support.T
+    squares *= -2
+    squares += np.einsum("ij,ij->i", points, points)[:, None]
+    squares += np.einsum("ij,ij->i", support, support)
+    if left_out is not None:
+        squares[np.arange(len(points)), left_out] = np.inf
+    squares -= squares.min(axis=1, keepdims=True)
+    return squares
+
+
+def _kernel(squares: FloatArray, bandwidth: float) -> FloatArray:
+    width = float(np.clip(bandwidth, 1e-100, 1e100))
+    with np.errstate(over="ignore"):
+        exponent: FloatArray = squares / (-2 * width**2)
+    return np.exp(exponent, out=exponent)
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    size = max(1, BLOCK_BYTES // (8 * n_columns))
+    return (slice(start, start + size) for start in range(0, n_rows, size))
+
+
+# ------------------------------------------------------------------ learned projection
+
+
+# Every step uses all pairs of this many cases; larger sets are thinned.
+MOST_CASES = 2000
+# Few steps from a good start: stopping early keeps the axes from fitting noise.
+MOST_STEPS = 50
+
+
+def principal_axes(features: FloatArray, share: FloatArray, n_components: int) -> FloatArray:
+    """Return the directions of largest variance of centred features, as columns."""
+    axes = np.linalg.svd(np.sqrt(share)[:, None] * features, full_matrices=False)[2]
+    return axes[:n_components].T.copy()
+
+
+def learn_axes(
+    features: FloatArray, target: IntArray, weight: FloatArray, n_components: int
+) -> FloatArray:
+    """Return axes learned from centred features, starting from the principal ones."""
+    kept = _thinned(features)
+    x, y, w = features[kept], target[kept], weight[kept]
+    start = principal_axes(x, w / w.sum(), n_components)
+    class_weight = np.where(y[:, None] == np.arange(y.max() + 1), w[:, None], 0.0)
+    start /= choose_bandwidth(x @ start, y, class_weight, w)
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        loss, gradient = loss_and_gradient(flat.reshape(start.shape), x, y, w)
+        return loss, gradient.ravel()
+
+    from scipy.optimize import minimize  # slow to import
+
+    found = minimize(
+        objective, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}
+    )
+    return np.asarray(found.x).reshape(start.shape)
+
+
+def loss_and_gradient(
+    axes: FloatArray, features: FloatArray, target: IntArray, weight: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return the mean of -log p over cases with others in their class, and its gradient."""
+    z = features @ axes
+    squares = np.einsum("ij,ij->i", z, z)
+    distance = squares[:, None] + squares - 2 * z @ z.T
+    np.fill_diagonal(distance, np.inf)
+    same = target[:, None] == target
+    np.fill_diagonal(same, False)
+    asked = np.where(same.any(axis=1), weight, 0.0)
+    asked = asked / asked.sum()
+    # Relative to the nearest case: shares do not change, and nothing underflows.
+    kernel = np.exp((distance.min(axis=1, keepdims=True) - distance) / 2) * weight
+    everyone = kernel.sum(axis=1)
+    own = np.maximum(np.where(same, kernel, 0.0).sum(axis=1), SMALLEST_PROBABILITY)
+    loss = -float(asked @ np.log(np.maximum(own / everyone, SMALLEST_PROBABILITY)))
+    pull = (np.where(same, 1 / own[:, None], 0.0) - 1 / everyone[:, None]) * kernel
+    pull *= asked[:, None] / 2
+    pull += pull.T
+    by_z = 2 * (pull.sum(axis=1)[:, None] * z - pull @ z)
+    return loss, features.T @ by_z
+
+
+def _thinned(features: FloatArray) -> IntArray:
+    """Return the rows to learn from: all, or evenly spaced ones of a random order."""
+    if len(features) <= MOST_CASES:
+        return np.arange(len(features))
+    order = np.lexsort(features.T)
+    return order[np.linspace(0, len(features) - 1, MOST_CASES).astype(np.int64)]

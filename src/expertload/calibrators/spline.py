@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from expertload._cases import Cases
 from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
 from expertload._validation import check_count
-from expertload.calibrators.base import Calibrator
-from expertload.calibrators.logits import SMALLEST_PROBABILITY, normalise_rows, softmax
+from expertload.calibrators.base import SMALLEST_PROBABILITY, Calibrator, normalise_rows, softmax
 from expertload.tally import Tally
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class SplineCalibration(Calibrator):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         proba, top = softmax(inputs), inputs.argmax(axis=1)
         score = proba[np.arange(len(proba)), top]
-        cases = Tally.from_cases(Cases(top == target, score, weight))
+        cases = Tally.add_up(top == target, score, weight)
         ends = np.concatenate([[0.0], np.cumsum(cases.weight)])
         ends /= ends[-1]
         self.heights_ = _least_squares(ends, _running_error(cases), self.n_knots)

@@ -23,7 +23,6 @@ from expertload._files import write_atomically
 from expertload._validation import (
     check_fraction,
     check_models,
-    check_page_name,
     check_positive,
     message,
     require_extra,
@@ -203,3 +202,16 @@ def _check_evaluations(models: Any, kind: type) -> dict[str, Any]:
                 )
             )
     return named
+
+
+def check_page_name(path: str | os.PathLike[str], name: str) -> None:
+    """Raise unless the name ends in .html, because browsers open HTML only under such names."""
+    if not os.fspath(path).lower().endswith((".html", ".htm")):
+        raise ParameterError(
+            message(
+                name,
+                "must end in .html",
+                os.fspath(path),
+                "write an .html file; for a PDF, print it from a browser",
+            )
+        )
