@@ -22,6 +22,7 @@ LAYERS = [
         "exceptions",
         "_typing",
         "_files",
+        "_format",
         "_html",
         "_store",
         "_names",

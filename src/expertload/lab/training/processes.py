@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from expertload._validation import check_scalar_loss
-from expertload.exceptions import ParameterError
+from expertload._validation import message
+from expertload.exceptions import ParameterError, ShapeError
 from expertload.losses.per_case import call_loss, needs_cases
 
 
@@ -65,7 +65,9 @@ class GlobalBatchLoss(nn.Module):
 
     def _of(self, logits: Tensor, target: Tensor, cases: Tensor | None) -> Tensor:
         value = call_loss(self.loss, logits, target, cases)
-        check_scalar_loss(value.ndim, "loss")
+        if value.ndim:
+            got, hint = f"a tensor of {value.ndim} dimension(s)", 'build it with reduction="mean"'
+            raise ShapeError(message("loss", "must return a scalar", got, hint))
         return value
 
 
