@@ -206,7 +206,7 @@ def test_a_run_counts_once(tmp_path):
 
 
 def test_no_runs_are_refused():
-    with pytest.raises(ParameterError, match="at least one run"):
+    with pytest.raises(ParameterError, match="At least one run"):
         evaluate_runs([])
 
 
