@@ -18,14 +18,13 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from tests.operating_point.populations import POPULATIONS, Population, drawn_steps
+from tests.reference import rivals
 
 from benchmarks.measure import best_times, row
-from expertload.operating_point.certification.ladder import Ladder, Steps
-from expertload.operating_point.certification.methods import CalibrationCases, Tests, descend_from
-from expertload.operating_point.certification.promise import Promise
-from expertload.operating_point.certification.starts import grant, plan_starts
-from expertload.operating_point.certification.verdict import certify_calibration
-from expertload.tally import Tally
+from expertload import Cases
+from expertload.operating_point.certify import Calibration, certify_independent, run_tests
+from expertload.operating_point.graded import descend_from, grant, plan_starts
+from expertload.operating_point.ladder import Ladder, Promise, Steps
 
 SIZES = {200: 24, 500: 24, 1000: 20, 2000: 12, 5000: 8, 20_000: 3}  # and how many draws of each
 TARGETS = (0.85, 0.9, 0.95)
@@ -109,7 +108,9 @@ def single_start(steps: Steps, n: int, target: float) -> Ladder:
 def run(method: str, steps: Steps, n: int, target: float) -> Ladder:
     if method == "single start":
         return single_start(steps, n, target)
-    return Tests(steps, n, Promise(target, LEVEL, method=method)).run()  # type: ignore[arg-type]
+    if method in rivals.RIVALS:
+        return rivals.RIVALS[method](steps, n, target, LEVEL)
+    return run_tests(steps, n, Promise(target, LEVEL, method=method))  # type: ignore[arg-type]
 
 
 def power() -> None:
@@ -147,17 +148,18 @@ def speed() -> None:
     rng = np.random.default_rng(0)
     n = 10_000_000
     confidence = rng.random(n)
-    tables: list[Tally] = []
-    for low in (0.7, 0.3):  # the second cannot reach the target anywhere
-        correct = rng.random(n) < low + 0.3 * confidence
-        order = np.argsort(confidence)
-        tables.append(Tally(confidence[order], np.ones(n), correct[order].astype(float)))
+    drawn = [  # the second cannot reach the target anywhere
+        Cases.from_correctness(rng.random(n) < low + 0.3 * confidence, confidence)
+        for low in (0.7, 0.3)
+    ]
+    total = sum(cases.tally.total for cases in drawn)  # counted before the clock starts
+    print(f"{total:.0f} cases")
 
-    def certify(table: Tally) -> Callable[[], object]:
-        return lambda: certify_calibration(CalibrationCases(table), Promise(0.95, LEVEL)).guarantee
+    def certify(cases: Cases) -> Callable[[], object]:
+        return lambda: certify_independent(Calibration(cases), Promise(0.95, LEVEL)).guarantee
 
     sort, passes, fails = best_times(
-        lambda: np.sort(confidence), certify(tables[0]), certify(tables[1]), repeats=2
+        lambda: np.sort(confidence), certify(drawn[0]), certify(drawn[1]), repeats=2
     )
     row("certify 10 million distinct confidences, relative to np.sort", passes / sort, at_most=4)
     row("    the same, nothing certified, with advice", fails / sort, at_most=8)

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.measure import best_times, row
+from expertload import Cases
 from expertload.io import decide_file
 from expertload.io.source import open_source
 from expertload.operating_point import OperatingPoint, choose
@@ -36,7 +37,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", status).group(1)) * 1024 / 1e9)
 def policy() -> OperatingPoint:
     """Return a policy of three classes."""
     proba = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
-    return choose(CLASSES, proba, labels=CLASSES, target_accuracy=1)
+    return choose(Cases.from_predictions(CLASSES, proba, labels=CLASSES), target_accuracy=1)
 
 
 def connect() -> duckdb.DuckDBPyConnection:

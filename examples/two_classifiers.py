@@ -55,7 +55,7 @@ def main() -> None:
     forest, _ = proba.values()
     print(f"\nforest against regression: {aucoc_paired_test(*cases.values())}")
 
-    point = operating_point.choose(y_test, forest, target_accuracy=TARGET)
+    point = operating_point.choose(Cases.from_predictions(y_test, forest), target_accuracy=TARGET)
     print(f"\n{point}")
     print(
         f"Of {point.n_errors + point.n_errors_spared:g} errors the forest would make alone, "

@@ -30,9 +30,9 @@ LAYERS = [
         "_validation",
     },
     {"_labels", "_label_arrays"},
-    {"cases", "_cases", "tally", "_answers", "_delegate_label"},
+    {"cases", "_cases", "tally", "_answers"},
     {"curve", "metrics", "scores", "calibrators", "significance"},
-    {"operating_point", "monitoring", "delegating_classifier", "display", "scorers"},
+    {"operating_point", "monitoring", "display", "sklearn"},
     {"evaluation", "report", "io"},
     {"losses", "torch_metrics", "ensembling"},
     {"lab", "desk"},
@@ -47,7 +47,7 @@ HEAVY_ALLOWED = {
     "duckdb": set(),
     "pyarrow": set(),
     "matplotlib": {"display", "lab"},
-    "sklearn": {"delegating_classifier", "lab"},
+    "sklearn": {"sklearn", "lab"},
 }
 
 
@@ -138,7 +138,7 @@ def run(code: str) -> str:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("module", ["expertload", "expertload.scorers"])
+@pytest.mark.parametrize("module", ["expertload", "expertload.operating_point"])
 def test_importing_the_package_loads_nothing_heavy(module):
     loaded = run(f"import sys, {module}; print(*sys.modules)").split()
     others = ("torch", "matplotlib", "sklearn", "pandas", "torchmetrics", "narwhals")

@@ -19,7 +19,6 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import expertload
-from expertload.delegating_classifier import DelegatingClassifier, DelegatingClassifierWarning
 from expertload.exceptions import (
     LabelError,
     NonFiniteError,
@@ -29,6 +28,7 @@ from expertload.exceptions import (
     WeightError,
 )
 from expertload.operating_point import load_operating_point
+from expertload.sklearn import DelegatingClassifier, DelegatingClassifierWarning
 
 DELEGATES = "cases are delegated: predict returns their label, not the most probable class"
 OTHERS_ASIDE = "among repeated cases, fit sets others aside to calibrate on"

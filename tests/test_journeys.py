@@ -87,7 +87,7 @@ def test_certify(trace, cases):
     from expertload import certify
 
     found = trace(
-        "expertload.operating_point.certification.spending:descend",
+        "expertload.operating_point.spending:descend",
         lambda: certify(*cases, target_accuracy=0.9),
     )
     assert found == on_the_page("certify(y_true, y_proba, target_accuracy=0.95)")

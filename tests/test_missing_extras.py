@@ -40,7 +40,7 @@ def said_without(missing: str, statement: str) -> str:
         ("expertload.losses.aucoc", "torch", "torch"),
         ("expertload.torch_metrics", "torch", "torch"),
         ("expertload.torch_metrics", "torchmetrics", "torch"),
-        ("expertload.delegating_classifier", "sklearn", "sklearn"),
+        ("expertload.sklearn", "sklearn", "sklearn"),
         ("expertload.lab.models", "torch", "lab"),
         ("expertload.lab.training", "torch", "lab"),
         ("expertload.lab.runs", "pydantic", "lab"),
@@ -55,7 +55,7 @@ def test_importing_a_part_names_its_extra(module, missing, extra):
 
 @pytest.mark.processes
 def test_a_star_asks_for_nothing_that_may_be_missing():
-    assert said_without("sklearn", "from expertload import *; aucoc_score, certify, scorers") == ""
+    assert said_without("sklearn", "from expertload import *; aucoc_score, certify, display") == ""
     by_name = "from expertload import DelegatingClassifier"
     assert "pip install 'expertload[sklearn]'" in said_without("sklearn", by_name)
     assert said_without("nothing", f"{by_name}; DelegatingClassifier.fit") == ""

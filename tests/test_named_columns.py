@@ -47,7 +47,7 @@ def test_any_order_of_columns_gives_the_same_numbers(names, order, engine, prefi
     part = frame.filter(some) if engine == "polars" else frame[some]
     wanted = el.aucoc_score(TRUE[some], PROBA[some])
     assert el.aucoc_score(y[some], part) == pytest.approx(wanted, abs=1e-12)
-    point = op.choose(y, frame, target_accuracy=0.9)
+    point = op.choose(Cases.from_predictions(y, frame), target_accuracy=0.9)
     assert set(point.origin.labels) == set(names)
     other = frame_of(engine, names, order[::-1], prefix)
     for new in (frame, other):
@@ -110,7 +110,9 @@ def test_one_column_is_of_the_class_it_names(engine, prefix, pair):
     for name, share in zip(pair, (1 - p, p), strict=True):
         frame = engine({prefix + name: share})
         assert el.aucoc_score(labels, frame) == pytest.approx(wanted, abs=1e-12)
-        point = op.choose(labels, np.column_stack([1 - p, p]), target_accuracy=0.8)
+        point = op.choose(
+            Cases.from_predictions(labels, np.column_stack([1 - p, p])), target_accuracy=0.8
+        )
         assert point.decide(frame).labels.tolist() == point.decide(p).labels.tolist()
         if prefix == "":
             frame = bootstrap_interval(
@@ -156,7 +158,7 @@ def test_names_of_some_labels_are_refused(labels, names):
     frame = pd.DataFrame(PROBA, columns=names)
     with pytest.raises(ex.LabelError, match="names no column"):
         el.aucoc_score(np.array(labels)[TRUE], frame)
-    point = op.choose(labels, np.eye(3), target_accuracy=1)
+    point = op.choose(Cases.from_predictions(labels, np.eye(3)), target_accuracy=1)
     with pytest.raises(ex.LabelError, match="policy has the classes .* columns of the frame"):
         point.decide(frame)
 
@@ -168,14 +170,16 @@ def test_labels_overrule_names():
 
 
 def test_numbers_that_may_be_names_or_places_are_refused():
-    point = op.choose([2, 0, 1], np.eye(3), labels=[2, 0, 1], target_accuracy=1)
+    point = op.choose(
+        Cases.from_predictions([2, 0, 1], np.eye(3), labels=[2, 0, 1]), target_accuracy=1
+    )
     with pytest.raises(ex.LabelError, match="has the classes 2, 0, 1, but .* are 0, 1, 2"):
         point.decide(pd.DataFrame(PROBA))
     assert point.decide(pd.DataFrame(PROBA, columns=[1, 2, 0])).labels.shape == (40,)
 
 
 def test_decisions_refuse_columns_that_are_more():
-    point = op.choose(["a", "b"], [0.1, 0.9], target_accuracy=1)
+    point = op.choose(Cases.from_predictions(["a", "b"], [0.1, 0.9]), target_accuracy=1)
     with pytest.raises(ex.LabelError, match="has the classes a, b, .* are a, b, c"):
         point.decide(pd.DataFrame({"a": [0.1], "b": [0.9], "c": [0.0]}))
 

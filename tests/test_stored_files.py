@@ -7,25 +7,26 @@ import json
 import numpy as np
 import pytest
 
+from expertload import Cases
 from expertload._store import digest
 from expertload.calibrators import TemperatureScaling, load_calibrator
 from expertload.exceptions import DataTypeError, FileFormatError
 from expertload.monitoring import AccuracyMonitor
 from expertload.operating_point import (
-    certify_from_correctness,
-    certify_groups_from_correctness,
+    certify,
+    certify_groups,
     load_operating_point,
 )
 
 SURE = ([1] * 100, range(100))
 KINDS = {
     "policy": (
-        certify_from_correctness(*SURE, target_accuracy=0.9),
+        certify(Cases.from_correctness(*SURE), target_accuracy=0.9),
         load_operating_point,
         '"threshold": ',
     ),
     "groups": (
-        certify_groups_from_correctness(*SURE, groups=[0] * 100, target_accuracy=0.9),
+        certify_groups(Cases.from_correctness(*SURE, groups=[0] * 100), target_accuracy=0.9),
         load_operating_point,
         '"n_accepted": ',
     ),

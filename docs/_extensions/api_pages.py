@@ -21,7 +21,6 @@ WITHOUT_PAGE = (
     "expertload.curve",
     "expertload.desk.",
     "expertload.lab.",
-    "expertload.operating_point.certification",
 )
 ALSO = ("expertload.desk.client",)
 

@@ -2,8 +2,8 @@
 
 The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.monitoring`, `expertload.significance`, `expertload.metrics`, `expertload.scores`,
-`expertload.calibrators`, `expertload.display` and `expertload.scorers`. Imported by name, because
-they need more than numpy and scipy: `expertload.losses`, `expertload.ensembling` and
+`expertload.calibrators` and `expertload.display`. Imported by name, because they need more than
+numpy and scipy: `expertload.sklearn`, `expertload.losses`, `expertload.ensembling`,
 `expertload.torch_metrics`, `expertload.io`, `expertload.report` and `expertload.lab`.
 
 Everything is imported on first use. So the package itself loads in a millisecond, and scikit-learn
@@ -29,7 +29,6 @@ __all__ = [
     "metrics",
     "monitoring",
     "operating_point",
-    "scorers",
     "scores",
     "significance",
 ]
@@ -44,7 +43,6 @@ _MODULES = {
     "metrics",
     "monitoring",
     "operating_point",
-    "scorers",
     "scores",
     "significance",
     "tally",
@@ -56,7 +54,7 @@ _HOMES = {
     "Cases": "cases",
     "OperatingPoint": "operating_point",
     "certify": "operating_point",
-    "DelegatingClassifier": "delegating_classifier",
+    "DelegatingClassifier": "sklearn",
 }
 
 TYPE_CHECKING = False  # typing's constant, without the time it takes to import typing
@@ -68,7 +66,6 @@ if TYPE_CHECKING:
         metrics,
         monitoring,
         operating_point,
-        scorers,
         scores,
         significance,
     )
@@ -80,8 +77,9 @@ if TYPE_CHECKING:
         coc_curve,
         load_at_accuracy,
     )
-    from expertload.delegating_classifier import DelegatingClassifier as DelegatingClassifier
-    from expertload.operating_point import OperatingPoint, certify
+    from expertload.operating_point import OperatingPoint
+    from expertload.operating_point.certify import certify
+    from expertload.sklearn import DelegatingClassifier as DelegatingClassifier
 else:  # hidden from type checkers, which would otherwise accept any misspelt name
 
     def __getattr__(name: str) -> object:

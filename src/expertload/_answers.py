@@ -9,6 +9,9 @@ of the classifier.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from itertools import chain, count
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +25,17 @@ from expertload._validation import (
     check_same_order,
     message,
 )
-from expertload.exceptions import LabelError, ShapeError
+from expertload.exceptions import LabelError, ParameterError, ShapeError
 
-__all__ = ["Answers", "answers_of", "judge", "right_answers", "selectable"]
+__all__ = [
+    "Answers",
+    "answers_of",
+    "check_calibration_size",
+    "check_delegate_label",
+    "judge",
+    "right_answers",
+    "selectable",
+]
 
 
 class Answers(NamedTuple):
@@ -117,3 +128,41 @@ def _are_strings(labels: AnyArray) -> bool:
 
 def _kind(labels: AnyArray) -> str:
     return "strings" if _are_strings(labels) else "numbers"
+
+
+# ------------------------------------------------------------------ options of a classifier
+
+
+def check_delegate_label(label: Any, classes: AnyArray) -> Any:
+    """Return the label of delegated cases: not a class, but of the same type."""
+    named = classes.dtype.kind in "OUT" and all(isinstance(each, str) for each in classes)
+    if isinstance(label, str) and label == "auto":
+        return _free_label(classes, named)
+    if classes.dtype.kind != "O" and isinstance(label, str) != named:
+        wanted = "must be a string" if named else "must be a number, as the classes are"
+        raise ParameterError(message("delegate_label", wanted, f"{label!r}"))
+    if (classes == label).any():
+        hint = "pass delegate_label=... that no case can have"
+        wanted = "must not be one of the classes"
+        raise ParameterError(message("delegate_label", wanted, f"{label!r}", hint))
+    return label
+
+
+def _free_label(classes: AnyArray, named: bool) -> str | int:
+    """Return "delegate" or -1, or the next free label of that kind."""
+    taken = set(classes.tolist())
+    choices: Iterator[str | int] = count(-1, -1)
+    if named:
+        choices = chain(["delegate"], (f"delegate_{i}" for i in count(2)))
+    return next(label for label in choices if label not in taken)
+
+
+def check_calibration_size(size: Any) -> None:
+    """Raise unless this is "auto", None, a share of the cases or a number of them."""
+    if size is None or (isinstance(size, str) and size == "auto"):
+        return
+    is_number = isinstance(size, Real) and not isinstance(size, bool | np.bool_)
+    number = float(size) if is_number else 0.0
+    if not (number >= 1 if isinstance(size, Integral) else 0 < number < 1):
+        wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
+        raise ParameterError(message("calibration_size", wanted, repr(size)))

@@ -24,15 +24,12 @@ Objective = Literal["nll", "ece"]
 Positive = Literal["outlier", "inlier"]
 ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabilities
 
-Method = Literal["spending", "fixed_sequence", "bonferroni", "sgr"]
+Method = Literal["spending", "fixed_sequence"]
 
 # Each way to test thresholds in a sentence, the default first; documents quote these.
 METHODS: dict[Method, str] = {
     "spending": "thresholds tested from strict to loose, one pass with restarts (the default)",
     "fixed_sequence": "thresholds tested from strict to loose until one fails, from several starts",
-    "bonferroni": "a few thresholds tested separately, each at a share of the level",
-    "sgr": "bisection over the ranks (Geifman and El-Yaniv 2017); needs accuracy to rise with "
-    "confidence",
 }
 # The names under which files keep all probabilities together: a matrix, a list, a struct.
 MATRICES = ("y_proba", "proba", "probabilities", "probability")

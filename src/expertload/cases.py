@@ -6,6 +6,7 @@ from them, most of them from their `tally`, which is added up once.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expertload._blocks import blocks
 from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
 from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
@@ -260,6 +262,11 @@ class Cases:
         """The cases added up by confidence, computed once."""
         return Tally.add_up(self.correct, self.confidence, self.weight)
 
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of the cases, the same for every precision and for 0/1 as for False/True."""
+        return _digest(self)
+
     @property
     def accuracy(self) -> float:
         """The mean correctness of all cases."""
@@ -347,6 +354,15 @@ def check_are_cases(cases: object, name: str = "cases") -> None:
     if not isinstance(cases, Cases):
         hint = "make them with Cases.from_predictions or Cases.from_correctness"
         raise DataTypeError(message(name, "must be Cases", f"a {type(cases).__name__}", hint))
+
+
+def _digest(cases: Cases) -> str:
+    digest = hashlib.sha256()
+    for values in (cases.correct, cases.confidence, cases.weight):
+        if values is not None:
+            for rows in blocks(len(values)):
+                digest.update(np.ascontiguousarray(values[rows], dtype="<f8").data)
+    return digest.hexdigest()
 
 
 def as_cases(

@@ -23,8 +23,8 @@ from expertload.ensembling import view_names
 from expertload.exceptions import FileFormatError
 from expertload.io.files import FORMATS
 from expertload.lab.results.measures import MEASURE_NAMES
-from expertload.monitoring.records import Order
-from expertload.operating_point.certification.certified_point import ClusterPromise
+from expertload.monitoring.audits import Order
+from expertload.operating_point import ClusterPromise
 from tests import forked
 
 SRC = Path(__file__).resolve().parents[2] / "src"

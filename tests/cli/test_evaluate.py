@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import expertload
+from expertload import Cases, tally
 from expertload import cases as cases_module
-from expertload import tally
 from expertload.evaluation import evaluate_predictions
 from expertload.io import read
-from expertload.operating_point import certify_groups, load_operating_point, origin
+from expertload.operating_point import certify_groups, load_operating_point
 from tests.io.files import CLASSES, predictions, write
 
 
@@ -84,7 +84,7 @@ def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
         (read, "match_columns"),
         (tally, "_count"),
         (tally, "_add_up"),
-        (origin, "_digest"),
+        (cases_module, "_digest"),
     )
     for module, name in watched:
         original = getattr(module, name)
@@ -142,7 +142,8 @@ def test_a_policy_for_each_group(run, file, table, tmp_path):
     result = run("evaluate", file, *options)
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
     expected = certify_groups(
-        table["label"], proba, labels=CLASSES, groups=table["group"], target_accuracy=0.9
+        Cases.from_predictions(table["label"], proba, labels=CLASSES, groups=table["group"]),
+        target_accuracy=0.9,
     )
     policy = load_operating_point(tmp_path / "policy.json")
     assert policy == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib import image, pyplot
 
-from expertload import operating_point
+from expertload import Cases, operating_point
 from expertload._store import digest
 from expertload.monitoring import AccuracyMonitor, evidence_path
 
@@ -25,7 +25,9 @@ def run(run):
 @pytest.fixture
 def policy(tmp_path):
     path = tmp_path / "policy.json"
-    operating_point.certify_from_correctness([1] * 300, range(300), target_accuracy=0.95).save(path)
+    operating_point.certify(
+        Cases.from_correctness([1] * 300, range(300)), target_accuracy=0.95
+    ).save(path)
     return path
 
 
@@ -181,7 +183,7 @@ def test_policies_without_a_promise_are_refused(run, tmp_path):
     file = audits(tmp_path / "a.csv", [1])
     assert "There is no policy" in run("nowhere.json", file, code=1).stderr
     path = tmp_path / "policy.json"
-    operating_point.certify_from_correctness([1, 1], [1, 2], target_accuracy=0.95).save(path)
+    operating_point.certify(Cases.from_correctness([1, 1], [1, 2]), target_accuracy=0.95).save(path)
     assert "delegates everything" in run(path, file, code=1).stderr
 
 
@@ -201,9 +203,9 @@ def test_another_policy_does_not_go_on_from_this_state(
     run(policy, file, "--state", "state.json")
     before = (tmp_path / "state.json").read_bytes()
     other = tmp_path / "other.json"
-    operating_point.certify_from_correctness(correct, confidence, target_accuracy=target).save(
-        other
-    )
+    operating_point.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=target
+    ).save(other)
     error = run(other, file, "--state", "state.json", code=1).stderr
     assert "state.json must hold audits of" in error
     assert "Got audits of another policy" in error
@@ -254,8 +256,9 @@ def test_runs_at_the_same_time_lose_no_audits(policy, tmp_path):
 def test_audits_of_groups_are_counted_together_and_this_is_said(run, policy, tmp_path):
     """Each group was promised its accuracy; the mean of all may hide one that fails."""
     by_group = tmp_path / "groups.json"
-    operating_point.certify_groups_from_correctness(
-        [1] * 600, range(600), groups=["north", "south"] * 300, target_accuracy=0.95
+    operating_point.certify_groups(
+        Cases.from_correctness([1] * 600, range(600), groups=["north", "south"] * 300),
+        target_accuracy=0.95,
     ).save(by_group)
     file = audits(tmp_path / "audits.csv", [1] * 100)
     assert "every group, and audits are counted together" in run(by_group, file).stdout

@@ -13,6 +13,7 @@ import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
+from expertload import Cases
 from expertload.cli.app import app
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console
@@ -25,7 +26,9 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 @pytest.fixture
 def files(tmp_path):
     labels, proba = ["ä", "b"] * 40, [[0.9, 0.1], [0.2, 0.8]] * 40
-    choose(labels, proba, labels=["ä", "b"], target_accuracy=0.9).save(tmp_path / "policy.json")
+    choose(Cases.from_predictions(labels, proba, labels=["ä", "b"]), target_accuracy=0.9).save(
+        tmp_path / "policy.json"
+    )
     rows = "".join(f"{name},{p},{q}\n" for name, (p, q) in zip(labels, proba, strict=True))
     (tmp_path / "new.csv").write_text("label,p_ä,p_b\n" + rows, encoding="utf-8")
     return tmp_path

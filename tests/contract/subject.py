@@ -186,21 +186,24 @@ def permutation_test(a, b, *, exchange="predictions", clusters=None):
 
 def choose(correct, confidence, *, weight=None, **goal):
     return described(
-        operating_point.choose_from_correctness(correct, confidence, sample_weight=weight, **goal)
+        operating_point.choose(
+            Cases.from_correctness(correct, confidence, sample_weight=weight), **goal
+        )
     )
 
 
 def at_threshold(correct, confidence, threshold):
     return described(
-        operating_point.at_threshold_from_correctness(correct, confidence, threshold=threshold)
+        operating_point.at_threshold(
+            Cases.from_correctness(correct, confidence), threshold=threshold
+        )
     )
 
 
-def certify(correct, confidence, *, target_accuracy, **options):
+def certify(correct, confidence, *, target_accuracy, clusters=None, **options):
     """Certify one target, or several at once, which gives a point for each."""
-    found = operating_point.certify_from_correctness(
-        correct, confidence, target_accuracy=target_accuracy, **options
-    )
+    cases = Cases.from_correctness(correct, confidence, clusters=clusters)
+    found = operating_point.certify(cases, target_accuracy=target_accuracy, **options)
     if isinstance(target_accuracy, float):
         return described(found)
     return {str(target): described(point) for target, point in found.items()}
@@ -208,8 +211,8 @@ def certify(correct, confidence, *, target_accuracy, **options):
 
 def certify_at(correct, confidence, *, target_accuracy, **place):
     """Certify, and move the point to another threshold that passed."""
-    found = operating_point.certify_from_correctness(
-        correct, confidence, target_accuracy=target_accuracy
+    found = operating_point.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=target_accuracy
     )
     return described(found.at(**place))
 
@@ -221,8 +224,8 @@ def certify_predictions(y_true, y_proba, *, target_accuracy, labels):
 
 
 def certify_groups(correct, confidence, *, groups, target_accuracy):
-    found = operating_point.certify_groups_from_correctness(
-        correct, confidence, groups=groups, target_accuracy=target_accuracy
+    found = operating_point.certify_groups(
+        Cases.from_correctness(correct, confidence, groups=groups), target_accuracy=target_accuracy
     )
     return {
         "certified": plain(found.certified),
@@ -233,18 +236,18 @@ def certify_groups(correct, confidence, *, groups, target_accuracy):
 
 def certify_error_budget(correct, confidence, **promise):
     return described(
-        operating_point.certify_error_budget_from_correctness(correct, confidence, **promise)
+        operating_point.certify_error_budget(Cases.from_correctness(correct, confidence), **promise)
     )
 
 
 def certify_mean_cost(correct, confidence, **promise):
     return described(
-        operating_point.certify_mean_cost_from_correctness(correct, confidence, **promise)
+        operating_point.certify_mean_cost(Cases.from_correctness(correct, confidence), **promise)
     )
 
 
 def certified_curve(correct, confidence):
-    found = operating_point.certified_curve_from_correctness(correct, confidence)
+    found = operating_point.certified_curve(Cases.from_correctness(correct, confidence))
     names = ("expert_load", "accuracy", "thresholds", "lower", "confidence_level")
     numbers = {name: plain(getattr(found, name)) for name in names}
     return {
@@ -293,41 +296,48 @@ def make_policies(answers, cases, costs):
     pair = (answers.correct, answers.confidence)
     matrix = {"labels": sorted(set(cases.label.tolist()))}
     return {
-        "described": op.choose(cases.label, cases.proba, load_budget=0.3, **matrix),
-        "described threshold": op.at_threshold_from_correctness(*pair, threshold=-np.inf),
+        "described": op.choose(
+            Cases.from_predictions(cases.label, cases.proba, **matrix), load_budget=0.3
+        ),
+        "described threshold": op.at_threshold(Cases.from_correctness(*pair), threshold=-np.inf),
         "certified": op.certify(
             cases.label, cases.proba, target_accuracy=0.8, model_name="forest", **matrix
         ),
         "certified numbers": op.certify(cases.y[:60], cases.proba[:60], target_accuracy=0.7),
-        "certified confidence": op.certify_from_correctness(*pair, target_accuracy=0.78),
-        "certified joint": op.certify_from_correctness(*pair, target_accuracy=0.86, risk="joint"),
-        "certified graded": op.certify_from_correctness(
-            answers.grade, answers.confidence, target_accuracy=0.78
+        "certified confidence": op.certify(Cases.from_correctness(*pair), target_accuracy=0.78),
+        "certified joint": op.certify(
+            Cases.from_correctness(*pair), target_accuracy=0.86, risk="joint"
         ),
-        "certified thresholds": op.certify_from_correctness(
-            *pair, target_accuracy=0.78, method="fixed_sequence", thresholds=[0.2, 0.5, 0.8]
+        "certified graded": op.certify(
+            Cases.from_correctness(answers.grade, answers.confidence), target_accuracy=0.78
         ),
-        "certified clusters": op.certify_from_correctness(
-            *pair, target_accuracy=0.55, clusters=answers.clusters
+        "certified thresholds": op.certify(
+            Cases.from_correctness(*pair),
+            target_accuracy=0.78,
+            method="fixed_sequence",
+            thresholds=[0.2, 0.5, 0.8],
         ),
-        "certified clusters one each": op.certify_from_correctness(
-            *pair,
+        "certified clusters": op.certify(
+            Cases.from_correctness(*pair, clusters=answers.clusters), target_accuracy=0.55
+        ),
+        "certified clusters one each": op.certify(
+            Cases.from_correctness(*pair, clusters=answers.clusters),
             target_accuracy=0.76,
-            clusters=answers.clusters,
             cluster_promise="one_case_each",
         ),
-        "certified one of several": op.certify_from_correctness(
-            *pair, target_accuracy=[0.5, 0.77, 0.99]
+        "certified one of several": op.certify(
+            Cases.from_correctness(*pair), target_accuracy=[0.5, 0.77, 0.99]
         )[0.77],
-        "not certified": op.certify_from_correctness(*pair, target_accuracy=0.99),
+        "not certified": op.certify(Cases.from_correctness(*pair), target_accuracy=0.99),
         "groups": op.certify_groups(
-            cases.label, cases.proba, groups=cases.site, target_accuracy=0.7, **matrix
+            Cases.from_predictions(cases.label, cases.proba, groups=cases.site, **matrix),
+            target_accuracy=0.7,
         ),
-        "error budget": op.certify_error_budget_from_correctness(
-            *pair, max_errors=6, next_cases=60
+        "error budget": op.certify_error_budget(
+            Cases.from_correctness(*pair), max_errors=6, next_cases=60
         ),
-        "mean cost": op.certify_mean_cost_from_correctness(
-            *pair, error_costs=costs, max_mean_cost=0.12
+        "mean cost": op.certify_mean_cost(
+            Cases.from_correctness(*pair), error_costs=costs, max_mean_cost=0.12
         ),
     }
 
@@ -542,7 +552,7 @@ def ensemble_log_probability(weights, images):
 
 def scored(name, y_true, y_proba, **reading):
     """What a scorer says of a classifier that predicts these probabilities."""
-    from expertload import scorers
+    from expertload import sklearn as scorers
 
     scorer = getattr(scorers, name)
     scorer = scorer(*reading.values()) if reading else scorer

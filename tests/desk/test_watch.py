@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
+from expertload import Cases
 from expertload.desk.queue import undo
 from expertload.desk.store.tables import cases, decisions, events, monitors, policies
 from expertload.desk.watch import activate, add_policy, withdraw
@@ -205,12 +206,14 @@ def test_a_policy_lives_once(world):
 
 
 def test_only_certified_policies_are_taken(world, tmp_path):
-    from expertload.operating_point import certify_from_correctness, choose
+    from expertload.operating_point import certify, choose
 
-    choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1).save(tmp_path / "p.json")
+    choose(Cases.from_predictions(["a", "b"], [[0.9, 0.1], [0.2, 0.8]]), target_accuracy=1).save(
+        tmp_path / "p.json"
+    )
     with pytest.raises(DeskRefusedError, match="needs a certified policy"):
         world.desk.write(add_policy, (tmp_path / "p.json").read_text())
-    certify_from_correctness([0, 1], [1, 2], target_accuracy=0.9).save(tmp_path / "p.json")
+    certify(Cases.from_correctness([0, 1], [1, 2]), target_accuracy=0.9).save(tmp_path / "p.json")
     with pytest.raises(DeskRefusedError, match="needs a certified policy"):
         world.desk.write(add_policy, (tmp_path / "p.json").read_text())
     edited = policy_text().replace("0.95", "0.5")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import select
 
+from expertload import Cases
 from expertload.desk.intake import Outcome, read_case, receive
 from expertload.desk.people import add_token, find_token
 from expertload.desk.queue import answer, claim
@@ -47,11 +48,10 @@ def policy_text(*, model_name: str | None = None, groups: bool = False) -> str:
     side = rng.integers(0, 2, size=2000)
     y_proba = np.where(side[:, None] == [0, 1], proba[:, None], 1 - proba[:, None])
     y_true = np.array(CLASSES)[np.where(wrong, 1 - side, side)]
-    options = {"target_accuracy": 0.95, "labels": list(CLASSES), "model_name": model_name}
-    if groups:
-        site = np.where(np.arange(2000) % 2, "north", "south")
-        return _saved(certify_groups(y_true, y_proba, groups=site, **options))
-    return _saved(certify(y_true, y_proba, **options))
+    site = np.where(np.arange(2000) % 2, "north", "south")
+    cases = Cases.from_predictions(y_true, y_proba, labels=list(CLASSES), groups=site)
+    make = certify_groups if groups else certify
+    return _saved(make(cases, target_accuracy=0.95, model_name=model_name))
 
 
 def sent(key: str, cat: float = 0.99, **more) -> dict:

@@ -221,7 +221,7 @@ def test_axes_that_are_none_are_refused():
 @pytest.mark.slow
 def test_an_operating_point_is_marked_where_it_is():
     case = model()
-    point = operating_point.choose_from_correctness(*case, target_accuracy=0.9)
+    point = operating_point.choose(Cases.from_correctness(*case), target_accuracy=0.9)
     display = COCDisplay.from_correctness(*case, operating_points=[point])
     (marks,) = display.marks_
     assert marks.dot.get_xydata().tolist() == [[point.expert_load, point.accuracy]]
@@ -237,7 +237,7 @@ def test_an_operating_point_is_marked_where_it_is():
 
 def test_delegating_everything_stands_on_the_axis():
     case = [0, 0, 1], [0.3, 0.4, 0.2]
-    point = operating_point.at_threshold_from_correctness(*case, threshold=np.inf)
+    point = operating_point.at_threshold(Cases.from_correctness(*case), threshold=np.inf)
     assert point.accuracy is None
     display = COCDisplay.from_correctness(*case).mark(point)
     (marks,) = display.marks_
@@ -248,13 +248,15 @@ def test_delegating_everything_stands_on_the_axis():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["spending", "bonferroni"])
-def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(method):
+@pytest.mark.parametrize("thresholds", [None, np.linspace(0, 0.95, 20)])
+def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(thresholds):
     rng = np.random.default_rng(5)
     confidence = rng.random(6000)
     dips = (confidence > 0.8) & (confidence < 0.85)
     case = rng.random(6000) < np.where(dips, 0.5, 0.99), confidence
-    point = operating_point.certify_from_correctness(*case, target_accuracy=0.93, method=method)
+    point = operating_point.certify(
+        Cases.from_correctness(*case), target_accuracy=0.93, thresholds=thresholds
+    )
     display = COCDisplay.from_correctness(*case).mark(point).mark(point.at(expert_load=0.9))
     drawn = display.marks_[0].certified
     x, y = drawn.get_data()
@@ -262,9 +264,9 @@ def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(method):
     parts = np.split(np.arange(len(x)), np.flatnonzero(np.isnan(x)) + 1)[:-1]
     for rows, (low, high) in zip(parts, point.passed.ranges[::-1], strict=True):
         for row, threshold in ((rows[0], low), (rows[-2], high)):
-            end = operating_point.at_threshold_from_correctness(*case, threshold=threshold)
+            end = operating_point.at_threshold(Cases.from_correctness(*case), threshold=threshold)
             assert (x[row], y[row]) == pytest.approx((end.expert_load, end.accuracy), abs=1e-12)
-    if method == "bonferroni":  # nothing is promised between thresholds tested apart
+    if thresholds is not None:  # nothing is promised between given thresholds
         assert (drawn.get_linewidth(), drawn.get_marker()) == (0, "o")
         assert np.isfinite(x).sum() == len(point.passed)
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
@@ -274,7 +276,9 @@ def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(method):
 def test_a_single_certified_threshold_is_a_dot():
     """A hundred right cases of one confidence pass; the others are wrong."""
     correct, confidence = np.repeat([1, 0], 100), np.repeat([0.9, 0.1], 100)
-    point = operating_point.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    point = operating_point.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.9
+    )
     assert point.passed.is_continuous
     assert len(point.passed) == 1
     drawn = COCDisplay.from_correctness(correct, confidence).mark(point).marks_[0].certified
@@ -283,15 +287,15 @@ def test_a_single_certified_threshold_is_a_dot():
 
 @pytest.mark.slow
 def test_a_point_that_promises_nothing_marks_no_part_of_the_curve():
-    chosen = operating_point.choose_from_correctness(*model(), target_accuracy=0.9)
-    refused = operating_point.certify_from_correctness(*model(30), target_accuracy=0.99)
+    chosen = operating_point.choose(Cases.from_correctness(*model()), target_accuracy=0.9)
+    refused = operating_point.certify(Cases.from_correctness(*model(30)), target_accuracy=0.99)
     display = COCDisplay.from_correctness(*model()).mark(chosen).mark(refused)
     assert [marks.certified for marks in display.marks_] == [None, None]
 
 
 def test_mark_draws_the_curve_first_and_takes_a_label():
     curve = coc_curve(Cases.from_correctness(*model()))
-    point = operating_point.choose_from_correctness(*model(), load_budget=0.3)
+    point = operating_point.choose(Cases.from_correctness(*model()), load_budget=0.3)
     display = COCDisplay(expert_load=curve.expert_load, accuracy=curve.accuracy)
     assert display.mark(point, label="ours") is display
     assert display.marks_[0].label.get_text() == "ours"
@@ -299,7 +303,9 @@ def test_mark_draws_the_curve_first_and_takes_a_label():
 
 
 def test_a_point_from_other_data_is_shown_too():
-    point = operating_point.at_threshold_from_correctness([0, 0, 1], [0.1, 0.2, 0.3], threshold=0)
+    point = operating_point.at_threshold(
+        Cases.from_correctness([0, 0, 1], [0.1, 0.2, 0.3]), threshold=0
+    )
     display = COCDisplay.from_correctness(*model(5000)).mark(point)
     assert display.ax_.get_ylim()[0] < 1 / 3
 
@@ -309,9 +315,10 @@ def test_labels_dots_and_legend_keep_clear_of_each_other():
     case = model(1000)
     targets = (0.85, 0.9, 0.93, 0.95, 0.97, 1.0)
     points = [
-        operating_point.choose_from_correctness(*case, target_accuracy=target) for target in targets
+        operating_point.choose(Cases.from_correctness(*case), target_accuracy=target)
+        for target in targets
     ]
-    everything = operating_point.at_threshold_from_correctness(*case, threshold=np.inf)
+    everything = operating_point.at_threshold(Cases.from_correctness(*case), threshold=np.inf)
     display = COCDisplay.from_correctness(*case, name="m", operating_points=[*points, everything])
     display.figure_.canvas.draw()
     boxes = [marks.label.get_window_extent() for marks in display.marks_]
@@ -327,7 +334,9 @@ def test_labels_dots_and_legend_keep_clear_of_each_other():
 @pytest.mark.slow
 def test_a_legend_without_a_free_place_gets_room_below():
     _, ax = plt.subplots(figsize=(4, 3), layout="constrained")
-    everything = operating_point.at_threshold_from_correctness([0, 1], [0, 1], threshold=np.inf)
+    everything = operating_point.at_threshold(
+        Cases.from_correctness([0, 1], [0, 1]), threshold=np.inf
+    )
     for k in range(4):
         correct, confidence = model(400, seed=k)
         display = COCDisplay.from_correctness(

@@ -5,7 +5,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from expertload import aucoc_score, operating_point
+from expertload import Cases, aucoc_score, operating_point
 from expertload.display import COCComparisonDisplay, COCDisplay
 from expertload.display._draw import PALETTE
 from expertload.exceptions import ParameterError
@@ -62,7 +62,7 @@ def test_estimators_may_order_their_classes_as_they_like():
 def test_operating_points_go_to_their_model():
     confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
     models = {"a": ([0, 1, 0, 1, 1], confidence), "b": ([1, 0, 1, 1, 0], confidence)}
-    point = operating_point.choose_from_correctness(*models["b"], load_budget=0.5)
+    point = operating_point.choose(Cases.from_correctness(*models["b"]), load_budget=0.5)
     _, ax = plt.subplots()
     comparison = COCComparisonDisplay.from_correctness(
         models, ax=ax, operating_points={"b": [point]}

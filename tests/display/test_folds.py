@@ -13,7 +13,7 @@ from expertload import Cases, accuracy_at_load
 from expertload.display import COCComparisonDisplay, COCDisplay
 from expertload.display._curve import mean_curve
 from expertload.exceptions import ParameterError, ShapeError
-from expertload.scorers import aucoc_scorer
+from expertload.sklearn import aucoc_scorer
 
 MODEL = LogisticRegression(max_iter=500)
 

@@ -9,7 +9,7 @@ from expertload import Cases, load_at_accuracy
 from expertload.calibrators import CONFIDENCE_SCORES, ConfidenceScore
 from expertload.evaluation import choose_confidence, split_cases
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError
-from expertload.operating_point import certify_from_correctness
+from expertload.operating_point import certify
 
 PLAIN = ["margin", "entropy", "gini", "max_logit_norm"]
 CLASSES = range(8)
@@ -188,8 +188,8 @@ def test_what_is_saved_is_not_flattered():
 
 
 def is_certified(right, confidence):
-    return certify_from_correctness(
-        right, confidence, target_accuracy=0.9, confidence_level=0.9
+    return certify(
+        Cases.from_correctness(right, confidence), target_accuracy=0.9, confidence_level=0.9
     ).is_certified
 
 

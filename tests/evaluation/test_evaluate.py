@@ -22,7 +22,6 @@ from expertload.evaluation import (
     evaluate_predictions,
 )
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError, WeightError
-from expertload.operating_point import origin
 from expertload.report import build_report
 
 
@@ -77,7 +76,9 @@ def test_where_nothing_is_certified_the_point_is_described_and_said_to_promise_n
     y, proba = predictions(60)
     found = evaluate_predictions(y, proba, target_accuracy=0.95)
     assert not found.is_certified
-    assert found.operating_point == operating_point.choose(y, proba, target_accuracy=0.95)
+    assert found.operating_point == operating_point.choose(
+        Cases.from_predictions(y, proba), target_accuracy=0.95
+    )
     assert "No threshold can be promised" in found.guarantee
     assert "Nothing is certified" in found.conditions
     hopeless = evaluate_from_correctness([0, 0, 0], [0.1, 0.2, 0.3])
@@ -118,7 +119,7 @@ def test_groups_are_read_at_one_threshold_worst_first():
     for group in found.groups:
         rows = np.array([(v or "(missing)") == group.name for v in site])
         there = operating_point.at_threshold(
-            y[rows], proba[rows], threshold=found.operating_point.threshold
+            Cases.from_predictions(y[rows], proba[rows]), threshold=found.operating_point.threshold
         )
         assert group.expert_load == there.expert_load
         assert group.accepted_accuracy.estimate == there.accuracy
@@ -259,7 +260,7 @@ def test_arrays_are_validated_tallied_and_hashed_once(monkeypatch):
         (cases_module, "check_grades"),
         (tally, "_count"),
         (tally, "_add_up"),
-        (origin, "_digest"),
+        (cases_module, "_digest"),
     )
     evaluate_predictions(y, proba, groups=y, target_accuracy=[0.9, 0.8])
     assert calls == {
@@ -357,7 +358,7 @@ def test_nothing_in_a_notebook_is_markup_of_a_stranger():
     y, proba = predictions()
     hostile = replace(evaluate_predictions(y, proba), guarantee="<script>alert(1)</script>")
     assert "script" not in Tags(hostile._repr_html_()).tags
-    nothing = operating_point.at_threshold(y, proba, threshold=2)
+    nothing = operating_point.at_threshold(Cases.from_predictions(y, proba), threshold=2)
     assert "none" in nothing._repr_html_()
 
 

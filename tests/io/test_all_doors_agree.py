@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload as el
+from expertload import Cases
 from expertload import operating_point as op
 from expertload.evaluation import split_cases
 from expertload.exceptions import ExpertLoadError
@@ -96,8 +97,8 @@ def test_a_policy_decides_alike_whatever_the_door(tmp_path, table, other, data):
     """Frames, and a file, in any order of columns, of its own classes or of others."""
     _, columns, proba = table if data.draw(st.booleans()) else other
     labels = [column.removeprefix("p_") for column in table[1]]
-    policy = op.choose(labels, np.eye(len(labels)) * 0.6 + 0.4 / len(labels), labels=labels,
-                       load_budget=0)  # fmt: skip
+    sure = np.eye(len(labels)) * 0.6 + 0.4 / len(labels)
+    policy = op.choose(Cases.from_predictions(labels, sure, labels=labels), load_budget=0)
     order = data.draw(st.permutations(range(len(columns))))
     columns, proba = [columns[i] for i in order], proba[:, order]
     path = write_csv(tmp_path / "new.csv", None, columns, proba)
@@ -132,7 +133,7 @@ def test_clusters_are_drawn_alike_as_numbers_and_as_text(tmp_path, promise):
     correct = rng.random(600) < 0.5 + confidence / 2
     options = {"target_accuracy": 0.7, "cluster_promise": promise}
     points = [
-        op.certify_from_correctness(correct, confidence, clusters=clusters, **options)
+        op.certify(Cases.from_correctness(correct, confidence, clusters=clusters), **options)
         for clusters in (patient, patient.astype(str), patient.astype(np.uint8), list(patient))
     ]
     table = pl.DataFrame({"patient": patient, "confidence": confidence, "correct": correct})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expertload import Cases
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import ExpertLoadError, LabelError
 from expertload.io import decide_file, read_predictions
@@ -157,7 +158,7 @@ def test_a_name_that_says_nothing_is_the_second_class(tmp_path):
 @fuzz
 @given(st.lists(st.text("0123456789eE:/.-+ trufalsno", min_size=1, max_size=12), min_size=1))
 def test_what_is_kept_of_a_csv_is_what_was_there(tmp_path, identifiers):
-    policy = choose(["a", "b"], [0.1, 0.9], target_accuracy=1)
+    policy = choose(Cases.from_predictions(["a", "b"], [0.1, 0.9]), target_accuracy=1)
     path = write_csv(tmp_path / "x.csv", ["id", "p_b"], [[each, 0.5] for each in identifiers])
     stream = io.StringIO()
     decide_file(policy, path, out=stream, keep=("id",))
@@ -172,7 +173,7 @@ def test_groups_of_a_csv_are_those_of_the_policy(tmp_path, names):
     rng = np.random.default_rng(0)
     proba = rng.beta(0.2, 0.2, 3000)
     y, groups = rng.random(3000) < proba, rng.choice(names, 3000)
-    policy = certify_groups(y, proba, groups=groups, target_accuracy=0.9)
+    policy = certify_groups(Cases.from_predictions(y, proba, groups=groups), target_accuracy=0.9)
     path = write_csv(tmp_path / "x.csv", ["group", "p_1"], zip(groups, proba, strict=True))
     counts = decide_file(policy, path, out=io.StringIO())
     assert counts.n_accepted == policy.decide(proba, groups=groups).accepted.sum() > 1000

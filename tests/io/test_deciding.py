@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 import expertload
+from expertload import Cases
 from expertload.exceptions import FileFormatError, FileWriteError
 from expertload.io import ColumnNames, FileOptions, decide, decide_file
 from expertload.operating_point import (
     certify_groups,
-    certify_groups_from_correctness,
     choose,
-    choose_from_correctness,
 )
 from tests.io.files import CLASSES, KINDS, predictions, write
 
@@ -34,7 +33,9 @@ def table():
 @pytest.fixture
 def policy(table):
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
-    return choose(table["label"], proba, labels=CLASSES, target_accuracy=0.95)
+    return choose(
+        Cases.from_predictions(table["label"], proba, labels=CLASSES), target_accuracy=0.95
+    )
 
 
 def expected(policy, table):
@@ -81,7 +82,7 @@ def test_every_kind_of_output(tmp_path, policy, table, kind):
 
 
 def test_a_confidence_of_its_own(tmp_path):
-    policy = choose_from_correctness([0, 1, 1], [-1.5, 0.5, 2], target_accuracy=1)
+    policy = choose(Cases.from_correctness([0, 1, 1], [-1.5, 0.5, 2]), target_accuracy=1)
     path, stream = tmp_path / "new.csv", io.StringIO()
     path.write_text("confidence,note\n0.4,a\n0.5,b\n7,c\n")
     counts = decide_file(policy, path, out=stream)
@@ -94,7 +95,9 @@ def test_a_confidence_of_its_own(tmp_path):
 
 
 def test_one_column_of_probabilities(tmp_path):
-    policy = choose(["ill", "well", "well"], [0.1, 0.7, 0.9], target_accuracy=1)
+    policy = choose(
+        Cases.from_predictions(["ill", "well", "well"], [0.1, 0.7, 0.9]), target_accuracy=1
+    )
     path, stream = tmp_path / "new.csv", io.StringIO()
     path.write_text("p_well\n0.05\n0.95\n0.6\n")
     decide_file(policy, path, out=stream)
@@ -108,8 +111,8 @@ def test_a_threshold_for_each_group(tmp_path, names):
     table = predictions(2000)
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
     site = np.where(table["id"] < 1200, *names)
-    options = {"labels": CLASSES, "groups": site, "target_accuracy": 0.97}
-    policy = certify_groups(table["label"], proba, **options)
+    cases = Cases.from_predictions(table["label"], proba, labels=CLASSES, groups=site)
+    policy = certify_groups(cases, target_accuracy=0.97)
     path, stream = tmp_path / "new.csv", io.StringIO()
     write(path, {**table, "group": site})
     decide_file(policy, path, out=stream)
@@ -132,8 +135,8 @@ def test_a_threshold_for_each_group(tmp_path, names):
 @pytest.mark.parametrize("invalid", ["refuse", "delegate"])
 def test_it_is_said_why_a_group_has_no_threshold(tmp_path, kind, invalid):
     groups = ["north"] * 300 + ["south"] * 2
-    policy = certify_groups_from_correctness(
-        [1] * 302, [0.5] * 302, groups=groups, target_accuracy=0.95
+    policy = certify_groups(
+        Cases.from_correctness([1] * 302, [0.5] * 302, groups=groups), target_accuracy=0.95
     )
     rows = [("north", 0.6), ("south", 0.9), ("east, or so", 0.9), ("", 0.9), ("north", 0.4)]
     wanted = [
@@ -212,9 +215,11 @@ def test_outputs_that_cannot_be(tmp_path, policy, table):
 
 STREAM = """
 import resource, sys
+from expertload import Cases
 from expertload.operating_point import choose
 from expertload.io import decide_file
-policy = choose([0, 1], [[0.9, 0.1], [0.2, 0.8]], labels=[0, 1], target_accuracy=1)
+cases = Cases.from_predictions([0, 1], [[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+policy = choose(cases, target_accuracy=1)
 counts = decide_file(policy, sys.argv[1], out=sys.argv[2])
 print(counts.n_cases, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -31,7 +31,6 @@ from expertload.monitoring import AccuracyMonitor
 from expertload.operating_point import (
     certify_groups,
     certify_mean_cost,
-    certify_mean_cost_from_correctness,
     choose,
 )
 from expertload.significance import (
@@ -49,7 +48,7 @@ DOG = 1 / (1 + np.exp(-RNG.normal(2.5 * (NUMBERS - 0.5))))
 BOTH = np.column_stack([1 - DOG, DOG])
 LABELS = np.array(["cat", "dog"])[NUMBERS]
 RIGHT = aucoc_score(LABELS, BOTH, labels=["cat", "dog"])
-POLICY = choose(LABELS, BOTH, labels=["cat", "dog"], target_accuracy=0.9)
+POLICY = choose(Cases.from_predictions(LABELS, BOTH, labels=["cat", "dog"]), target_accuracy=0.9)
 SHUFFLED = RNG.permutation(N)
 
 
@@ -143,13 +142,17 @@ IN_OTHER_ORDER = {
     "correctness": lambda: evaluate_from_correctness(CORRECT, OTHER),
     "groups": lambda: evaluate_predictions(SERIES, FRAME, groups=SITES),
     "clusters": lambda: certify(SERIES, FRAME, clusters=SITES, target_accuracy=0.8),
-    "groups to certify": lambda: certify_groups(SERIES, FRAME, groups=SITES, target_accuracy=0.8),
+    "groups to certify": lambda: certify_groups(
+        Cases.from_predictions(SERIES, FRAME, groups=SITES), target_accuracy=0.8
+    ),
     "calibration": lambda: TemperatureScaling().fit(FRAME, SERIES.iloc[SHUFFLED]),
     "learned scores": lambda: ConfidenceScore("temperature").fit(FRAME, SERIES.iloc[SHUFFLED]),
     "clusters to choose by": lambda: choose_confidence(SERIES, FRAME, clusters=SITES),
-    "costs": lambda: certify_mean_cost(SERIES, FRAME, error_costs=OTHER, max_mean_cost=0.1),
-    "costs of correctness": lambda: certify_mean_cost_from_correctness(
-        CORRECT, CONFIDENCE, error_costs=OTHER, max_mean_cost=0.1
+    "costs": lambda: certify_mean_cost(
+        Cases.from_predictions(SERIES, FRAME), error_costs=OTHER, max_mean_cost=0.1
+    ),
+    "costs of correctness": lambda: certify_mean_cost(
+        Cases.from_correctness(CORRECT, CONFIDENCE), error_costs=OTHER, max_mean_cost=0.1
     ),
     "keys of audits": lambda: AccuracyMonitor(target_accuracy=0.9).update(CORRECT, key=SITES),
     "inclusion of audits": lambda: AccuracyMonitor(target_accuracy=0.9).update(
@@ -162,7 +165,7 @@ IN_OTHER_ORDER = {
         LABELS, FRAME, clusters=SITES, target_accuracy=0.8
     ),
     "groups beside probabilities": lambda: certify_groups(
-        LABELS, FRAME, groups=SITES, target_accuracy=0.8
+        Cases.from_predictions(LABELS, FRAME, groups=SITES), target_accuracy=0.8
     ),
     "groups beside a confidence": lambda: evaluate_predictions(
         LABELS, BOTH, groups=SITES, confidence=CONFIDENCE
@@ -171,7 +174,8 @@ IN_OTHER_ORDER = {
         CORRECT.to_numpy(), CONFIDENCE, groups=SITES
     ),
     "groups to decide": lambda: certify_groups(
-        LABELS, BOTH, groups=SITES, confidence=CONFIDENCE.to_numpy(), target_accuracy=0.6
+        Cases.from_predictions(LABELS, BOTH, groups=SITES, confidence=CONFIDENCE.to_numpy()),
+        target_accuracy=0.6,
     ).decide(BOTH, groups=SITES, confidence=CONFIDENCE),
     # two models are compared case by case
     "two models": lambda: aucoc_paired_test(

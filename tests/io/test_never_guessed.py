@@ -61,7 +61,7 @@ def test_a_policy_refuses_a_frame_of_other_classes(cat_or_dog, kind, names):
         cat_or_dog.decide(frame)
     with pytest.raises(ex.LabelError, match="'p_eel' .* it is not clear which class"):
         cat_or_dog.decide(kind({"p_eel": [0.9]}))
-    numbered = op.choose([0, 1], [0.1, 0.9], target_accuracy=1)
+    numbered = op.choose(Cases.from_predictions([0, 1], [0.1, 0.9]), target_accuracy=1)
     if names != ("0", "1"):
         with pytest.raises(ex.LabelError, match="has the classes 0, 1, but the columns"):
             numbered.decide(frame)
@@ -69,7 +69,8 @@ def test_a_policy_refuses_a_frame_of_other_classes(cat_or_dog, kind, names):
 
 def test_groups_of_a_policy_refuse_them_too():
     policy = op.certify_groups(
-        ["cat", "dog"] * 50, [0.1, 0.9] * 50, groups=[0] * 100, target_accuracy=0.9
+        Cases.from_predictions(["cat", "dog"] * 50, [0.1, 0.9] * 50, groups=[0] * 100),
+        target_accuracy=0.9,
     )
     with pytest.raises(ex.LabelError, match="has the classes cat, dog"):
         policy.decide(pd.DataFrame({"eel": [0.9], "bird": [0.1]}), groups=[0])
@@ -91,7 +92,7 @@ def test_masked_values_are_refused_wherever_they_stand():
         lambda: el.aucoc_score(y, proba, sample_weight=ranks),
         lambda: el.aucoc_score(Cases.from_correctness([0, 1, 1], ranks)),
         lambda: metrics.brier_loss(y, hidden),
-        lambda: op.choose(y, proba, target_accuracy=0.5).decide(hidden),
+        lambda: op.choose(Cases.from_predictions(y, proba), target_accuracy=0.5).decide(hidden),
     ):
         with pytest.raises(ex.NonFiniteError, match=said):
             call()
@@ -101,24 +102,23 @@ def test_masked_values_are_refused_wherever_they_stand():
 def test_a_threshold_is_compared_in_double_precision_everywhere():
     confidence = np.float32([0.6, 0.7, 0.8])
     threshold = float(np.float32(0.7)) + 1e-12  # a single would round it down
-    point = op.at_threshold_from_correctness([1, 1, 1], confidence, threshold=threshold)
+    point = op.at_threshold(Cases.from_correctness([1, 1, 1], confidence), threshold=threshold)
     assert point.n_accepted == 1
     assert point.accepts(confidence).tolist() == [False, False, True]
     proba = np.column_stack([1 - confidence, confidence])
-    chosen = op.at_threshold([0, 1, 1], proba, threshold=threshold)
+    chosen = op.at_threshold(Cases.from_predictions([0, 1, 1], proba), threshold=threshold)
     assert chosen.decide(proba).accepted.sum() == chosen.n_accepted == 1
-    certified = op.certify_groups_from_correctness(
-        [1] * 300, np.full(300, threshold), groups=[0] * 300, target_accuracy=0.9
+    certified = op.certify_groups(
+        Cases.from_correctness([1] * 300, np.full(300, threshold), groups=[0] * 300),
+        target_accuracy=0.9,
     )
     assert certified.accepts(confidence, groups=[0] * 3).tolist() == [False, False, True]
     watched = LoadMonitor(threshold=threshold, expected_load=0.5, n_cases=100).update(confidence)
     assert watched.n_delegated == 2
     singles = np.repeat(confidence, 100)
-    clustered = op.certify_from_correctness(
-        np.ones(300),
-        singles,
+    clustered = op.certify(
+        Cases.from_correctness(np.ones(300), singles, clusters=np.arange(300)),
         target_accuracy=0.5,
-        clusters=np.arange(300),
         thresholds=[threshold],
     )
     assert clustered.n_accepted == clustered.accepts(singles).sum() == 100
@@ -196,7 +196,9 @@ def test_a_classifier_of_one_class():
     with pytest.raises(ex.LabelError, match="names no column: 1"):
         el.aucoc_score([0, 1, 0, 0], proba, labels=[0])
     assert el.aucoc_score([0, 1, 1, 1], np.ones(4)) > 0  # one dimension is the second class's
-    assert op.choose([0, 1], [0.1, 0.9], target_accuracy=1).decide([[1.0]]).labels.tolist() == [1]
+    assert op.choose(Cases.from_predictions([0, 1], [0.1, 0.9]), target_accuracy=1).decide(
+        [[1.0]]
+    ).labels.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +239,8 @@ def test_numbers_of_many_digits():
         lambda: el.aucoc_score([0, 1], [0.1, 0.9], labels=[0, huge]),
         lambda: el.aucoc_score(Cases.from_correctness([0, 1], [huge, 1])),
         lambda: el.load_at_accuracy([0, 1], [0.1, 0.9], target_accuracy=huge),
-        lambda: op.certify_groups_from_correctness(
-            [0, 1], [0.1, 0.2], groups=[huge, 1], target_accuracy=0.9
+        lambda: op.certify_groups(
+            Cases.from_correctness([0, 1], [0.1, 0.2], groups=[huge, 1]), target_accuracy=0.9
         ),
     ):
         with pytest.raises(ex.ExpertLoadError, match="2\\*\\*63|no float can hold"):
@@ -361,7 +363,7 @@ def test_one_of_two_logits_is_no_log_odds(tmp_path):
 
 def test_a_policy_of_fractions_refuses_percentages(tmp_path):
     confidence = np.linspace(0.5, 1, 200)
-    policy = op.certify_from_correctness([1] * 200, confidence, target_accuracy=0.9)
+    policy = op.certify(Cases.from_correctness([1] * 200, confidence), target_accuracy=0.9)
     path = write(tmp_path / "new.csv", "confidence\n99\n51\n80\n")
     says = r"'confidence' of new.csv must be on the scale .* from 0.5 to 1. Got [68]"
     for invalid in ("refuse", "delegate"):

@@ -19,13 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expertload import Cases
 from expertload.exceptions import DataNotFoundError, ExpertLoadError, FileFormatError
 from expertload.io import FileOptions, decide_file, read_predictions, scan_file, tally_frame
 from expertload.io.source import open_source
 from expertload.operating_point import choose
 from tests.strategies import examples_in_one_folder
 
-POLICY = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+POLICY = choose(Cases.from_predictions(["a", "b"], [[0.9, 0.1], [0.2, 0.8]]), target_accuracy=1)
 ROWS = "label,p_a,p_b\na,0.9,0.1\nb,0.2,0.8\nb,0.6,0.4\n"
 fuzz = examples_in_one_folder(40)
 

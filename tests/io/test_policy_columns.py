@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expertload import Cases
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.io import ColumnNames, decide_file, read_predictions
-from expertload.operating_point import choose, choose_from_correctness, load_operating_point
+from expertload.operating_point import choose, load_operating_point
 from tests.operating_point.test_storage import sign
 from tests.strategies import examples_in_one_folder
 
@@ -84,7 +85,7 @@ def test_any_columns_for_any_policy(tmp_path, columns, classes, old):
     """What is decided is what the column's name says; whatever else is refused."""
     eye = np.eye(len(classes)) * 0.8 + 0.2 / len(classes)
     labels = None if classes == tuple(range(len(classes))) else list(classes)
-    policy = choose(classes, eye, labels=labels, target_accuracy=1)
+    policy = choose(Cases.from_predictions(classes, eye, labels=labels), target_accuracy=1)
     if old and labels is None:  # such policies had no labels
         policy = older(policy, tmp_path / "p.json", labels=None)
     path = tmp_path / "new.csv"
@@ -123,7 +124,11 @@ def older(policy, path, **origin):
 
 
 def test_older_policies_match_numbers_too(tmp_path):
-    policy = older(choose([0, 1], [0.1, 0.9], target_accuracy=1), tmp_path / "p.json", labels=None)
+    policy = older(
+        choose(Cases.from_predictions([0, 1], [0.1, 0.9]), target_accuracy=1),
+        tmp_path / "p.json",
+        labels=None,
+    )
     path = tmp_path / "new.csv"
     path.write_text("p_1,p_0\n0.9,0.1\n")
     assert decide(policy, path)[0]["label"] == "1"
@@ -149,7 +154,7 @@ def test_older_policies_match_numbers_too(tmp_path):
     ],
 )
 def test_columns_of_other_classes_are_refused(tmp_path, header, says):
-    policy = choose(["benign", "malignant"], [0.1, 0.9], target_accuracy=1)
+    policy = choose(Cases.from_predictions(["benign", "malignant"], [0.1, 0.9]), target_accuracy=1)
     path = tmp_path / "new.csv"
     path.write_text(f"{header}\n" + ",".join(["1", "0", "0"][: header.count(",") + 1]))
     with pytest.raises(ExpertLoadError, match=says):
@@ -157,7 +162,7 @@ def test_columns_of_other_classes_are_refused(tmp_path, header, says):
 
 
 def test_three_classes_have_three_columns(tmp_path):
-    policy = choose(["a", "b", "c"], np.eye(3), target_accuracy=1)
+    policy = choose(Cases.from_predictions(["a", "b", "c"], np.eye(3)), target_accuracy=1)
     path = tmp_path / "new.csv"
     path.write_text("p_a\n0.9\n")
     with pytest.raises(FileFormatError, match="has the classes a, b, c, .* belong to a"):
@@ -247,7 +252,7 @@ def test_correctness_alone_leaves_labels_to_the_file(tmp_path):
     path.write_text("confidence,score,p_9,p_cat\n0.9,3,0.2,0.8\n")
     assert decide(policy, path)[0]["label"] == "cat"
     assert float(decide(policy, path)[0]["confidence"]) == 3
-    other = choose_from_correctness([1, 0], [2, 1], target_accuracy=1)
+    other = choose(Cases.from_correctness([1, 0], [2, 1]), target_accuracy=1)
     assert decide(other, path)[0]["confidence"] == "0.9"
     path.write_text("confidence,score,p_cat\n0.9,3,0.8\n")  # the other class has no name
     assert "label" not in decide(policy, path)[0]
@@ -328,7 +333,7 @@ def test_none_is_no_column_unless_one_is_called_so(tmp_path):
     ],
 )
 def test_a_column_that_would_not_be_used_is_refused(tmp_path, names, words):
-    policy = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    policy = choose(Cases.from_predictions(["a", "b"], [[0.9, 0.1], [0.2, 0.8]]), target_accuracy=1)
     file, out = tmp_path / "x.csv", tmp_path / "out.csv"
     file.write_text("p_a,p_b,sure,site\n0.6,0.4,0.99,north\n")
     with pytest.raises(FileFormatError, match=words):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expertload import Cases
 from expertload.exceptions import ExpertLoadError, FileFormatError
 from expertload.io import ColumnNames, decide_file, read_predictions
 from expertload.operating_point import choose
@@ -124,7 +125,7 @@ def test_what_is_not_read_may_have_other_rows(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, y_true=[0, 1, 1], y_proba=[0.1, 0.8, 0.9], classes=["a", "b"], seed=np.arange(9))
     assert read_predictions(path).n_cases == 3
-    policy = choose([0, 1], [0.1, 0.9], target_accuracy=1)
+    policy = choose(Cases.from_predictions([0, 1], [0.1, 0.9]), target_accuracy=1)
     assert decide_file(policy, path, out=io.StringIO()).n_cases == 3
     with pytest.raises(ExpertLoadError, match="seed: 9"):
         decide_file(policy, path, out=io.StringIO(), keep=("seed",))
@@ -240,7 +241,7 @@ def test_any_json(tmp_path, rows):
     kind=st.sampled_from(["csv", "jsonl", "parquet"]),
 )
 def test_decisions_are_whole_or_not_there(tmp_path, rows, kind):
-    policy = choose(["a", "b"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    policy = choose(Cases.from_predictions(["a", "b"], [[0.9, 0.1], [0.2, 0.8]]), target_accuracy=1)
     path, out = tmp_path / "new.csv", tmp_path / f"out.{kind}"
     for old in tmp_path.iterdir():
         old.unlink()

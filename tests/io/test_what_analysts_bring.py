@@ -11,6 +11,7 @@ from scipy.special import softmax
 from typer.testing import CliRunner
 
 import expertload as el
+from expertload import Cases
 from expertload import exceptions as ex
 from expertload.cli.app import app
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
@@ -241,7 +242,7 @@ def test_the_commands_take_them_alike(tmp_path):
     path = write(tmp_path / "x.csv", "label,p_a,p_b,p_c", TRUE, *rounded.T)
     options = [str(path), "--normalize", "--classes", "0,1,2"]
     policy = tmp_path / "policy.json"
-    choose(TRUE, PROBA, target_accuracy=0.9).save(policy)
+    choose(Cases.from_predictions(TRUE, PROBA), target_accuracy=0.9).save(policy)
     for command in (["evaluate"], ["decide", str(policy)]):
         done = run.invoke(app, [*command, *options])
         assert done.exit_code == 0, done.output

@@ -27,7 +27,7 @@ from expertload.io import (
 )
 from expertload.io.source import open_source
 from expertload.monitoring import AccuracyMonitor
-from expertload.operating_point import certify_groups_from_correctness, choose_from_correctness
+from expertload.operating_point import certify_groups, choose
 
 ENDINGS = ("csv", "tsv", "json", "jsonl")
 NEIGHBOURS = [(EXACT + 1, EXACT), (-EXACT - 1, -EXACT), (2**64 + 1, 2**64), (10**40 + 1, 10**40)]
@@ -89,7 +89,7 @@ def test_lists_and_objects_are_kept(tmp_path, ending, one, other):
 @every
 @both
 def test_kept_columns_are_copied_as_written(tmp_path, ending, one, other):
-    policy = choose_from_correctness([1, 0], [0.9, 0.1], target_accuracy=1)
+    policy = choose(Cases.from_correctness([1, 0], [0.9, 0.1]), target_accuracy=1)
     path = written(tmp_path, ending, [{"confidence": 0.5, "n": n} for n in (one, other)])
     decide_file(policy, path, out=tmp_path / "out.csv", keep=("n",))
     kept = (tmp_path / "out.csv").read_text().splitlines()[1:]
@@ -139,7 +139,7 @@ def test_confidences_are_refused(tmp_path, ending, one, other):
         read_predictions(path)
     with pytest.raises(ExpertLoadError, match=r"2\*\*53"):
         tally_frame(scan_file(path))
-    policy = choose_from_correctness([1, 0], [1e18, 0.1], target_accuracy=1)
+    policy = choose(Cases.from_correctness([1, 0], [1e18, 0.1]), target_accuracy=1)
     with refused:
         decide_file(policy, path, out=tmp_path / "out.csv")
     counts = decide_file(policy, path, out=tmp_path / "out.csv", invalid="delegate")
@@ -223,8 +223,8 @@ def test_floats_too_large_to_name_anything(tmp_path, kind, limit):
         pl.DataFrame(columns).write_parquet(path)
         with unnamed:
             read_audits(path)
-    policy = certify_groups_from_correctness(
-        [1] * 300, np.ones(300), groups=[limit] * 300, target_accuracy=0.9
+    policy = certify_groups(
+        Cases.from_correctness([1] * 300, np.ones(300), groups=[limit] * 300), target_accuracy=0.9
     )
     pl.DataFrame({"confidence": [1.0, 1.0], "group": large}).write_parquet(path)
     with unnamed:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload
+from expertload import Cases
 from expertload.exceptions import FileFormatError, FileWriteError, ParameterError
 from expertload.io import decide, decide_file
 from expertload.io.source import open_source
@@ -34,7 +35,9 @@ texts = st.text(st.sampled_from("ab,\"'\n\r #é\\\t1"), max_size=6)
 def policy():
     table = predictions(200)
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
-    return choose(table["label"], proba, labels=CLASSES, target_accuracy=0.95)
+    return choose(
+        Cases.from_predictions(table["label"], proba, labels=CLASSES), target_accuracy=0.95
+    )
 
 
 def read_back(out):
@@ -118,7 +121,7 @@ def test_types_that_numpy_lacks_are_kept_from_parquet_to_parquet(tmp_path, polic
 
 
 def test_an_archive_of_another_byte_order(tmp_path):
-    two = choose([0, 1], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    two = choose(Cases.from_predictions([0, 1], [[0.9, 0.1], [0.2, 0.8]]), target_accuracy=1)
     proba = np.array([[0.95, 0.05], [0.4, 0.6]])
     np.savez(tmp_path / "x.npz", y_proba=proba.astype(">f8"), odd=np.array([1j, 2j]))
     out = io.StringIO()
@@ -186,7 +189,10 @@ def test_groups_and_unsound_rows(tmp_path):
     table = predictions(2000)
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
     site = np.where(table["id"] % 2, "north", "south")
-    points = certify_groups(table["label"], proba, labels=CLASSES, groups=site, target_accuracy=0.9)
+    points = certify_groups(
+        Cases.from_predictions(table["label"], proba, labels=CLASSES, groups=site),
+        target_accuracy=0.9,
+    )
     stream, path = io.StringIO(), tmp_path / "x.csv"
     write(path, {**table, "group": site, "p_cat": np.where(table["id"] == 3, "?", proba[:, 0])})
     counts = decide_file(points, path, out=stream, invalid="delegate")
@@ -204,9 +210,11 @@ FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 from expertload.exceptions import FileWriteError
+from expertload import Cases
 from expertload.operating_point import choose
 from expertload.io import decide_file
-policy = choose([0, 1], [[0.9, 0.1], [0.2, 0.8]], labels=[0, 1], target_accuracy=1)
+cases = Cases.from_predictions([0, 1], [[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+policy = choose(cases, target_accuracy=1)
 try:
     decide_file(policy, sys.argv[1], out=sys.argv[2])
 except FileWriteError as error:

@@ -11,8 +11,7 @@ from tests.strategies import examples
 
 from expertload import monitoring
 from expertload.exceptions import CorrectnessError, ParameterError, ProbabilityError, ShapeError
-from expertload.monitoring.capital import accuracy_bets, factors, growth_rates, share_bets
-from expertload.monitoring.restarts import MOST, restart_share
+from expertload.monitoring.bets import MOST, accuracy_bets, growth_rates, restart_share, share_bets
 
 targets = st.sampled_from([0.3, 0.6, 0.86, 0.9, 0.95, 0.999])
 grades = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
@@ -77,7 +76,7 @@ def test_going_on_from_a_capital_is_one_long_run(stream, cut, target):
 @pytest.mark.parametrize("target", [0.05, 0.5, 0.86, 0.9, 0.95, 0.9999])
 def test_every_bet_is_fair_and_never_loses_all(target):
     bets = accuracy_bets(target)
-    right, wrong = (factors(bets, np.array([x]), np.ones(1))[0] for x in (0.0, 1.0))
+    right, wrong = (1 + (x - bets.error_rate) * bets.stakes for x in (0.0, 1.0))
     np.testing.assert_allclose(target * right + (1 - target) * wrong, 1)
     assert (right >= 1 / 3 - 1e-12).all()
 
@@ -93,7 +92,7 @@ def test_the_bets_are_those_of_the_design():
 def test_shares_of_any_size_can_be_bet_on():
     shares = np.array([0.001, 0.3, 0.7, 0.999])
     bets = share_bets(shares)
-    right, wrong = (factors(bets, np.full((4, 1), x), np.ones((4, 1)))[:, 0] for x in (0.0, 1.0))
+    right, wrong = (1 + (x - bets.error_rate) * bets.stakes for x in (0.0, 1.0))
     np.testing.assert_allclose(shares[:, None] * wrong + (1 - shares[:, None]) * right, 1)
     assert (right > 0).all()
 

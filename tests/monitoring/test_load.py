@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import beta
 from tests.reference import monitoring as reference
 
-from expertload import operating_point
+from expertload import Cases, operating_point
 from expertload.exceptions import NonFiniteError, NotCertifiedError, ParameterError, ShapeError
 from expertload.monitoring import LoadMonitor
 
@@ -126,8 +126,8 @@ def test_loads_at_the_ends(load):
 def test_a_policy_knows_its_load():
     rng = np.random.default_rng(0)
     confidence = rng.random(800)
-    made = operating_point.certify_from_correctness(
-        rng.random(800) < confidence**0.2, confidence, target_accuracy=0.9
+    made = operating_point.certify(
+        Cases.from_correctness(rng.random(800) < confidence**0.2, confidence), target_accuracy=0.9
     )
     monitor = LoadMonitor.from_policy(made)
     assert monitor.expected_load == made.expert_load
@@ -163,11 +163,11 @@ def test_bad_input_is_named():
     with pytest.raises(NonFiniteError):
         monitor.update([0.5, math.nan])
     assert monitor.n_seen == 0
-    nothing = operating_point.certify_from_correctness([1, 1], [1, 2], target_accuracy=0.95)
+    nothing = operating_point.certify(Cases.from_correctness([1, 1], [1, 2]), target_accuracy=0.95)
     with pytest.raises(NotCertifiedError, match="decides something"):
         LoadMonitor.from_policy(nothing)
-    groups = operating_point.certify_groups_from_correctness(
-        [1, 1], [1, 2], groups=["a", "b"], target_accuracy=0.9
+    groups = operating_point.certify_groups(
+        Cases.from_correctness([1, 1], [1, 2], groups=["a", "b"]), target_accuracy=0.9
     )
     with pytest.raises(NotCertifiedError, match="each group separately"):
         LoadMonitor.from_policy(groups)

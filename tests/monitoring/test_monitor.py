@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.reference import monitoring as reference
 from tests.strategies import examples
 
-from expertload import exceptions, operating_point
+from expertload import Cases, exceptions, operating_point
 from expertload.monitoring import AccuracyMonitor, evidence_path
 
 TARGET = {"target_accuracy": 0.95}
@@ -349,16 +349,16 @@ def test_merging_refuses_what_has_no_order_or_another_promise():
 
 
 def policy(n=200, **options):
-    return operating_point.certify_from_correctness(
-        [1] * n, range(n), **{"target_accuracy": 0.95, **options}
+    return operating_point.certify(
+        Cases.from_correctness([1] * n, range(n)), **{"target_accuracy": 0.95, **options}
     )
 
 
 def test_a_policy_names_its_promise():
     watched = AccuracyMonitor.from_policy(policy(confidence_level=0.9), blocks=24)
     assert (watched.target_accuracy, watched.confidence_level) == (0.95, 0.9)
-    groups = operating_point.certify_groups_from_correctness(
-        [1] * 300, range(300), groups=["a", "b"] * 150, target_accuracy=0.9
+    groups = operating_point.certify_groups(
+        Cases.from_correctness([1] * 300, range(300), groups=["a", "b"] * 150), target_accuracy=0.9
     )
     assert AccuracyMonitor.from_policy(groups).target_accuracy == 0.9
 
@@ -368,13 +368,15 @@ def test_a_policy_names_its_promise():
     [
         (lambda: policy(n=20), "delegates everything"),
         (
-            lambda: operating_point.choose_from_correctness([1, 1], [1, 2], target_accuracy=0.9),
+            lambda: operating_point.choose(
+                Cases.from_correctness([1, 1], [1, 2]), target_accuracy=0.9
+            ),
             "promises nothing",
         ),
         (lambda: policy(risk="joint"), "risk='joint'"),
         (
-            lambda: operating_point.certify_groups_from_correctness(
-                [1, 1], [1, 2], groups=["a", "b"], target_accuracy=0.9
+            lambda: operating_point.certify_groups(
+                Cases.from_correctness([1, 1], [1, 2], groups=["a", "b"]), target_accuracy=0.9
             ),
             "delegates everything",
         ),

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from expertload.monitoring import AccuracyMonitor, evidence_path
-from expertload.monitoring.bounds import _log_evidence
+from expertload.monitoring.bets import _log_evidence
 
 pytestmark = pytest.mark.simulation
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.monitoring.test_monitor import contents, monitor
 from tests.strategies import examples
 
+from expertload import Cases
 from expertload._store import digest
 from expertload.exceptions import FileFormatError, ParameterError, RepeatedCaseError
 from expertload.monitoring import AccuracyMonitor
-from expertload.operating_point import certify_from_correctness
+from expertload.operating_point import certify
 
 
 def again(watched, folder):
@@ -59,7 +60,7 @@ def test_a_merged_monitor_can_be_saved(tmp_path):
 
 def test_monitors_of_two_policies_do_not_merge(tmp_path):
     def watched(n):
-        made = certify_from_correctness([1] * n, range(n), target_accuracy=0.95)
+        made = certify(Cases.from_correctness([1] * n, range(n)), target_accuracy=0.95)
         return AccuracyMonitor.from_policy(made).update([1], decided_at=[n], key=[n])
 
     one, other = watched(200), watched(201)
@@ -68,7 +69,7 @@ def test_monitors_of_two_policies_do_not_merge(tmp_path):
         one.merge(other)
     named_by_nobody = AccuracyMonitor(target_accuracy=0.95).update([1], decided_at=[1], key=[1])
     assert named_by_nobody.merge(one).policy_digest == one.policy_digest
-    assert one.merge(one._empty()).policy_digest == one.policy_digest
+    assert one.merge(AccuracyMonitor(target_accuracy=0.95)).policy_digest == one.policy_digest
 
 
 @examples(30)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from tests.reference.rivals import RIVALS
 
-from expertload.operating_point.certification.ladder import Steps
-from expertload.operating_point.certification.methods import Tests
-from expertload.operating_point.certification.promise import Promise
+from expertload.operating_point.certify import run_tests
+from expertload.operating_point.ladder import Promise, Steps
 
 FINE = 200_001
 
@@ -115,15 +115,17 @@ def drawn_steps(population, n, rounds, seed=0):
         yield Steps(thresholds[ends], count[ends], wrong[ends].astype(float))
 
 
-def simulate(population, n, target, delta, *, rounds, seed=0, **options):
+def simulate(population, n, target, delta, *, rounds, seed=0, method="spending", **options):
     """Certify many calibration sets; how often any certified threshold misses, and mean load.
 
     The promise is about all thresholds that passed at once, not only about the loosest.
     """
-    promise = Promise(target, delta, **options)
     broken, loads = 0, []
     for steps in drawn_steps(population, n, rounds, seed):
-        ladder = Tests(steps, n, promise).run()
+        if method in RIVALS:
+            ladder = RIVALS[method](steps, n, target, delta)
+        else:
+            ladder = run_tests(steps, n, Promise(target, delta, method, **options))
         passed = ladder.threshold[ladder.passed]
         broken += bool((population.accuracy_above(passed) < target).any())
         loads.append(1 - ladder.steps.n_accepted[ladder.loosest] / n if len(passed) else 1.0)

@@ -33,7 +33,9 @@ NO_TARGETS = {
 def test_what_is_no_target_is_refused(target):
     for call in (
         lambda: op.certify(NUMBERS, BOTH, target_accuracy=target),
-        lambda: op.certify_groups(NUMBERS, BOTH, groups=NUMBERS, target_accuracy=target),
+        lambda: op.certify_groups(
+            Cases.from_predictions(NUMBERS, BOTH, groups=NUMBERS), target_accuracy=target
+        ),
         lambda: evaluate_predictions(NUMBERS, BOTH, target_accuracy=target),
         lambda: AccuracyMonitor(target_accuracy=target),
     ):
@@ -92,8 +94,10 @@ def test_a_patient_spelled_in_two_ways_is_one_cluster(what):
 def test_counts_of_clusters_are_those_of_decisions_in_single_precision():
     """Single precision holds 0.7 a little below itself: such a case is not accepted at 0.7."""
     confidence = np.where(np.arange(N) < 100, 0.7, 0.9).astype(np.float32)
-    point = op.certify_from_correctness(
-        np.ones(N), confidence, clusters=np.arange(N), thresholds=[0.7], target_accuracy=0.8
+    point = op.certify(
+        Cases.from_correctness(np.ones(N), confidence, clusters=np.arange(N)),
+        thresholds=[0.7],
+        target_accuracy=0.8,
     )
     assert point.threshold == 0.7
     assert point.n_accepted == point.accepts(confidence).sum() == 300

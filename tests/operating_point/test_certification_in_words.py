@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.strategies import examples, tied_cases
 
+from expertload import Cases
 from expertload import operating_point as op
 from expertload._format import promised
 from expertload.operating_point.point import at_least, digits
@@ -26,13 +27,12 @@ def more_of_the_same(correct, confidence, n):
 
 REQUESTS = [
     {},
-    {"method": "bonferroni"},
-    {"method": "sgr"},
+    {"method": "fixed_sequence"},
     {"risk": "joint"},
     {"thresholds": [0.5]},
     {"thresholds": [0.25, 0.5, 0.75]},
     {"thresholds": [2.0]},
-    {"method": "bonferroni", "thresholds": [0.3, 0.6]},
+    {"method": "fixed_sequence", "thresholds": [0.3, 0.6]},
 ]
 
 
@@ -42,7 +42,7 @@ REQUESTS = [
 def test_every_sentence_about_a_failure_is_true(cases, target, request_):
     correct, confidence = cases
     options = {"target_accuracy": target, **request_}
-    point = op.certify_from_correctness(correct, confidence, **options)
+    point = op.certify(Cases.from_correctness(correct, confidence), **options)
     if point.is_certified:
         return
     said, n = point.guarantee, len(correct)
@@ -50,7 +50,7 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
     accepted = np.array([(confidence >= t).sum() for t in asked])
     wrong = np.array([(~correct[confidence >= t]).sum() for t in asked])
     if "case(s) are too few" in said or "accept too few" in said:
-        perfect = op.certify_from_correctness(np.ones(n, bool), confidence, **options)
+        perfect = op.certify(Cases.from_correctness(np.ones(n, bool), confidence), **options)
         assert not perfect.is_certified
     if "looser threshold would pass on its own" in said:
         first = point.ladder.threshold[0]
@@ -67,20 +67,26 @@ def test_every_sentence_about_a_failure_is_true(cases, target, request_):
         assert f"{how} {point.sufficient_cases} cases" in said
         assert point.sufficient_cases > n
         assert any(
-            op.certify_from_correctness(
-                *more_of_the_same(correct, confidence, math.ceil(times * point.sufficient_cases)),
+            op.certify(
+                Cases.from_correctness(
+                    *more_of_the_same(
+                        correct, confidence, math.ceil(times * point.sufficient_cases)
+                    )
+                ),
                 **options,
             ).is_certified
             for times in (1, 1.02, 1.05, 1.1, 1.2)
         )
     if point.target_within_reach is not None:
         reached = {**options, "target_accuracy": point.target_within_reach}
-        assert op.certify_from_correctness(correct, confidence, **reached).is_certified
+        assert op.certify(Cases.from_correctness(correct, confidence), **reached).is_certified
 
 
 @pytest.mark.parametrize("n", [2, 50, 400])
 def test_no_number_of_cases_suffices_where_half_are_wrong(n):
-    point = op.certify_from_correctness(np.arange(n) % 2, np.full(n, 0.7), target_accuracy=0.95)
+    point = op.certify(
+        Cases.from_correctness(np.arange(n) % 2, np.full(n, 0.7)), target_accuracy=0.95
+    )
     assert point.sufficient_cases is None
     assert "would be enough" not in point.guarantee
 
@@ -89,15 +95,19 @@ def test_one_threshold_is_judged_by_itself():
     rng = np.random.default_rng(0)
     confidence = rng.random(1000)
     correct = rng.random(1000) < 0.7 + 0.3 * confidence
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, thresholds=[0.5])
+    point = op.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.9, thresholds=[0.5]
+    )
     assert not point.is_certified
     assert "looser" not in point.guarantee
     assert point.ladder.threshold.tolist() == [0.5]
 
 
 def test_thresholds_that_accept_nothing_are_named():
-    point = op.certify_from_correctness(
-        np.ones(500), np.linspace(0, 1, 500), target_accuracy=0.9, thresholds=[2.0]
+    point = op.certify(
+        Cases.from_correctness(np.ones(500), np.linspace(0, 1, 500)),
+        target_accuracy=0.9,
+        thresholds=[2.0],
     )
     assert point.reason == "too_few_accepted"
     assert "accept too few of the cases" in point.guarantee
@@ -108,7 +118,9 @@ def test_one_threshold_has_the_whole_level():
     """29 right cases prove 0.9 at 0.95: nothing is held back for tests that are not done."""
     correct, confidence = np.ones(2000, bool), np.repeat([1.0, 0.0], [29, 1971])
     correct[29:] = False
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, thresholds=[1.0])
+    point = op.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.9, thresholds=[1.0]
+    )
     assert point.is_certified
 
 
@@ -116,16 +128,20 @@ def test_one_threshold_has_the_whole_level():
 def test_a_million_cases_keep_all_their_digits():
     correct, confidence = np.ones(1_500_001, bool), np.full(1_500_001, 0.5)
     correct[:150_003] = False
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.95)
     assert "all 1500001 cases" in str(point)
     assert "150003 of the 1500001 most confident wrong" in point.guarantee
-    accepted = op.at_threshold_from_correctness(correct, np.arange(1_500_001), threshold=1_234_567)
+    accepted = op.at_threshold(
+        Cases.from_correctness(correct, np.arange(1_500_001)), threshold=1_234_567
+    )
     assert "(1234567 of 1500001)" in str(accepted)
 
 
 def test_a_good_top_too_small_to_test_is_not_called_too_low():
     """Fifty right of fifty at the top, where 59 can pass: more cases of the kind would do."""
-    point = op.certify_from_correctness(np.arange(100) >= 50, np.arange(100), target_accuracy=0.95)
+    point = op.certify(
+        Cases.from_correctness(np.arange(100) >= 50, np.arange(100)), target_accuracy=0.95
+    )
     assert point.reason == "not_enough_evidence"
     assert 118 <= point.sufficient_cases <= 240
 
@@ -134,7 +150,7 @@ def test_no_advice_rests_on_a_lucky_handful():
     """Thirty right answers at the top of ten thousand that are right in 0.85."""
     correct = np.arange(10_000) % 20 >= 3
     correct[-30:] = True
-    point = op.certify_from_correctness(correct, np.arange(10_000), target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(correct, np.arange(10_000)), target_accuracy=0.95)
     assert point.reason == "accuracy_too_low"
     assert "would be enough" not in point.guarantee
 
@@ -145,7 +161,7 @@ def test_a_threshold_as_it_is_printed_accepts_no_more_than_was_certified(seed):
     rng = np.random.default_rng(seed)
     doubt = 10 ** -rng.uniform(1, 9, 20_000)
     correct = rng.random(20_000) > 0.4 * doubt**0.1
-    point = op.certify_from_correctness(correct, 1 - doubt, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(correct, 1 - doubt), target_accuracy=0.9)
     for text in (str(point), point.guarantee):
         for printed in re.findall(r">= (\S+?):? ", text):
             accepted = (1 - doubt >= float(printed)).sum()
@@ -164,11 +180,9 @@ def test_one_case_of_each_cluster_counts_clusters():
     rng = np.random.default_rng(1)
     confidence = rng.random(900)
     correct = rng.random(900) < 0.85 + 0.11 * confidence
-    point = op.certify_from_correctness(
-        correct,
-        confidence,
+    point = op.certify(
+        Cases.from_correctness(correct, confidence, clusters=np.arange(900) // 3),
         target_accuracy=0.95,
-        clusters=np.arange(900) // 3,
         cluster_promise="one_case_each",
     )
     assert point.sufficient_cases is not None
@@ -191,7 +205,9 @@ def test_what_was_asked_for_is_said_as_it_was_asked_for(share):
 
 
 def test_a_level_next_to_one_is_not_said_to_be_one():
-    point = op.certify_from_correctness(
-        [1] * 500, range(500), target_accuracy=0.9, confidence_level=1 - 1e-7
+    point = op.certify(
+        Cases.from_correctness([1] * 500, range(500)),
+        target_accuracy=0.9,
+        confidence_level=1 - 1e-7,
     )
     assert point.guarantee.startswith("With 0.999999 confidence, ")

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import certify as reference
+from tests.reference import rivals
 from tests.strategies import tied_cases
 
+from expertload import Cases
 from expertload import operating_point as op
 from expertload.exceptions import NonFiniteError, ParameterError, WeightError
-from expertload.operating_point.certification.methods import METHOD_OF
-from expertload.operating_point.certification.spending import plan
-from expertload.operating_point.certification.starts import plan_starts
+from expertload.operating_point.graded import plan_starts
+from expertload.operating_point.ladder import Steps
+from expertload.operating_point.spending import plan
 
 
 def strict_to_loose(values):
@@ -32,8 +35,11 @@ def assert_same_tests(ladder, tests):
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]), st.sampled_from([0.8, 0.9, 0.95]))
 def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
     correct, confidence = cases
-    point = op.certify_from_correctness(
-        *cases, target_accuracy=target, confidence_level=level, method="fixed_sequence"
+    point = op.certify(
+        Cases.from_correctness(*cases),
+        target_accuracy=target,
+        confidence_level=level,
+        method="fixed_sequence",
     )
     delta = 1 - level
     tests = reference.fixed_sequence(
@@ -49,7 +55,7 @@ def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
     if passed:
         assert point.threshold == passed[-1][0]
         assert (point.n_accepted, point.n_errors) == passed[-1][1:3]
-        described = op.at_threshold_from_correctness(*cases, threshold=point.threshold)
+        described = op.at_threshold(Cases.from_correctness(*cases), threshold=point.threshold)
         assert point.n_errors_spared == described.n_errors_spared
         assert point.expert_load == described.expert_load
     else:
@@ -61,7 +67,9 @@ def test_fixed_sequence_equals_the_written_out_one(cases, target, level):
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]), st.sampled_from([0.8, 0.9, 0.95]))
 def test_spending_equals_the_written_out_one(cases, target, level):
     correct, confidence = cases
-    point = op.certify_from_correctness(*cases, target_accuracy=target, confidence_level=level)
+    point = op.certify(
+        Cases.from_correctness(*cases), target_accuracy=target, confidence_level=level
+    )
     planned = plan(len(correct), target, 1 - level)
     tests = reference.spending(
         correct,
@@ -80,15 +88,18 @@ def test_spending_equals_the_written_out_one(cases, target, level):
 
 
 def test_every_method_has_a_name_and_a_sentence():
-    assert list(METHOD_OF) == list(op.METHODS)
+    assert get_args(op.Method) == tuple(op.METHODS)
     assert next(iter(op.METHODS)) == "spending"
 
 
 @given(tied_cases(), st.sampled_from([0.8, 0.9]))
 def test_given_thresholds_are_the_ladder(cases, target):
     thresholds = [0.1, 0.9, 0.5, 0.5, 0.75, 2.0]
-    point = op.certify_from_correctness(
-        *cases, target_accuracy=target, thresholds=thresholds, method="fixed_sequence"
+    point = op.certify(
+        Cases.from_correctness(*cases),
+        target_accuracy=target,
+        thresholds=thresholds,
+        method="fixed_sequence",
     )
     delta = 1 - point.confidence_level
     tests = reference.fixed_sequence(
@@ -103,21 +114,22 @@ def test_given_thresholds_are_the_ladder(cases, target):
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]))
 def test_sgr_counts_errors_and_keeps_its_bound(cases, target):
     """The reference script truncates its error counts and may return a bound above the target."""
-    point = op.certify_from_correctness(*cases, target_accuracy=target, method="sgr")
-    level = 1 - point.confidence_level
-    assert point.threshold == reference.sgr(*cases, target=target, error_level=level)
-    if point.is_certified:
+    ladder = rivals.sgr(
+        Steps.every(Cases.from_correctness(*cases).tally), len(cases[0]), target, 0.05
+    )
+    row = ladder.loosest
+    threshold = math.inf if row is None else ladder.steps.threshold[row]
+    assert threshold == reference.sgr(*cases, target=target, error_level=0.05)
+    if row is not None:
         rounds = max(1, math.ceil(math.log2(len(cases[0]))))
-        accepted = cases[1] >= point.threshold
-        assert point.n_errors == (~cases[0][accepted]).sum()
-        row = int(np.flatnonzero(point.ladder.threshold == point.threshold)[0])
-        assert point.ladder.p_value[row] <= level / rounds
+        assert ladder.steps.n_errors[row] == (~cases[0][cases[1] >= threshold]).sum()
+        assert ladder.steps.p_values(target)[row] <= 0.05 / rounds
 
 
 @pytest.mark.slow
 @given(tied_cases(), st.sampled_from([0.6, 0.8, 0.9]))
 def test_joint_risk_counts_all_cases(cases, target):
-    point = op.certify_from_correctness(*cases, target_accuracy=target, risk="joint")
+    point = op.certify(Cases.from_correctness(*cases), target_accuracy=target, risk="joint")
     correct, confidence = cases
     best = math.inf
     for threshold in strict_to_loose(confidence):
@@ -132,12 +144,9 @@ def test_joint_risk_counts_all_cases(cases, target):
 
 @given(tied_cases())
 def test_bonferroni_shares_the_level(cases):
-    point = op.certify_from_correctness(*cases, target_accuracy=0.8, method="bonferroni")
-    np.testing.assert_array_equal(point.ladder.passed, point.ladder.p_value <= (0.05 + 1e-15) / 20)
-    fixed = op.certify_from_correctness(
-        *cases, target_accuracy=0.8, method="bonferroni", thresholds=[0.0, 0.5]
-    )
-    np.testing.assert_array_equal(fixed.ladder.passed, fixed.ladder.p_value <= 0.025 + 1e-15)
+    steps = Steps.every(Cases.from_correctness(*cases).tally)
+    ladder = rivals.bonferroni(steps, len(cases[0]), 0.8, 0.05)
+    np.testing.assert_array_equal(ladder.passed, ladder.p_value <= (0.05 + 1e-15) / 20)
 
 
 @pytest.mark.slow
@@ -147,23 +156,8 @@ def test_the_order_of_rows_does_not_matter(cases, random):
     random.shuffle(order)
     for method in op.METHODS:
         options = {"target_accuracy": 0.8, "method": method}
-        shuffled = op.certify_from_correctness(cases[0][order], cases[1][order], **options)
-        assert shuffled == op.certify_from_correctness(*cases, **options)
-
-
-def test_unlabelled_scores_make_the_ladder():
-    rng = np.random.default_rng(0)
-    confidence, other = rng.random(1000), rng.random(400)
-    correct = rng.random(1000) < 0.85 + 0.15 * confidence
-    point = op.certify_from_correctness(
-        correct, confidence, target_accuracy=0.9, ladder_scores=other, method="fixed_sequence"
-    )
-    assert point.is_certified
-    assert set(point.ladder.threshold) <= set(other)
-    start = plan_starts(1000, 0.9, 0.05)[0].n_cases
-    # The start is where that many are expected by the other scores, not where they are found.
-    assert (other >= point.ladder.threshold[0]).mean() * 1000 <= start
-    assert (other > point.ladder.threshold[1]).mean() * 1000 <= start + 1000 / 400
+        shuffled = op.certify(Cases.from_correctness(cases[0][order], cases[1][order]), **options)
+        assert shuffled == op.certify(Cases.from_correctness(*cases), **options)
 
 
 def test_predictions_and_correctness_agree():
@@ -172,8 +166,8 @@ def test_predictions_and_correctness_agree():
     y = np.array([rng.choice(4, p=p) for p in proba])
     names = np.array(["a", "b", "c", "d"])
     point = op.certify(names[y], proba, target_accuracy=0.85, labels=names, model_name="m")
-    same = op.certify_from_correctness(
-        proba.argmax(axis=1) == y, proba.max(axis=1), target_accuracy=0.85
+    same = op.certify(
+        Cases.from_correctness(proba.argmax(axis=1) == y, proba.max(axis=1)), target_accuracy=0.85
     )
     assert point == same
     assert point.is_certified
@@ -187,7 +181,7 @@ def test_graded_correctness_is_certified_by_a_bound():
     rng = np.random.default_rng(2)
     confidence = rng.random(2000)
     grades = np.clip(0.85 + 0.15 * confidence + rng.normal(0, 0.02, 2000), 0, 1)
-    point = op.certify_from_correctness(grades, confidence, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(grades, confidence), target_accuracy=0.9)
     assert point.is_certified
     assert point.accuracy >= 0.9
     assert (point.ladder.p_value[point.ladder.passed] <= 0.05 + 1e-15).all()
@@ -197,13 +191,13 @@ def test_graded_correctness_is_certified_by_a_bound():
 
 
 def test_too_few_cases():
-    point = op.certify_from_correctness(np.ones(40), range(40), target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(np.ones(40), range(40)), target_accuracy=0.95)
     assert point.reason == "too_few_cases"
     assert point.sufficient_cases == 59
     assert "40 case(s) are too few" in point.guarantee
     assert "it takes at least 59 cases" in point.guarantee
-    reached = op.certify_from_correctness(
-        np.ones(40), range(40), target_accuracy=point.target_within_reach
+    reached = op.certify(
+        Cases.from_correctness(np.ones(40), range(40)), target_accuracy=point.target_within_reach
     )
     assert reached.is_certified
     assert str(point).startswith("Delegate everything: all 40 cases go to experts. Nothing is")
@@ -211,7 +205,7 @@ def test_too_few_cases():
 
 def test_accuracy_too_low():
     correct = np.arange(600) % 3 > 0
-    point = op.certify_from_correctness(correct, np.arange(600) % 7, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(correct, np.arange(600) % 7), target_accuracy=0.9)
     assert point.reason == "accuracy_too_low"
     assert point.sufficient_cases is None
     assert 0.5 < point.target_within_reach < 2 / 3
@@ -222,55 +216,59 @@ def test_not_enough_evidence_says_how_many_cases_would_do():
     """At one error in 30 and one in 20 allowed, more of the same would certify it."""
     correct = np.arange(300) % 30 > 0
     confidence = np.full(300, 0.9)
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.95)
     assert point.reason == "not_enough_evidence"
     assert "could be luck (10 of the 300 most confident wrong)" in point.guarantee
     n = point.sufficient_cases
     assert n > 300
     enough, short = (np.arange(m) % 30 > 0 for m in (n + 30, n - 90))
-    assert op.certify_from_correctness(
-        enough, np.full(len(enough), 0.9), target_accuracy=0.95
+    assert op.certify(
+        Cases.from_correctness(enough, np.full(len(enough), 0.9)), target_accuracy=0.95
     ).is_certified
-    assert not op.certify_from_correctness(
-        short, np.full(len(short), 0.9), target_accuracy=0.95
+    assert not op.certify(
+        Cases.from_correctness(short, np.full(len(short), 0.9)), target_accuracy=0.95
     ).is_certified
 
 
-def test_an_over_confident_top_is_named_and_bonferroni_steps_over_it():
+def test_an_over_confident_top_is_named_and_can_be_stepped_over():
     confidence = np.arange(900) / 900
     correct = (np.arange(900) < 860) | (np.arange(900) % 2 == 0)
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.95)
     assert point.reason == "over_confident_top"
-    assert "method='bonferroni'" in point.guarantee
+    assert "thresholds=" in point.guarantee
     assert not point.ladder.passed.any()
     assert len(point.ladder.threshold) == len(plan(900, 0.95, 0.05).looks)
-    other = op.certify_from_correctness(
-        correct, confidence, target_accuracy=0.95, method="bonferroni"
+    other = op.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.95, thresholds=[0.0]
     )
     assert other.is_certified
     assert other.accuracy >= 0.95
 
 
 def test_nothing_within_reach():
-    point = op.certify_from_correctness(np.zeros(100), np.ones(100), target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(np.zeros(100), np.ones(100)), target_accuracy=0.9)
     assert point.target_within_reach is None
     assert "No lower target" in point.guarantee
 
 
 def test_joint_risk_without_hope():
-    point = op.certify_from_correctness(
-        [0] * 5 + [1] * 60, [1.0] * 5 + [0.5] * 60, target_accuracy=0.95, risk="joint"
+    point = op.certify(
+        Cases.from_correctness([0] * 5 + [1] * 60, [1.0] * 5 + [0.5] * 60),
+        target_accuracy=0.95,
+        risk="joint",
     )
     assert point.reason == "accuracy_too_low"
-    luck = op.certify_from_correctness(
-        [0] + [1] * 69, [1.0] + [0.5] * 69, target_accuracy=0.95, risk="joint"
+    luck = op.certify(
+        Cases.from_correctness([0] + [1] * 69, [1.0] + [0.5] * 69),
+        target_accuracy=0.95,
+        risk="joint",
     )
     assert luck.reason == "not_enough_evidence"
     assert 93 <= luck.sufficient_cases <= 140
 
 
 def test_a_perfect_model_is_certified_without_load():
-    point = op.certify_from_correctness(np.ones(500), np.arange(500), target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(np.ones(500), np.arange(500)), target_accuracy=0.95)
     assert point.is_certified
     assert point.expert_load == 0
 
@@ -279,13 +277,15 @@ def test_a_perfect_model_is_certified_without_load():
 
 
 def test_the_guarantee_in_words():
-    point = op.certify_from_correctness(np.ones(100), np.full(100, 0.5), target_accuracy=0.95)
+    point = op.certify(
+        Cases.from_correctness(np.ones(100), np.full(100, 0.5)), target_accuracy=0.95
+    )
     assert point.guarantee.startswith(
         "With 0.95 confidence, the accuracy among cases accepted at confidence >= 0.5 is at least "
         "0.95. This holds for independent new cases drawn as the calibration cases were"
     )
-    joint = op.certify_from_correctness(
-        np.ones(100), np.full(100, 0.5), target_accuracy=0.95, risk="joint"
+    joint = op.certify(
+        Cases.from_correctness(np.ones(100), np.full(100, 0.5)), target_accuracy=0.95, risk="joint"
     )
     assert "team's accuracy is at least 0.95" in joint.guarantee
 
@@ -297,23 +297,16 @@ def test_the_guarantee_in_words():
         ({"target_accuracy": 1}, ParameterError, "never an error"),
         ({"target_accuracy": 0}, ParameterError, r"\(0, 1\)"),
         ({"target_accuracy": 0.9, "confidence_level": 95}, ParameterError, "pass 0.95 for 95 %"),
-        ({"target_accuracy": 0.9, "method": "naive"}, ParameterError, "'sgr'"),
+        ({"target_accuracy": 0.9, "method": "sgr"}, ParameterError, "'spending'"),
         ({"target_accuracy": 0.9, "risk": "none"}, ParameterError, "'joint'"),
-        ({"target_accuracy": 0.9, "risk": "joint", "method": "sgr"}, ParameterError, "only grows"),
-        ({"target_accuracy": 0.9, "method": "sgr", "thresholds": [1]}, ParameterError, "itself"),
-        ({"target_accuracy": 0.9, "method": "sgr", "ladder_scores": [1]}, ParameterError, "itself"),
-        (
-            {"target_accuracy": 0.9, "thresholds": [1], "ladder_scores": [1]},
-            ParameterError,
-            "Got both",
-        ),
         ({"target_accuracy": 0.9, "thresholds": [math.nan]}, NonFiniteError, "thresholds"),
         ({"target_accuracy": 0.9, "sample_weight": [1, 1]}, WeightError, "count cases"),
+        ({"target_accuracy": 0.9, "labels": [0, 1]}, ParameterError, "'labels'"),
     ],
 )
 def test_bad_requests(options, error, match):
     with pytest.raises(error, match=match):
-        op.certify_from_correctness([1, 0], [0.1, 0.2], **options)
+        op.certify(Cases.from_correctness([1, 0], [0.1, 0.2]), **options)
 
 
 # ------------------------------------------------------------------ another implementation
@@ -334,8 +327,11 @@ def test_mapie_certifies_the_same_thresholds(seed):
     confidence = rng.random(400)  # few enough for a single sequence, which is what mapie has
     correct = rng.random(400) < np.where(confidence > 0.3, 0.98, 0.4)
     grid = np.linspace(0, 0.99, 100)
-    point = op.certify_from_correctness(
-        correct, confidence, target_accuracy=0.9, thresholds=grid, method="fixed_sequence"
+    point = op.certify(
+        Cases.from_correctness(correct, confidence),
+        target_accuracy=0.9,
+        thresholds=grid,
+        method="fixed_sequence",
     )
     tested = point.ladder
     wrong = control.BinaryRisk(

@@ -11,8 +11,9 @@ from scipy.stats import binom
 from tests.reference import certify as reference
 
 from expertload._cases import Cases
-from expertload.operating_point.certification import betting, p_values
-from expertload.operating_point.certification.betting import Grades
+from expertload.operating_point import graded as betting
+from expertload.operating_point import ladder as p_values
+from expertload.operating_point.graded import Grades
 
 TARGETS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
 LEVELS = st.sampled_from([0.2, 0.1, 0.05, 0.01])
@@ -115,7 +116,7 @@ def test_the_fewest_graded_cases(target, level, part):
 
     def p(count):
         cases = Cases(np.full(count, 1 - loss), np.ones(count), None)
-        return betting.p_values_of_capital(Grades.from_cases(cases).log_capital(target))[0]
+        return math.exp(-max(Grades.from_cases(cases).log_capital(target)[0], 0.0))
 
     assert p(n) <= level * (1 + 1e-9)
     assert n == 1 or p(n - 1) > level * (1 - 1e-9)

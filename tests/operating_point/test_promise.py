@@ -15,6 +15,7 @@ from tests.operating_point.populations import (
     simulate,
 )
 
+from expertload import Cases
 from expertload import operating_point as op
 
 pytestmark = pytest.mark.simulation
@@ -41,15 +42,10 @@ def test_the_promise_is_kept(name, n, target, delta, method):
 
 
 @pytest.mark.parametrize("name", ["rising", "never quite", "tied wave", "over-confident top"])
-@pytest.mark.parametrize("method", ["spending", "fixed_sequence", "bonferroni"])
-@pytest.mark.parametrize("ladder", ["thresholds", "ladder_scores"])
-def test_other_ladders_keep_their_promise(name, method, ladder):
-    population = POPULATIONS[name](0.9)
-    given = {
-        "thresholds": np.linspace(0, 1, 51),
-        "ladder_scores": population.draw(np.random.default_rng(9), 200)[1],
-    }[ladder]
-    broken, _ = simulate(population, 400, 0.9, 0.1, rounds=ROUNDS, method=method, **{ladder: given})
+@pytest.mark.parametrize("method", ["spending", "fixed_sequence"])
+def test_given_thresholds_keep_their_promise(name, method):
+    population, given = POPULATIONS[name](0.9), np.linspace(0, 1, 51)
+    broken, _ = simulate(population, 400, 0.9, 0.1, rounds=ROUNDS, method=method, thresholds=given)
     assert broken <= limit(0.1, ROUNDS)
 
 
@@ -69,8 +65,11 @@ def test_sgr_keeps_its_promise_where_accuracy_rises(name):
 def test_joint_risk_keeps_its_promise(name):
     population, rng, broken = POPULATIONS[name](0.8), np.random.default_rng(0), 0
     for _ in range(ROUNDS):
-        point = op.certify_from_correctness(
-            *population.draw(rng, 300), target_accuracy=0.9, confidence_level=0.9, risk="joint"
+        point = op.certify(
+            Cases.from_correctness(*population.draw(rng, 300)),
+            target_accuracy=0.9,
+            confidence_level=0.9,
+            risk="joint",
         )
         broken += population.wrong_share(point.threshold) > 0.1
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
@@ -82,7 +81,7 @@ def test_graded_correctness_keeps_its_promise():
     for _ in range(ROUNDS):
         confidence = rng.random(800)
         grades = rng.binomial(2, 0.6 + 0.4 * confidence) / 2
-        point = op.certify_from_correctness(grades, confidence, target_accuracy=0.85)
+        point = op.certify(Cases.from_correctness(grades, confidence), target_accuracy=0.85)
         broken += 0.6 + 0.4 * (1 + min(point.threshold, 1)) / 2 < 0.85
         certified += point.is_certified
     assert broken / ROUNDS <= limit(0.05, ROUNDS)
@@ -94,10 +93,12 @@ def test_all_groups_keep_their_promise_at_once():
     populations = [POPULATIONS[name](target) for name in ("rising", "never quite", "ties")]
     for _ in range(ROUNDS):
         parts = [population.draw(rng, 300) for population in populations]
-        points = op.certify_groups_from_correctness(
-            np.concatenate([p[0] for p in parts]),
-            np.concatenate([p[1] for p in parts]),
-            groups=np.repeat([0, 1, 2], 300),
+        points = op.certify_groups(
+            Cases.from_correctness(
+                np.concatenate([p[0] for p in parts]),
+                np.concatenate([p[1] for p in parts]),
+                groups=np.repeat([0, 1, 2], 300),
+            ),
             target_accuracy=target,
             confidence_level=0.9,
         )
@@ -176,7 +177,7 @@ def test_grades_well_above_the_target_are_certified(n):
     rng, points = np.random.default_rng(0), []
     for _ in range(40):
         grades, confidence = rng.beta(20, 1, n), rng.random(n)
-        points.append(op.certify_from_correctness(grades, confidence, target_accuracy=0.9))
+        points.append(op.certify(Cases.from_correctness(grades, confidence), target_accuracy=0.9))
     assert np.mean([point.is_certified for point in points]) >= 0.95
     assert np.mean([point.expert_load for point in points]) < 0.05
 
@@ -187,6 +188,6 @@ def test_grades_that_just_miss_are_rarely_certified(n):
     rng, certified = np.random.default_rng(0), 0
     for _ in range(ROUNDS):
         grades = np.where(rng.random(n) < 0.898, 1.0, 0.01)
-        point = op.certify_from_correctness(grades, rng.random(n), target_accuracy=0.9)
+        point = op.certify(Cases.from_correctness(grades, rng.random(n)), target_accuracy=0.9)
         certified += point.is_certified
     assert certified / ROUNDS <= limit(0.05, ROUNDS)

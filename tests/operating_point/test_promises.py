@@ -12,18 +12,16 @@ from scipy.stats import binom, hypergeom
 from tests.operating_point.populations import POPULATIONS, Population, drawn_steps, limit
 from tests.strategies import examples
 
+from expertload import Cases
 from expertload import operating_point as op
-from expertload._cases import Cases
 from expertload.exceptions import CorrectnessError, DataTypeError, ParameterError, ShapeError
-from expertload.operating_point.certification import budget
-from expertload.operating_point.certification.clusters import certify_clusters
-from expertload.operating_point.certification.crossing import probability_of_staying_above
-from expertload.operating_point.certification.curve import (
+from expertload.operating_point import promises as budget
+from expertload.operating_point.promises import (
     bounded_ranks,
     lower_bounds,
+    probability_of_staying_above,
     simultaneous_level,
 )
-from expertload.operating_point.certification.promise import Promise
 
 ROUNDS = 400
 
@@ -38,11 +36,13 @@ def example(n=2000, seed=0):
 
 
 def test_each_target_has_its_share_of_the_level():
-    points = op.certify_from_correctness(*example(), target_accuracy=[0.95, 0.85, 0.9])
+    points = op.certify(Cases.from_correctness(*example()), target_accuracy=[0.95, 0.85, 0.9])
     assert list(points) == [0.85, 0.9, 0.95]
     for target, point in points.items():
-        alone = op.certify_from_correctness(
-            *example(), target_accuracy=target, confidence_level=1 - 0.05 / 3
+        alone = op.certify(
+            Cases.from_correctness(*example()),
+            target_accuracy=target,
+            confidence_level=1 - 0.05 / 3,
         )
         assert point == alone
     assert points.confidence_level == pytest.approx(0.95)
@@ -53,14 +53,14 @@ def test_each_target_has_its_share_of_the_level():
 
 
 def test_one_target_in_a_list_is_still_a_mapping():
-    points = op.certify_from_correctness(*example(), target_accuracy=[0.9])
-    assert points[0.9] == op.certify_from_correctness(*example(), target_accuracy=0.9)
+    points = op.certify(Cases.from_correctness(*example()), target_accuracy=[0.9])
+    assert points[0.9] == op.certify(Cases.from_correctness(*example()), target_accuracy=0.9)
 
 
 @pytest.mark.parametrize("targets", [[], [0.9, 0.9]])
 def test_targets_must_be_different(targets):
     with pytest.raises(ParameterError, match="must be distinct"):
-        op.certify_from_correctness([1, 0], [0.1, 0.2], target_accuracy=targets)
+        op.certify(Cases.from_correctness([1, 0], [0.1, 0.2]), target_accuracy=targets)
 
 
 @pytest.mark.simulation
@@ -69,8 +69,10 @@ def test_all_targets_keep_their_promise_at_once():
     rng, broken, targets = np.random.default_rng(0), 0, [0.8, 0.85, 0.9]
     population = Population(lambda r: 0.8 - 1e-3 + 0.1 * (r > 0.7) + 0.05 * (r > 0.85))
     for _ in range(ROUNDS):
-        points = op.certify_from_correctness(
-            *population.draw(rng, 600), target_accuracy=targets, confidence_level=0.9
+        points = op.certify(
+            Cases.from_correctness(*population.draw(rng, 600)),
+            target_accuracy=targets,
+            confidence_level=0.9,
         )
         broken += any(population.accuracy_above(p.threshold) < t for t, p in points.items())
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
@@ -81,12 +83,14 @@ def test_all_targets_keep_their_promise_at_once():
 
 def test_a_point_moves_inside_what_passed():
     correct, confidence = example()
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
     low, high = point.passed.ranges[-1]
     assert point.threshold == low
     for threshold in (low, (low + high) / 2, high):
         moved = point.at(threshold=threshold)
-        described = op.at_threshold_from_correctness(correct, confidence, threshold=threshold)
+        described = op.at_threshold(
+            Cases.from_correctness(correct, confidence), threshold=threshold
+        )
         assert moved.threshold == threshold
         assert (moved.n_accepted, moved.n_errors) == (described.n_accepted, described.n_errors)
         assert moved.n_errors_spared == described.n_errors_spared
@@ -102,7 +106,7 @@ def test_a_point_moves_inside_what_passed():
 def test_a_point_does_not_leave_what_passed():
     correct, confidence = example()
     correct[confidence.argmax()] = False  # so that none of the thresholds is without an error
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
     low, high = point.passed.ranges[-1]
     for threshold in (low - 1e-6, high + 1e-6):
         with pytest.raises(ParameterError, match=r"is not certified\. Certified: .* to "):
@@ -115,14 +119,14 @@ def test_a_point_does_not_leave_what_passed():
         point.at()
     with pytest.raises(ParameterError, match="Got 2"):
         point.at(threshold=0.5, accuracy=0.9)
-    nothing = op.certify_from_correctness([1] * 5, range(5), target_accuracy=0.9)
+    nothing = op.certify(Cases.from_correctness([1] * 5, range(5)), target_accuracy=0.9)
     with pytest.raises(ParameterError, match="no certified threshold to move to"):
         nothing.at(expert_load=0.5)
 
 
 def test_between_given_thresholds_nothing_is_certified():
-    point = op.certify_from_correctness(
-        *example(), target_accuracy=0.85, thresholds=[0.3, 0.5, 0.7]
+    point = op.certify(
+        Cases.from_correctness(*example()), target_accuracy=0.85, thresholds=[0.3, 0.5, 0.7]
     )
     assert point.at(threshold=0.7).threshold == 0.7
     with pytest.raises(ParameterError, match="is not certified"):
@@ -133,7 +137,7 @@ def test_what_passed_may_have_a_gap():
     """A bad stretch in the middle ends one run; a later look begins another."""
     correct = np.ones(4000, bool)
     correct[150:250:2] = False
-    point = op.certify_from_correctness(correct, -np.arange(4000), target_accuracy=0.95)
+    point = op.certify(Cases.from_correctness(correct, -np.arange(4000)), target_accuracy=0.95)
     assert len(point.passed.ranges) == 2
     (_, _), (low, high) = point.passed.ranges
     assert low == -3999
@@ -146,10 +150,12 @@ def test_what_passed_may_have_a_gap():
 
 def test_costs_of_one_are_joint_risk():
     correct, confidence = example()
-    cost = op.certify_mean_cost_from_correctness(
-        correct, confidence, error_costs=np.ones(2000), max_mean_cost=0.1
+    cost = op.certify_mean_cost(
+        Cases.from_correctness(correct, confidence), error_costs=np.ones(2000), max_mean_cost=0.1
     )
-    joint = op.certify_from_correctness(correct, confidence, target_accuracy=0.9, risk="joint")
+    joint = op.certify(
+        Cases.from_correctness(correct, confidence), target_accuracy=0.9, risk="joint"
+    )
     assert cost.threshold == joint.threshold
     assert cost.risk == "cost"
     assert "cost at most 0.1 on average over all cases" in cost.guarantee
@@ -158,8 +164,8 @@ def test_costs_of_one_are_joint_risk():
 def test_costs_are_counted():
     correct, confidence = example()
     costs = np.random.default_rng(1).random(2000)
-    point = op.certify_mean_cost_from_correctness(
-        correct, confidence, error_costs=costs, max_mean_cost=0.05
+    point = op.certify_mean_cost(
+        Cases.from_correctness(correct, confidence), error_costs=costs, max_mean_cost=0.05
     )
     accepted = confidence >= point.threshold
     assert point.n_errors == pytest.approx((costs * ~correct)[accepted].sum())
@@ -177,12 +183,12 @@ def test_costs_are_counted():
 )
 def test_bad_costs(costs, most, match):
     with pytest.raises(ParameterError, match=match):
-        op.certify_mean_cost_from_correctness(
-            [1, 0], [0.1, 0.2], error_costs=costs, max_mean_cost=most
+        op.certify_mean_cost(
+            Cases.from_correctness([1, 0], [0.1, 0.2]), error_costs=costs, max_mean_cost=most
         )
     with pytest.raises(ShapeError):
-        op.certify_mean_cost_from_correctness(
-            [1, 0], [0.1, 0.2], error_costs=[1.0], max_mean_cost=0.1
+        op.certify_mean_cost(
+            Cases.from_correctness([1, 0], [0.1, 0.2]), error_costs=[1.0], max_mean_cost=0.1
         )
 
 
@@ -194,8 +200,11 @@ def test_mean_costs_keep_their_promise(spread):
     for _ in range(ROUNDS):
         confidence, wrong = rng.random(400), rng.random(400) < wrong_rate
         costs = rng.random(400) if spread == "uniform" else (rng.random(400) < 0.5) * 1.0
-        point = op.certify_mean_cost_from_correctness(
-            ~wrong, confidence, error_costs=costs, max_mean_cost=0.1, confidence_level=0.9
+        point = op.certify_mean_cost(
+            Cases.from_correctness(~wrong, confidence),
+            error_costs=costs,
+            max_mean_cost=0.1,
+            confidence_level=0.9,
         )
         broken += 0.5 * wrong_rate * (1 - min(point.threshold, 1)) > 0.1
         by_confidence = np.argsort(-confidence)
@@ -231,8 +240,8 @@ def test_the_most_calibration_errors_are_allowed(n, coming, most):
 
 def test_an_error_budget_lies_above_an_error():
     correct, confidence = example()
-    point = op.certify_error_budget_from_correctness(
-        correct, confidence, max_errors=20, next_cases=500
+    point = op.certify_error_budget(
+        Cases.from_correctness(correct, confidence), max_errors=20, next_cases=500
     )
     allowed = budget.allowed_calibration_errors(2000, 500, 20, 0.05)
     errors = np.sort(confidence[~correct])[::-1]
@@ -243,24 +252,24 @@ def test_an_error_budget_lies_above_an_error():
 
 
 def test_an_error_budget_that_cannot_be_kept(tmp_path):
-    point = op.certify_error_budget_from_correctness(
-        [1] * 50, range(50), max_errors=0, next_cases=1000
+    point = op.certify_error_budget(
+        Cases.from_correctness([1] * 50, range(50)), max_errors=0, next_cases=1000
     )
     assert not point.is_certified
     assert point.sufficient_cases > 50
     assert f"{point.sufficient_cases} would be enough" in point.guarantee
     n = point.sufficient_cases
-    enough = op.certify_error_budget_from_correctness(
-        [1] * n, range(n), max_errors=0, next_cases=1000
+    enough = op.certify_error_budget(
+        Cases.from_correctness([1] * n, range(n)), max_errors=0, next_cases=1000
     )
     assert enough.is_certified
     for each in (point, enough):
         each.save(tmp_path / "p.json")
         assert op.load_operating_point(tmp_path / "p.json") == each
     with pytest.raises(CorrectnessError, match="errors are counted"):
-        op.certify_error_budget_from_correctness([0.5], [1], max_errors=0, next_cases=1)
+        op.certify_error_budget(Cases.from_correctness([0.5], [1]), max_errors=0, next_cases=1)
     with pytest.raises(ParameterError, match="whole number"):
-        op.certify_error_budget_from_correctness([1], [1], max_errors=0.5, next_cases=1)
+        op.certify_error_budget(Cases.from_correctness([1], [1]), max_errors=0.5, next_cases=1)
 
 
 @pytest.mark.simulation
@@ -270,8 +279,11 @@ def test_error_budgets_are_kept(name):
     broken = naive = 0
     for _ in range(rounds):
         correct, confidence = population.draw(rng, 200)
-        point = op.certify_error_budget_from_correctness(
-            correct, confidence, max_errors=8, next_cases=100, confidence_level=0.9
+        point = op.certify_error_budget(
+            Cases.from_correctness(correct, confidence),
+            max_errors=8,
+            next_cases=100,
+            confidence_level=0.9,
         )
         next_correct, next_confidence = population.draw(rng, 100)
         broken += (~next_correct)[next_confidence >= point.threshold].sum() > 8
@@ -305,11 +317,11 @@ def test_clusters_keep_their_promise(what, correlation):
     rng, broken, independent = np.random.default_rng(0), 0, 0
     for _ in range(ROUNDS):
         correct, confidence, cluster = clustered_cases(rng, 200, 5, 0.9 - 1e-6, correlation)
-        cases = Cases(correct, confidence, None, cluster)
-        point = certify_clusters(cases, what, 0, Promise(0.9, 0.1))
+        cases = Cases.from_correctness(correct, confidence, clusters=cluster)
+        point = op.certify(cases, target_accuracy=0.9, confidence_level=0.9, cluster_promise=what)
         broken += point.is_certified
-        independent += op.certify_from_correctness(
-            correct, confidence, target_accuracy=0.9, confidence_level=0.9
+        independent += op.certify(
+            Cases.from_correctness(correct, confidence), target_accuracy=0.9, confidence_level=0.9
         ).is_certified
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
     if correlation > 0.5:
@@ -322,8 +334,10 @@ def test_clusters_are_certified_where_they_are_good(what, least):
     rng, certified = np.random.default_rng(0), 0
     for _ in range(60):
         correct, confidence, cluster = clustered_cases(rng, 400, 5, 0.98, 0.3)
-        point = op.certify_from_correctness(
-            correct, confidence, target_accuracy=0.95, clusters=cluster, cluster_promise=what
+        point = op.certify(
+            Cases.from_correctness(correct, confidence, clusters=cluster),
+            target_accuracy=0.95,
+            cluster_promise=what,
         )
         certified += point.is_certified
     assert certified / 60 >= least
@@ -337,8 +351,8 @@ def test_large_clusters_that_are_worse_count_for_all_they_have():
         size = np.where(rng.random(150) < 0.5, 1, 9)
         cluster = np.repeat(np.arange(150), size)
         correct = rng.random(len(cluster)) < np.where(size[cluster] == 1, 0.99, 0.79 / 0.9)
-        cases = Cases(correct, rng.random(len(cluster)), None, cluster)
-        point = certify_clusters(cases, "all_cases", 0, Promise(0.8893, 0.1))
+        cases = Cases.from_correctness(correct, rng.random(len(cluster)), clusters=cluster)
+        point = op.certify(cases, target_accuracy=0.8893, confidence_level=0.9)
         broken += point.is_certified
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
 
@@ -350,8 +364,10 @@ def test_the_sentence_says_what_is_promised_of_clusters(tmp_path):
         ("all_cases", "all cases of new clusters"),
         ("one_case_each", "one case drawn at random from each new cluster"),
     ):
-        point = op.certify_from_correctness(
-            correct, confidence, target_accuracy=0.9, clusters=cluster, cluster_promise=what
+        point = op.certify(
+            Cases.from_correctness(correct, confidence, clusters=cluster),
+            target_accuracy=0.9,
+            cluster_promise=what,
         )
         assert point.clusters == what
         assert words in point.guarantee
@@ -367,11 +383,15 @@ def test_the_sentence_says_what_is_promised_of_clusters(tmp_path):
 def test_clusters_where_nothing_is_certified():
     rng = np.random.default_rng(0)
     correct, confidence, cluster = clustered_cases(rng, 30, 5, 0.8, 0.3)
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.95, clusters=cluster)
+    point = op.certify(
+        Cases.from_correctness(correct, confidence, clusters=cluster), target_accuracy=0.95
+    )
     assert point.reason == "accuracy_too_low"
     assert point.expert_load == 1
     assert "Nothing is certified" in point.guarantee
-    alone = op.certify_from_correctness([1, 1], [0, 1], target_accuracy=0.9, clusters=["a", "a"])
+    alone = op.certify(
+        Cases.from_correctness([1, 1], [0, 1], clusters=["a", "a"]), target_accuracy=0.9
+    )
     assert not alone.is_certified
 
 
@@ -382,12 +402,11 @@ def test_clusters_where_nothing_is_certified():
         ({"clusters": [0.5, 1.5]}, DataTypeError, "'clusters'"),
         ({"clusters": [1, 2], "cluster_promise": "some"}, ParameterError, "'one_case_each'"),
         ({"clusters": [1, 2], "risk": "joint"}, ParameterError, "supports any risk"),
-        ({"clusters": [1, 2], "random_state": -1}, ParameterError, "random_state"),
     ],
 )
 def test_bad_clusters(options, error, match):
     with pytest.raises(error, match=match):
-        op.certify_from_correctness([1, 0], [0.1, 0.2], target_accuracy=0.9, **options)
+        op.certify([1, 0], [0.1, 0.2], target_accuracy=0.9, **options)
 
 
 # ------------------------------------------------------------------ the whole curve
@@ -464,20 +483,20 @@ def _upper_limit(errors, accepted, level):
 @pytest.mark.slow
 def test_a_certified_curve_is_read():
     correct, confidence = example(5000)
-    curve = op.certified_curve_from_correctness(correct, confidence)
+    curve = op.certified_curve(Cases.from_correctness(correct, confidence))
     assert (curve.lower <= curve.accuracy).all()
     load = curve.load_at_accuracy(0.9)
     assert 0 < load < 1
     threshold = curve.threshold_at_accuracy(0.9)
-    described = op.at_threshold_from_correctness(correct, confidence, threshold=threshold)
+    described = op.at_threshold(Cases.from_correctness(correct, confidence), threshold=threshold)
     assert described.expert_load == pytest.approx(load)
     assert curve.load_at_accuracy(1.0) == 1.0
     assert curve.threshold_at_accuracy(1.0) == math.inf
     assert "at every threshold at once" in curve.guarantee
-    best = op.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    best = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
     assert best.expert_load <= load  # one target costs less than all of them
     with pytest.raises(CorrectnessError):
-        op.certified_curve_from_correctness([0.5, 1], [0, 1])
+        op.certified_curve(Cases.from_correctness([0.5, 1], [0, 1]))
 
 
 @pytest.mark.slow
@@ -485,8 +504,8 @@ def test_the_curve_of_predictions_is_that_of_their_correctness():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 300)
     y = rng.integers(0, 3, 300)
-    curve = op.certified_curve(y, proba)
-    same = op.certified_curve_from_correctness(proba.argmax(1) == y, proba.max(1))
+    curve = op.certified_curve(Cases.from_predictions(y, proba))
+    same = op.certified_curve(Cases.from_correctness(proba.argmax(1) == y, proba.max(1)))
     np.testing.assert_array_equal(curve.lower, same.lower)
 
 

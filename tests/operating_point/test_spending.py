@@ -11,8 +11,13 @@ from tests.operating_point.populations import limit
 from tests.reference import certify as reference
 from tests.strategies import examples
 
-from expertload.operating_point.certification.error_law import binomial_mass, nothing_yet
-from expertload.operating_point.certification.spending import Plan, descend, plan
+from expertload.operating_point.spending import (
+    Plan,
+    binomial_mass,
+    descend,
+    nothing_yet,
+    plan,
+)
 
 SETTINGS = [(150, 0.8, 0.1), (400, 0.9, 0.05), (600, 0.7, 0.2), (900, 0.95, 0.05)]
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from scipy.special import bdtr, gammaln, xlog1py, xlogy
 from scipy.stats import binom
 
-from expertload.operating_point.certification.betting import (
+from expertload.operating_point.graded import (
+    first_step,
     graded_cases_at_loss,
+    grant,
     least_graded_cases,
+    plan_starts,
 )
-from expertload.operating_point.certification.p_values import allowed_errors, least_cases
-from expertload.operating_point.certification.starts import first_step, grant, plan_starts
+from expertload.operating_point.ladder import allowed_errors, least_cases
 
 TARGETS, LEVELS = st.sampled_from([0.6, 0.9, 0.95]), st.sampled_from([0.05, 0.2])
 

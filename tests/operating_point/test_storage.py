@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,25 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import expertload
+from expertload import Cases
 from expertload import operating_point as op
 from expertload.exceptions import FileFormatError, ParameterError
 
 
 def described():
-    return op.choose(["a", "b", "b"], [0.2, 0.9, 0.8], load_budget=0.4)
+    return op.choose(Cases.from_predictions(["a", "b", "b"], [0.2, 0.9, 0.8]), load_budget=0.4)
 
 
 def certified():
-    return op.certify_from_correctness(np.ones(100), range(100), target_accuracy=0.9)
+    return op.certify(Cases.from_correctness(np.ones(100), range(100)), target_accuracy=0.9)
 
 
 def hopeless():
-    return op.certify_from_correctness(np.ones(10), range(10), target_accuracy=0.9)
+    return op.certify(Cases.from_correctness(np.ones(10), range(10)), target_accuracy=0.9)
 
 
 def grouped():
-    return op.certify_groups_from_correctness(
-        np.ones(100), range(100), groups=["x", "y"] * 50, target_accuracy=0.9
+    return op.certify_groups(
+        Cases.from_correctness(np.ones(100), range(100), groups=["x", "y"] * 50),
+        target_accuracy=0.9,
     )
 
 
@@ -64,17 +67,19 @@ def test_a_loaded_point_decides_as_before(tmp_path):
 @given(st.floats(allow_nan=False))
 def test_every_threshold_survives(tmp_path_factory, threshold):
     path = tmp_path_factory.mktemp("points") / "p.json"
-    op.at_threshold_from_correctness([0, 1], [0.1, 0.9], threshold=threshold).save(path)
+    op.at_threshold(Cases.from_correctness([0, 1], [0.1, 0.9]), threshold=threshold).save(path)
     assert op.load_operating_point(path).threshold == threshold
 
 
 def test_the_same_data_have_the_same_digest():
-    first = op.choose_from_correctness([1, 0], [0.5, 0.25], load_budget=0)
-    same = op.choose_from_correctness(
-        np.array([True, False]), np.float32([0.5, 0.25]), load_budget=0
+    first = op.choose(Cases.from_correctness([1, 0], [0.5, 0.25]), load_budget=0)
+    same = op.choose(
+        Cases.from_correctness(np.array([True, False]), np.float32([0.5, 0.25])), load_budget=0
     )
-    other = op.choose_from_correctness([1, 0], [0.5, 0.26], load_budget=0)
-    weighted = op.choose_from_correctness([1, 0], [0.5, 0.25], load_budget=0, sample_weight=[1, 2])
+    other = op.choose(Cases.from_correctness([1, 0], [0.5, 0.26]), load_budget=0)
+    weighted = op.choose(
+        Cases.from_correctness([1, 0], [0.5, 0.25], sample_weight=[1, 2]), load_budget=0
+    )
     assert first.origin.data_sha256 == same.origin.data_sha256
     assert len({p.origin.data_sha256 for p in (first, other, weighted)}) == 3
 
@@ -219,7 +224,7 @@ def test_uncertified_points_keep_their_words(tmp_path):
     again = op.load_operating_point(tmp_path / "p.json")
     assert again.threshold == math.inf
     assert again.guarantee == point.guarantee
-    low = op.certify_from_correctness(np.arange(100) % 2, np.ones(100), target_accuracy=0.9)
+    low = op.certify(Cases.from_correctness(np.arange(100) % 2, np.ones(100)), target_accuracy=0.9)
     low.save(tmp_path / "p.json")
     assert "the accuracy is too low." in op.load_operating_point(tmp_path / "p.json").guarantee
 
@@ -231,7 +236,7 @@ def test_what_passed_is_saved_and_still_moves(tmp_path):
     rng = np.random.default_rng(0)
     confidence = rng.random(3000)
     correct = rng.random(3000) < 0.8 + 0.2 * confidence
-    point = op.certify_from_correctness(correct, confidence, target_accuracy=0.9)
+    point = op.certify(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
     assert len(point.passed) > 1000
     point.save(tmp_path / "p.json")
     again = op.load_operating_point(tmp_path / "p.json")
@@ -241,7 +246,9 @@ def test_what_passed_is_saved_and_still_moves(tmp_path):
         before, after = point.at(expert_load=load), again.at(expert_load=load)
         assert after.threshold in point.passed
         assert after.expert_load == pytest.approx(before.expert_load, abs=0.02)
-        same = op.at_threshold_from_correctness(correct, confidence, threshold=after.threshold)
+        same = op.at_threshold(
+            Cases.from_correctness(correct, confidence), threshold=after.threshold
+        )
         assert (after.n_accepted, after.n_errors) == (same.n_accepted, same.n_errors)
     assert again.origin.confidence_quantiles == point.origin.confidence_quantiles
     assert again.expert_load == point.expert_load
@@ -249,8 +256,9 @@ def test_what_passed_is_saved_and_still_moves(tmp_path):
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=40))
 def test_quantiles_of_the_confidences(values):
-    point = op.at_threshold_from_correctness([1] * len(values), values, threshold=0.5)
-    expected = np.quantile(values, np.linspace(0, 1, 101), method="inverted_cdf")
+    point = op.at_threshold(Cases.from_correctness([1] * len(values), values), threshold=0.5)
+    ordered, n = sorted(values), len(values)
+    expected = [ordered[max(math.ceil(Fraction(i * n, 100)) - 1, 0)] for i in range(101)]
     assert point.origin.confidence_quantiles == tuple(expected)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from expertload import Cases
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
-from expertload.operating_point import at_threshold_from_correctness
+from expertload.operating_point import at_threshold
 from expertload.report import build_report
 from expertload.report.stops import find_stops
 from expertload.significance import coc_band
@@ -28,8 +28,8 @@ def page(models, tmp_path_factory):
 def assert_shows_the_library(seen, evaluation, stop, threshold):
     """Compare what the panel says at a stop with what the library says at its threshold."""
     correct, confidence, weight, _ = evaluation.cases
-    point = at_threshold_from_correctness(
-        correct, confidence, threshold=threshold, sample_weight=weight
+    point = at_threshold(
+        Cases.from_correctness(correct, confidence, sample_weight=weight), threshold=threshold
     )
     seen.go_to(stop)
     assert seen.value("threshold") == (None if math.isinf(threshold) else threshold)

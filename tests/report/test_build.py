@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from expertload import Cases
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import ParameterError
-from expertload.operating_point import at_threshold_from_correctness
+from expertload.operating_point import at_threshold
 from expertload.report import build_report
 from expertload.report.page import compare_with_first, models_of_page
 from expertload.report.stops import N_STEPS, find_stops
@@ -56,8 +57,9 @@ def test_every_stop_on_the_page_holds_the_librarys_numbers(models, tmp_path):
     band = evaluation.band
     rows = zip(*(page[name] for name in ("threshold", "accepted", "errors")), strict=True)
     for stop, (threshold, accepted, errors) in enumerate(rows):
-        point = at_threshold_from_correctness(
-            *evaluation.cases[:2], threshold=np.inf if threshold is None else threshold
+        point = at_threshold(
+            Cases.from_correctness(*evaluation.cases[:2]),
+            threshold=np.inf if threshold is None else threshold,
         )
         assert (accepted, errors) == (point.n_accepted, point.n_errors)
         if threshold is not None:
@@ -195,8 +197,6 @@ def model_with_a_dip(n=6000):
     [
         {},
         {"method": "fixed_sequence"},
-        {"method": "bonferroni"},
-        {"method": "sgr"},
         {"clusters": np.arange(6000) // 3},
     ],
 )
@@ -231,7 +231,7 @@ def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
     drawn = list(starts_and_ends(strokes.stretches))
     for (start, end), (low, high) in zip(drawn, ranges[::-1], strict=True):
         for pixel, threshold in ((start, low), (end, high)):
-            point = at_threshold_from_correctness(*evaluation.cases[:2], threshold=threshold)
+            point = at_threshold(Cases.from_correctness(*evaluation.cases[:2]), threshold=threshold)
             at = float(frame.x(point.expert_load)), float(frame.y(point.accuracy))
             assert pixel == pytest.approx(at, abs=0.051)
     assert not strokes.dots
@@ -240,7 +240,7 @@ def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
 
 def test_thresholds_tested_apart_are_dots():
     evaluation = evaluate_from_correctness(
-        *model_with_a_dip(), target_accuracy=0.93, method="bonferroni"
+        *model_with_a_dip(), target_accuracy=0.93, clusters=np.arange(6000) // 3
     )
     (part,), _ = models_of_page({"m": evaluation})
     strokes = part.lines.certified

@@ -81,7 +81,7 @@ def plot(
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
     from expertload._validation import require_extra
     from expertload.display import COCComparisonDisplay, COCDisplay
-    from expertload.operating_point import choose_from_correctness
+    from expertload.operating_point import choose
 
     require_extra("matplotlib", "plot", "expertload plot").use("Agg")  # draws without a display
     drawn = COCComparisonDisplay(
@@ -98,14 +98,8 @@ def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COC
     ).plot()
     if mark:
         for name, each in found.items():
-            drawn.displays[name].mark(
-                choose_from_correctness(
-                    each.cases.correct,
-                    each.cases.confidence,
-                    target_accuracy=each.target_accuracy,
-                    sample_weight=each.cases.weight,
-                )
-            )
+            point = choose(each.cases, target_accuracy=each.target_accuracy)
+            drawn.displays[name].mark(point)
     if title is not None:
         drawn.ax_.set_title(true_text(title), loc="left", parse_math=False)
     return drawn

@@ -328,9 +328,9 @@ class COCDisplay:
         Examples
         --------
         >>> from expertload.display import COCDisplay
-        >>> from expertload.operating_point import choose_from_correctness
+        >>> from expertload import Cases, operating_point
         >>> case = [0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75]
-        >>> point = choose_from_correctness(*case, target_accuracy=0.95)
+        >>> point = operating_point.choose(Cases.from_correctness(*case), target_accuracy=0.95)
         >>> display = COCDisplay.from_correctness(*case).mark(point)
         >>> display.marks_[0].label.get_text()
         '100 % accuracy at 60 % load'
@@ -362,9 +362,10 @@ class COCDisplay:
         Examples
         --------
         >>> from expertload.display import COCDisplay
-        >>> from expertload.operating_point import certified_curve_from_correctness
+        >>> from expertload import Cases
+        >>> from expertload.operating_point import certified_curve
         >>> case = [1] * 200, range(200)
-        >>> bound = certified_curve_from_correctness(*case)
+        >>> bound = certified_curve(Cases.from_correctness(*case))
         >>> COCDisplay.from_correctness(*case).floor(bound).floor_.get_label()
         'certified at all thresholds at once (95 %)'
         """

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import (
-    Cases,
-    Predictions,
-    check_correctness_cases,
-    check_named_predictions,
-    check_several,
-    check_unweighted,
-)
+from expertload._cases import Predictions, check_named_predictions, check_several
 from expertload._label_arrays import check_groups
 from expertload._labels import ClassName
-from expertload._typing import ArrayLike, IntArray
+from expertload._typing import ArrayLike
 from expertload._validation import (
     check_fraction,
+    check_same_length,
     check_same_order,
     check_targets,
     parameter_error,
 )
+from expertload.cases import Cases
 from expertload.evaluation.classes import ClassAnswers, answers_by_class
 from expertload.evaluation.evaluation import Evaluation
 from expertload.evaluation.groups import Members, evaluate_members, name_members
@@ -32,12 +28,13 @@ from expertload.evaluation.point import settle_point
 from expertload.metrics import ReliabilityCurve
 from expertload.metrics.calibration import bins_of_tally, expected_error, largest_drift
 from expertload.metrics.proper import ProperScores
-from expertload.operating_point import CertifiedGroups, Method
-from expertload.operating_point.certification.certified_point import ClusterPromise
-from expertload.operating_point.certification.clusters import read_clustering
-from expertload.operating_point.certification.groups import certify_by_group
-from expertload.operating_point.certification.promise import read_promise
-from expertload.operating_point.origin import Origin, origin_of, ranked_by
+from expertload.operating_point import (
+    CertifiedGroups,
+    ClusterPromise,
+    Method,
+    Origin,
+)
+from expertload.operating_point import certify_groups as certify_each_group
 from expertload.significance import aucoc_interval
 from expertload.significance.interval import effective_size_of_rate
 from expertload.tally import Tally
@@ -139,17 +136,10 @@ def _evaluate_predictions(
 ) -> Evaluation:
     target, proba, weight = predictions
     cases = Cases.from_matched(target, proba, names, confidence=confidence, weight=weight)
-    cases = _several(cases, options)
-    top, table = cases.by_probability, cases.tally
-    subject = _Subject(
-        cases=cases,
-        table=table,
-        origin=origin_of(cases, table, ranked_by=ranked_by(confidence), labels=names),
-        target=predictions.target,
-        diagram=_diagram(top.tally, predictions),
-        answers=answers_by_class(predictions, top.correct, names),
-    )
-    return _evaluate(subject, options)
+    cases = _with_members(cases, options)
+    top = cases.by_probability
+    diagram = _diagram(top.tally, predictions)
+    return _evaluate(cases, options, diagram, answers_by_class(predictions, top.correct, names))
 
 
 def evaluate_from_correctness(
@@ -190,18 +180,11 @@ def evaluate_from_correctness(
         target_accuracy, confidence_level, method, groups, certify_groups, clusters, cluster_promise
     )
     check_same_order(correct=correct, confidence=confidence, groups=groups, clusters=clusters)
-    cases = check_correctness_cases(correct, confidence, sample_weight)
-    cases = _several(cases, options)
-    table = Tally.from_cases(cases)
+    cases = Cases.from_correctness(correct, confidence, sample_weight=sample_weight)
+    cases = _with_members(cases, options)
     is_share = cases.confidence.min() >= 0 and cases.confidence.max() <= 1
-    subject = _Subject(
-        cases=cases,
-        table=table,
-        origin=origin_of(cases, table, ranked_by="given_confidence"),
-        target=None,
-        diagram=_diagram(table, None) if is_share else (None, None),
-    )
-    return _evaluate(subject, options)
+    diagram = _diagram(cases.tally, None) if is_share else (None, None)
+    return _evaluate(cases, options, diagram, None)
 
 
 # ------------------------------------------------------------------ from what is validated
@@ -217,17 +200,6 @@ class _Options(NamedTuple):
     certify_groups: bool
     clusters: ArrayLike | None
     cluster_promise: ClusterPromise
-
-
-class _Subject(NamedTuple):
-    """The cases of an evaluation, and everything that is computed from them only once."""
-
-    cases: Cases
-    table: Tally
-    origin: Origin
-    target: IntArray | None
-    diagram: tuple[ReliabilityCurve | None, Calibration | None]
-    answers: ClassAnswers | None = None
 
 
 def _read_options(
@@ -252,19 +224,23 @@ def _read_options(
     return _Options(targets, level, method, groups, certify_groups, clusters, cluster_promise)
 
 
-def _several(cases: Cases, options: _Options) -> Cases:
-    """Return the cases with their clusters; raise unless there are at least two."""
-    cases = cases.in_clusters(options.clusters)
+def _evaluate(
+    cases: Cases,
+    options: _Options,
+    diagram: tuple[ReliabilityCurve | None, Calibration | None],
+    answers: ClassAnswers | None,
+) -> Evaluation:
     check_several(cases)
-    return cases
-
-
-def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
-    cases, table, origin, target, (reliability, calibration), answers = subject
-    targets, level, method, groups, _, _, what = options
-    members = name_members(groups, len(cases.correct))
-    clustering = read_clustering(cases, what, "selective", 0)
-    settled = settle_point(table, cases, origin, targets, level, method, clustering)
+    targets, level, table = options.targets, options.level, cases.tally
+    reliability, calibration = diagram
+    members = name_members(options.groups, len(cases))
+    settled = settle_point(
+        cases,
+        targets=targets,
+        confidence_level=level,
+        method=options.method,
+        cluster_promise=options.cluster_promise,
+    )
     rate = float(table.correct.sum() / table.total)
     aucoc, curve = aucoc_interval(cases, confidence_level=level), table.curve()
     return Evaluation(
@@ -283,28 +259,37 @@ def _evaluate(subject: _Subject, options: _Options) -> Evaluation:
         guarantee=settled.guarantee,
         conditions=settled.conditions,
         groups=evaluate_members(cases, members, settled.point.threshold, level),
-        group_certification=_certify_groups(cases, origin, options),
+        group_certification=_certify_groups(cases, settled.point.origin, options),
         is_weighted=cases.weight is not None,
         confidence_level=level,
         cases=cases,
         table=table,
-        target=target,
+        target=cases.target,
         members=members,
         answers=answers,
     )
 
 
 def _certify_groups(cases: Cases, origin: Origin, options: _Options) -> CertifiedGroups | None:
-    if not options.certify_groups or options.groups is None:
+    if not options.certify_groups:
         return None
-    if isinstance(options.groups, Members):
-        raise TypeError("groups to be certified are given by name")
-    check_unweighted(cases.weight)
-    wanted = read_promise(
-        options.targets[0], options.level, options.method, "selective", None, None
+    points = certify_each_group(
+        cases,
+        target_accuracy=options.targets[0],
+        confidence_level=options.level,
+        method=options.method,
     )
-    named = check_groups(options.groups)
-    return certify_by_group(cases, named, wanted, origin)
+    return points.with_origin(origin)
+
+
+def _with_members(cases: Cases, options: _Options) -> Cases:
+    """Return cases with their clusters and, if groups are certified, with their groups."""
+    cases, groups = cases.in_clusters(options.clusters), options.groups
+    if groups is None or isinstance(groups, Members) or not options.certify_groups:
+        return cases
+    named = check_groups(groups)
+    check_same_length(confidence=cases.confidence, groups=named)
+    return replace(cases, groups=named)
 
 
 def _diagram(table: Tally, predictions: Predictions | None) -> tuple[ReliabilityCurve, Calibration]:

@@ -7,19 +7,21 @@ cases, and the text states that nothing is promised.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from expertload._cases import Cases
 from expertload._format import percent, promised
-from expertload.operating_point import CertifiedPoint, CertifiedTargets, Method, OperatingPoint
-from expertload.operating_point.certification.certify import certify_targets
-from expertload.operating_point.certification.clusters import Clustering
-from expertload.operating_point.certification.methods import CalibrationCases
-from expertload.operating_point.certification.promise import read_promise
-from expertload.operating_point.choose import point_for_target
-from expertload.operating_point.origin import Origin
+from expertload.cases import Cases
+from expertload.operating_point import (
+    CertifiedPoint,
+    CertifiedTargets,
+    ClusterPromise,
+    Method,
+    OperatingPoint,
+    certify,
+    choose,
+)
 from expertload.operating_point.point import digits, quantity
-from expertload.tally import Tally
 
 __all__ = ["Settled", "settle_point"]
 
@@ -38,44 +40,33 @@ class Settled(NamedTuple):
 
 
 def settle_point(
-    table: Tally,
     cases: Cases,
-    origin: Origin,
+    *,
     targets: Sequence[float],
-    level: float,
+    confidence_level: float,
     method: Method,
-    clustering: Clustering | None,
+    cluster_promise: ClusterPromise,
 ) -> Settled:
     """Return the point for the first target accuracy, and what is certified for all targets."""
     target = targets[0]
     if cases.weight is not None or not 0 < target < 1:
         why = NO_TARGET if cases.weight is None else NOT_COUNTED
-        return _described(point_for_target(table, target, origin), None, target, why, cases)
-    points = _certify(table, cases, origin, targets, level, method, clustering)
+        return _described(choose(cases, target_accuracy=target), None, target, why, cases)
+    points = certify(
+        cases,
+        target_accuracy=[target for target in targets if 0 < target < 1],
+        confidence_level=confidence_level,
+        method=method,
+        cluster_promise=cluster_promise,
+    )
     several = points if len(points) > 1 else None
     certified = points[target]
     if certified.is_certified:
         promise = _promise(certified)
         return Settled(certified, certified, promise, certified.conditions, several)
-    point = point_for_target(table, target, origin)
+    point = replace(choose(cases, target_accuracy=target), origin=points.origin)
     described = _described(point, certified, target, certified.guarantee, cases)
     return described._replace(targets=several)
-
-
-def _certify(
-    table: Tally,
-    cases: Cases,
-    origin: Origin,
-    targets: Sequence[float],
-    level: float,
-    method: Method,
-    clustering: Clustering | None,
-) -> CertifiedTargets:
-    """Certify every target that can be certified, each at its share of the level."""
-    options = level, method, "selective", None, None
-    promises = [read_promise(target, *options) for target in targets if 0 < target < 1]
-    calibration = CalibrationCases.from_cases(cases, table)
-    return certify_targets(calibration, promises, clustering, origin)
 
 
 def _promise(point: CertifiedPoint) -> str:

@@ -107,9 +107,11 @@ def decide_file(
     --------
     >>> import sys, tempfile
     >>> from pathlib import Path
+    >>> from expertload import Cases
     >>> from expertload.operating_point import choose
     >>> from expertload.io import decide_file
-    >>> policy = choose(["cat", "dog"], [[0.9, 0.1], [0.2, 0.8]], target_accuracy=1)
+    >>> cases = Cases.from_predictions(["cat", "dog"], [[0.9, 0.1], [0.2, 0.8]])
+    >>> policy = choose(cases, target_accuracy=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "new.csv"
     ...     _ = file.write_text("p_dog,p_cat\n0.05,0.95\n0.55,0.45\n")

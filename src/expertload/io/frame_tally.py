@@ -136,16 +136,16 @@ class FrameTally:
         return self.tally.accuracy_at_load(load)
 
     def cases(self) -> dict[str, FloatArray]:
-        """Return the rows as weighted cases, for every function named `..._from_correctness`.
+        """Return the rows as weighted cases, for `Cases.from_correctness`.
 
         Examples
         --------
         >>> import polars as pl
         >>> from expertload.io import tally_frame
-        >>> from expertload.operating_point import choose_from_correctness
+        >>> from expertload import Cases, operating_point
         >>> frame = pl.DataFrame({"confidence": [0.5, 0.5, 0.7], "correct": [1, 0, 1]})
         >>> rows = tally_frame(frame).cases()
-        >>> choose_from_correctness(**rows, target_accuracy=0.9).threshold
+        >>> operating_point.choose(Cases.from_correctness(**rows), target_accuracy=0.9).threshold
         0.7
         """
         return {

@@ -37,7 +37,7 @@ from expertload.io.columns import (
     is_named,
     pick,
 )
-from expertload.operating_point.origin import Origin
+from expertload.operating_point import Origin
 
 
 def policy_columns(

@@ -6,11 +6,18 @@ promise is kept. `LoadMonitor` needs no labels; it warns when new cases differ f
 policy was made with. `required_audits` computes how many audits it takes to find a fall.
 """
 
-from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence
+from expertload.monitoring.accuracy import AccuracyMonitor
+from expertload.monitoring.bets import (
+    Capital,
+    accuracy_bets,
+    accuracy_lower_bound,
+    advance,
+    confirming_evidence,
+    evidence_path,
+    start,
+)
 from expertload.monitoring.load import LoadMonitor
-from expertload.monitoring.monitor import AccuracyMonitor
 from expertload.monitoring.planning import RequiredAudits, required_audits
-from expertload.monitoring.restarts import Capital, advance, evidence_path, start
 from expertload.monitoring.verdict import History
 
 __all__ = [
@@ -19,6 +26,7 @@ __all__ = [
     "History",
     "LoadMonitor",
     "RequiredAudits",
+    "accuracy_bets",
     "accuracy_lower_bound",
     "advance",
     "confirming_evidence",

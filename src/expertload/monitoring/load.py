@@ -29,9 +29,8 @@ from expertload._validation import (
     message,
 )
 from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
-from expertload.monitoring.capital import Bets, share_bets
-from expertload.monitoring.inputs import _floats, check_blocks
-from expertload.monitoring.restarts import Capital, advance, start
+from expertload.monitoring.audits import _floats, check_blocks
+from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start
 
 if TYPE_CHECKING:
     from typing import Self
@@ -150,8 +149,9 @@ class LoadMonitor:
         Examples
         --------
         >>> from expertload.monitoring import LoadMonitor
-        >>> from expertload.operating_point import certify_from_correctness
-        >>> policy = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
+        >>> from expertload import Cases, certify
+        >>> cases = Cases.from_correctness([1] * 200, range(200))
+        >>> policy = certify(cases, target_accuracy=0.95)
         >>> LoadMonitor.from_policy(policy).expected_load
         0.0
         """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from expertload._typing import FloatArray, IntArray, Seed
+from expertload._typing import IntArray, Seed
 from expertload._validation import (
     check_count,
     check_fraction,
@@ -17,9 +17,15 @@ from expertload._validation import (
     random_generator,
 )
 from expertload.exceptions import ParameterError
-from expertload.monitoring.capital import Bets, accuracy_bets, growth_rates
-from expertload.monitoring.inputs import check_blocks
-from expertload.monitoring.restarts import BLOCK, Capital, advance, start
+from expertload.monitoring.audits import check_blocks
+from expertload.monitoring.bets import (
+    BLOCK,
+    Capital,
+    accuracy_bets,
+    advance,
+    growth_rates,
+    start,
+)
 
 __all__ = ["RequiredAudits", "required_audits"]
 
@@ -104,50 +110,25 @@ def required_audits(
     target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
     drop = _check_drop(drop_to, target)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
-    before = _check_after(after, accuracy_before, target)
+    n_before = check_count(after, "after", minimum=0)
+    before = (1 + target) / 2 if accuracy_before is None else accuracy_before
+    rates = 1 - check_fraction(before, "accuracy_before"), 1 - drop
     bets = accuracy_bets(target)
     _check_drop(drop, target, growth=float(growth_rates(bets, 1 - drop).max()))
-    streams = _Streams(before, 1 - drop, check_count(after, "after", minimum=0))
-    rounds = check_count(n_rounds, "n_rounds")
-    rng = random_generator(random_state)
-    found = _alarms(streams, bets, 1 / (1 - level), check_blocks(blocks), rounds, rng)
-    return _summarised(found, streams.after)
-
-
-class _Streams(NamedTuple):
-    """Streams of audits whose error rate changes after some audits."""
-
-    before: float
-    rate: float
-    after: int
-
-    def errors(self, first: int, rounds: int, rng: np.random.Generator) -> FloatArray:
-        """Return the errors of the next block, for each stream."""
-        rates = np.where(first + np.arange(BLOCK) < self.after, self.before, self.rate)
-        errors: FloatArray = (rng.random((rounds, BLOCK)) < rates).astype(float)
-        return errors
-
-
-def _alarms(
-    streams: _Streams,
-    bets: Bets,
-    needed: float,
-    blocks: int | None,
-    rounds: int,
-    rng: np.random.Generator,
-) -> IntArray:
-    """Return the audit that raised the alarm in each stream; 0 if none did."""
-    found = np.zeros(rounds, dtype=np.int64)
-    alive = np.arange(rounds)
-    capital = start(bets, shape=(rounds,))
-    while len(alive) and capital.n_audits < streams.after + MOST_AUDITS:
+    rounds, rng = check_count(n_rounds, "n_rounds"), random_generator(random_state)
+    blocks = check_blocks(blocks)
+    alarms = np.zeros(rounds, dtype=np.int64)  # the audit that raised the alarm; 0 if none did
+    alive, capital = np.arange(rounds), start(bets, shape=(rounds,))
+    while len(alive) and capital.n_audits < n_before + MOST_AUDITS:
         first = capital.n_audits
-        errors = streams.errors(first, len(alive), rng)
+        rate = np.where(first + np.arange(BLOCK) < n_before, *rates)
+        errors = (rng.random((len(alive), BLOCK)) < rate).astype(float)
         capital, path = advance(capital, errors, np.ones_like(errors), bets=bets, blocks=blocks)
-        hit = (path >= needed).any(axis=1)
-        found[alive[hit]] = first + 1 + (path[hit] >= needed).argmax(axis=1)
+        refuted = path >= 1 / (1 - level)
+        hit = refuted.any(axis=1)
+        alarms[alive[hit]] = first + 1 + refuted[hit].argmax(axis=1)
         alive, capital = alive[~hit], Capital(capital.n_audits, capital.stakes[~hit])
-    return found
+    return _summarised(alarms, n_before)
 
 
 def _summarised(found: IntArray, after: int) -> RequiredAudits:
@@ -177,11 +158,3 @@ def _check_drop(value: Any, target: float, *, growth: float = math.inf) -> float
             "promised one, and detects those of at least about 1.15 times",
         )
     return drop
-
-
-def _check_after(after: Any, before: Any, target: float) -> float:
-    """Return the error rate before a fall."""
-    check_count(after, "after", minimum=0)
-    if before is None:
-        return (1 - target) / 2
-    return 1 - check_fraction(before, "accuracy_before")

@@ -8,10 +8,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from expertload._typing import FloatArray
-from expertload.monitoring.bounds import accuracy_lower_bound, confirming_evidence
-from expertload.monitoring.capital import accuracy_bets
-from expertload.monitoring.records import AuditRecords
-from expertload.monitoring.restarts import Capital, advance, start
+from expertload.monitoring.audits import AuditRecords
+from expertload.monitoring.bets import (
+    Capital,
+    accuracy_bets,
+    accuracy_lower_bound,
+    advance,
+    confirming_evidence,
+    start,
+)
 from expertload.operating_point.point import quantity
 
 __all__ = ["History", "State", "Verdict"]
@@ -67,7 +72,7 @@ class Verdict:
         if first == len(self._records):
             return
         errors = self._records.errors(open_as=0, first=first)
-        weights = self._records.weights_from(first)
+        weights = self._records.weights(first)
         self._capital, path = advance(
             self._capital, errors, weights, bets=self._bets, blocks=self._blocks
         )
@@ -133,7 +138,7 @@ class Verdict:
 
     def _sums(self) -> tuple[list[float], list[float]]:
         """Return weighted errors, including open reviews, and the weighted number of audits."""
-        weights = self._records.weights
+        weights = self._records.weights()
         return [float(weights @ self._records.errors(open_as=1))], [float(weights.sum())]
 
     @property
@@ -170,7 +175,7 @@ class Verdict:
         >>> monitor.history().evidence.round(2).tolist()
         [0.46, 1.13, 3.71]
         """
-        records, weights = self._records, self._records.weights
+        records, weights = self._records, self._records.weights()
         errors = records.errors(open_as=0)
         _, path = advance(start(self._bets), errors, weights, bets=self._bets, blocks=self._blocks)
         wrong = np.cumsum(weights * records.errors(open_as=1))

@@ -4,39 +4,25 @@
 new cases. All return an `OperatingPoint`, which decides cases and is saved as JSON.
 """
 
-from expertload.operating_point.certification.budget import (
-    ErrorBudget,
-    certify_error_budget,
-    certify_error_budget_from_correctness,
+from expertload._names import METHODS, Method
+from expertload.operating_point.certified import (
+    CONDITIONS,
+    CertifiedPoint,
+    CertifiedTargets,
+    ClusterPromise,
 )
-from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
-from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
-from expertload.operating_point.certification.certify import certify, certify_from_correctness
-from expertload.operating_point.certification.costs import (
-    certify_mean_cost,
-    certify_mean_cost_from_correctness,
-)
-from expertload.operating_point.certification.curve import (
+from expertload.operating_point.certify import certify
+from expertload.operating_point.choose import at_threshold, choose
+from expertload.operating_point.groups import CertifiedGroups, certify_groups
+from expertload.operating_point.ladder import CertifiedThresholds, Ladder
+from expertload.operating_point.point import Decisions, OperatingPoint, Origin
+from expertload.operating_point.promises import (
     CertifiedCurve,
+    ErrorBudget,
     certified_curve,
-    certified_curve_from_correctness,
+    certify_error_budget,
+    certify_mean_cost,
 )
-from expertload.operating_point.certification.groups import (
-    CertifiedGroups,
-    certify_groups,
-    certify_groups_from_correctness,
-)
-from expertload.operating_point.certification.ladder import Ladder
-from expertload.operating_point.certification.promise import METHODS, Method
-from expertload.operating_point.certification.targets import CertifiedTargets
-from expertload.operating_point.choose import (
-    at_threshold,
-    at_threshold_from_correctness,
-    choose,
-    choose_from_correctness,
-)
-from expertload.operating_point.origin import Origin
-from expertload.operating_point.point import Decisions, OperatingPoint
 from expertload.operating_point.storage import from_json, load_operating_point
 
 __all__ = [
@@ -47,6 +33,7 @@ __all__ = [
     "CertifiedPoint",
     "CertifiedTargets",
     "CertifiedThresholds",
+    "ClusterPromise",
     "Decisions",
     "ErrorBudget",
     "Ladder",
@@ -54,19 +41,12 @@ __all__ = [
     "OperatingPoint",
     "Origin",
     "at_threshold",
-    "at_threshold_from_correctness",
     "certified_curve",
-    "certified_curve_from_correctness",
     "certify",
     "certify_error_budget",
-    "certify_error_budget_from_correctness",
-    "certify_from_correctness",
     "certify_groups",
-    "certify_groups_from_correctness",
     "certify_mean_cost",
-    "certify_mean_cost_from_correctness",
     "choose",
-    "choose_from_correctness",
     "from_json",
     "load_operating_point",
 ]

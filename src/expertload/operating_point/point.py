@@ -1,18 +1,27 @@
-"""A threshold, what it means in cases, errors and costs, and the decisions it makes."""
+"""A threshold, where it comes from, what it means in cases and costs, and the decisions it makes.
+
+A threshold is used long after it was computed. Its `Origin` is stored with it, so that nobody
+applies it to another kind of confidence, and so that it can be traced to its data years later.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from datetime import UTC, datetime
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from expertload._cases import reaches
 from expertload._files import write_atomically
 from expertload._html import small_table
 from expertload._label_arrays import arrange_probabilities
+from expertload._names import ReadAs
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
@@ -23,13 +32,67 @@ from expertload._validation import (
     check_same_order,
     message,
 )
+from expertload.cases import Cases, reaches
 from expertload.exceptions import ParameterError, ShapeError
-from expertload.operating_point.origin import Origin
+from expertload.tally import COMPARISON_SLACK, Tally
 
-__all__ = ["Decisions", "OperatingPoint", "Policy"]
+if TYPE_CHECKING:
+    from expertload.calibrators import ConfidenceScore
 
+__all__ = ["Decisions", "Label", "OperatingPoint", "Origin", "Policy", "policy_digest"]
+
+Label: TypeAlias = str | int
+RankedBy = Literal["top_probability", "given_confidence", "score"]
+N_QUANTILES = 101
 # What rounding may do to one minus one minus a share.
 ROUNDING = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where an operating point comes from.
+
+    Attributes
+    ----------
+    ranked_by : {"top_probability", "given_confidence", "score"}
+        What the threshold is compared with.
+    score : ConfidenceScore, optional
+        How the confidence is computed from probabilities, if cases are ranked by a score.
+    labels : tuple of str or int, optional
+        The names of the classes in the order of the columns, or their numbers if they have no
+        names; None if only correctness was known.
+    probability_columns : tuple of str or None, optional
+        The columns of a file that held the probabilities, in the order of the classes. If one
+        column was enough for two classes, the other class has None.
+    read_as : {"probabilities", "normalized", "logits"}, optional
+        How those columns were read: as they are, divided by the sum of their row, or through a
+        softmax.
+    confidence_column : str, optional
+        The column of a file that held the confidence.
+    confidence_quantiles : tuple of float, optional
+        101 quantiles of the confidences, from the smallest to the largest. A monitor compares new
+        cases with them.
+    data_sha256 : str, optional
+        Digest of the correctness, confidence and weight of the cases, in their order.
+    model_name : str, optional
+        As the user named the model.
+    created : str
+        Day and time (UTC) the point was made, in ISO form.
+    library_version : str
+        Version of expertload that made it.
+    """
+
+    ranked_by: RankedBy = "given_confidence"
+    score: ConfidenceScore | None = None
+    labels: tuple[Label, ...] | None = None
+    probability_columns: tuple[str | None, ...] | None = None
+    read_as: ReadAs | None = None
+    confidence_column: str | None = None
+    confidence_quantiles: tuple[float, ...] | None = None
+    data_sha256: str | None = None
+    model_name: str | None = None
+    created: str = ""
+    library_version: str = ""
 
 
 class Policy:
@@ -45,8 +108,9 @@ class Policy:
 
         Examples
         --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7)
+        >>> from expertload import Cases, operating_point
+        >>> cases = Cases.from_correctness([0, 1], [0.6, 0.9])
+        >>> point = operating_point.at_threshold(cases, threshold=0.7)
         >>> print(point.to_json()[:44])
         {
           "kind": "expertload operating point",
@@ -138,8 +202,9 @@ class OperatingPoint(Policy):
 
         Examples
         --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> from expertload import Cases, operating_point
+        >>> cases = Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> point = operating_point.at_threshold(cases, threshold=0.7)
         >>> point.team_accuracy(expert_accuracy=0.9)
         0.975
         """
@@ -159,8 +224,9 @@ class OperatingPoint(Policy):
 
         Examples
         --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1, 0, 1], [0.6, 0.7, 0.8, 0.9], threshold=0.7)
+        >>> from expertload import Cases, operating_point
+        >>> cases = Cases.from_correctness([0, 1, 0, 1], [0.6, 0.7, 0.8, 0.9])
+        >>> point = operating_point.at_threshold(cases, threshold=0.7)
         >>> point.cost(error_cost=100.0, review_cost=5.0)
         26.25
         """
@@ -189,10 +255,9 @@ class OperatingPoint(Policy):
 
         Examples
         --------
-        >>> from expertload import operating_point
-        >>> point = operating_point.choose(
-        ...     ["cat", "dog", "dog"], [0.1, 0.6, 0.8], target_accuracy=0.9
-        ... )
+        >>> from expertload import Cases, operating_point
+        >>> cases = Cases.from_predictions(["cat", "dog", "dog"], [0.1, 0.6, 0.8])
+        >>> point = operating_point.choose(cases, target_accuracy=0.9)
         >>> accepted, labels = point.decide([0.95, 0.55])
         >>> accepted.tolist(), labels.tolist()
         ([True, False], ['dog', 'dog'])
@@ -205,8 +270,9 @@ class OperatingPoint(Policy):
 
         Examples
         --------
-        >>> from expertload.operating_point import at_threshold_from_correctness
-        >>> point = at_threshold_from_correctness([0, 1], [0.6, 0.9], threshold=0.7)
+        >>> from expertload import Cases, operating_point
+        >>> cases = Cases.from_correctness([0, 1], [0.6, 0.9])
+        >>> point = operating_point.at_threshold(cases, threshold=0.7)
         >>> point.accepts([0.65, 0.7]).tolist()
         [False, True]
         """
@@ -235,6 +301,79 @@ class OperatingPoint(Policy):
             f"{self.expert_load:.1%} delegated "
             f"({quantity(self.n_delegated)} of {quantity(self.n_cases)})."
         )
+
+
+# ------------------------------------------------------------------ where a point comes from
+
+
+def origin_of(cases: Cases, model_name: str | None = None) -> Origin:
+    """Return the origin of a point made now from these cases."""
+    from expertload import __version__  # avoids a cycle
+
+    return Origin(
+        ranked_by="top_probability" if cases.is_ranked_by_probability else "given_confidence",
+        labels=cases.labels,
+        confidence_quantiles=_quantiles(cases.tally),
+        data_sha256=cases.sha256,
+        model_name=model_name,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        library_version=__version__,
+    )
+
+
+def plain_labels(values: AnyArray) -> tuple[Label, ...]:
+    """Return labels as Python strings and integers, for JSON."""
+    return tuple(value if isinstance(value, str) else int(value) for value in values.tolist())
+
+
+def names_in_a_policy(classes: AnyArray) -> tuple[Label, ...] | None:
+    """Return two or more classes as a policy stores them: as text or whole numbers, else None."""
+    values = classes.tolist()
+    if len(values) < 2:
+        return None
+    if all(isinstance(value, str) for value in values):
+        return tuple(values)
+    is_whole = all(isinstance(value, Real) and float(value).is_integer() for value in values)
+    return tuple(int(value) for value in values) if is_whole else None
+
+
+def _quantiles(table: Tally) -> tuple[float, ...]:
+    """Return the smallest confidences that 0, 1, ..., 100 % of the weight do not exceed."""
+    share = np.cumsum(table.weight)
+    share /= table.total
+    wanted = np.linspace(0, 1, N_QUANTILES) - COMPARISON_SLACK
+    row = np.minimum(np.searchsorted(share, wanted), len(share) - 1)
+    return tuple(table.confidence[row].astype(np.float64).tolist())
+
+
+def policy_digest(policy: Any) -> str:
+    """Return the digest of an operating point, or of those of all groups.
+
+    The same policy saved twice, or with another model name, has the same digest. Another threshold
+    or other calibration cases give another digest.
+
+    Examples
+    --------
+    >>> from expertload import Cases, certify
+    >>> from expertload.operating_point.point import policy_digest
+    >>> policy = certify(Cases.from_correctness([1] * 200, range(200)), target_accuracy=0.95)
+    >>> policy_digest(policy)[:8]
+    'd4b1cf73'
+    """
+    points = policy.items() if isinstance(policy, Mapping) else [("", policy)]
+    origin = policy.origin
+    content = {
+        "thresholds": [[group, point.threshold] for group, point in points],
+        "target_accuracy": getattr(policy, "target_accuracy", None),
+        "confidence_level": getattr(policy, "confidence_level", None),
+        "ranked_by": origin.ranked_by,
+        "labels": origin.labels,
+        "data": origin.data_sha256,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# ------------------------------------------------------------------ new cases
 
 
 def read_cases(

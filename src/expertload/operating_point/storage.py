@@ -14,22 +14,13 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from expertload._names import ReadAs
+from expertload._names import METHODS, ReadAs
 from expertload._store import DocumentKind, plain
-from expertload.operating_point.certification.budget import ErrorBudget
-from expertload.operating_point.certification.certified_point import (
-    CertifiedPoint,
-    ClusterPromise,
-    Reason,
-)
-from expertload.operating_point.certification.certified_thresholds import (
-    CertifiedThresholds,
-    Stretch,
-)
-from expertload.operating_point.certification.groups import CertifiedGroups
-from expertload.operating_point.certification.promise import METHODS, RISKS
-from expertload.operating_point.origin import Label, Origin, RankedBy
-from expertload.operating_point.point import OperatingPoint
+from expertload.operating_point.certified import CertifiedPoint, ClusterPromise, Reason
+from expertload.operating_point.groups import CertifiedGroups
+from expertload.operating_point.ladder import CertifiedThresholds, Risk, Stretch
+from expertload.operating_point.point import Label, OperatingPoint, Origin, RankedBy
+from expertload.operating_point.promises import ErrorBudget
 
 __all__ = ["from_json", "load_operating_point"]
 
@@ -65,8 +56,8 @@ RANGES = {
 WHOLE = {"sufficient_cases", "max_errors", "next_cases"}
 WORDS: dict[str, tuple[str, ...]] = {
     "read_as": get_args(ReadAs),
-    "method": tuple(METHODS),
-    "risk": RISKS,
+    "method": (*METHODS, "bonferroni", "sgr"),  # methods of earlier versions
+    "risk": get_args(Risk),
     "clusters": get_args(ClusterPromise),
     "reason": get_args(Reason),
     "ranked_by": get_args(RankedBy),
@@ -142,8 +133,9 @@ def load_operating_point(path: str | os.PathLike[str]) -> OperatingPoint | Certi
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from expertload.operating_point import certify_from_correctness, load_operating_point
-    >>> point = certify_from_correctness([1] * 60, range(60), target_accuracy=0.95)
+    >>> from expertload import Cases, certify
+    >>> from expertload.operating_point import load_operating_point
+    >>> point = certify(Cases.from_correctness([1] * 60, range(60)), target_accuracy=0.95)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "policy.json")
     ...     point.save(path, model_name="forest")
@@ -169,8 +161,8 @@ def from_json(text: str) -> OperatingPoint | CertifiedGroups:
 
     Examples
     --------
-    >>> from expertload import operating_point
-    >>> point = operating_point.certify_from_correctness([1] * 60, range(60), target_accuracy=0.95)
+    >>> from expertload import Cases, certify, operating_point
+    >>> point = certify(Cases.from_correctness([1] * 60, range(60)), target_accuracy=0.95)
     >>> operating_point.from_json(point.to_json(model_name="forest")).origin.model_name
     'forest'
     """

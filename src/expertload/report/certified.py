@@ -15,7 +15,7 @@ from expertload._format import percent
 from expertload._typing import BoolArray, FloatArray
 from expertload.display._curve import ANY_HERE, AT_DOTS
 from expertload.evaluation import Evaluation
-from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
+from expertload.operating_point import CertifiedThresholds
 from expertload.report.scale import Frame
 
 __all__ = ["Strokes", "are_certified", "certified_in_words", "certified_rows", "certified_strokes"]

@@ -10,7 +10,7 @@ import numpy as np
 from expertload._format import percent
 from expertload.display._curve import along_curve
 from expertload.evaluation import Evaluation
-from expertload.operating_point.certification.curve import curve_of_tally
+from expertload.operating_point import certified_curve
 from expertload.report.certified import Strokes, certified_in_words, certified_strokes
 from expertload.report.scale import Frame, Tick, round_ticks
 from expertload.report.stops import Stops
@@ -122,7 +122,7 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
 def _floor(frame: Frame, evaluation: Evaluation) -> str:
     if not evaluation.cases.is_counted or evaluation.cases.cluster is not None:
         return ""
-    curve = curve_of_tally(evaluation.table, evaluation.confidence_level)
+    curve = certified_curve(evaluation.cases, confidence_level=evaluation.confidence_level)
     load, _, lower, _ = along_curve(
         curve.expert_load, curve.accuracy, curve.lower, curve.lower, columns=COLUMNS
     )

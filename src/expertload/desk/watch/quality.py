@@ -29,9 +29,7 @@ from expertload.desk.store.tables import cases, decisions, monitors, projects
 from expertload.desk.trail import announce
 from expertload.desk.watch.policies import add_policy, find_policy, withdraw
 from expertload.exceptions import DeskRefusedError
-from expertload.monitoring import accuracy_lower_bound
-from expertload.monitoring.capital import accuracy_bets
-from expertload.monitoring.restarts import Capital, advance, start
+from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start
 from expertload.operating_point import CertifiedPoint, certify
 
 # On PostgreSQL, transactions may commit in another order than their cases are numbered. So only

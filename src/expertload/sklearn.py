@@ -1,55 +1,79 @@
-"""A scikit-learn classifier that delegates cases with a confidence below a certified threshold.
+"""For scikit-learn: a classifier that delegates, and scorers that select models by expert load.
 
-``fit`` trains the model on most of the cases and certifies a threshold on the rest. ``predict``
-answers the cases above it and delegates the others. If you have your own calibration cases, the two
-steps are separate: with ``calibration_size=None``, ``fit`` trains on all cases, and ``calibrate``
-certifies on cases that the model was not fitted on. Importing this module needs scikit-learn, the
-extra ``sklearn``.
+`DelegatingClassifier` answers the cases above a certified threshold and delegates the others. A
+scorer is called with a fitted classifier, cases and their labels; higher is better. Use it
+wherever scikit-learn takes ``scoring=``::
+
+    cross_val_score(model, X, y, scoring=aucoc_scorer)
+    GridSearchCV(model, grid, scoring=load_at_accuracy_scorer(0.95))
+
+Labels are compared with the classifier's ``classes_``, never with column numbers. So a fold that
+lacks a class is scored correctly, and cases of a class that the classifier never saw count as
+errors. Importing this module needs scikit-learn, the extra ``sklearn``.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 
-from expertload._answers import Answers, answers_of, right_answers, selectable
-from expertload._cases import check_weight
-from expertload._delegate_label import check_delegate_label
+from expertload._answers import (
+    Answers,
+    answers_of,
+    check_calibration_size,
+    check_delegate_label,
+    judge,
+    right_answers,
+    selectable,
+)
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload._validation import (
     as_floats,
     check_classifier,
+    check_fraction,
     check_same_length,
     check_same_order,
     message,
     needs_extra,
 )
+from expertload.cases import Cases, check_weight
 from expertload.exceptions import LabelError, NotFittedError, ParameterError
 from expertload.operating_point import (
     CertifiedGroups,
     CertifiedPoint,
     Decisions,
     Method,
-    certify_from_correctness,
-    certify_groups_from_correctness,
+    Origin,
+    certify,
+    certify_groups,
 )
-from expertload.operating_point.certification.promise import read_promise
-from expertload.operating_point.origin import Origin, names_in_a_policy
+from expertload.operating_point.certify import read_promise
+from expertload.operating_point.point import names_in_a_policy
 
-with needs_extra("sklearn", "DelegatingClassifier"):
+with needs_extra("sklearn", "expertload.sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.model_selection import train_test_split
     from sklearn.utils import get_tags
+    from sklearn.utils.metadata_routing import UNUSED
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["DelegatingClassifier", "DelegatingClassifierWarning"]
+__all__ = [
+    "DelegatingClassifier",
+    "DelegatingClassifierWarning",
+    "Scorer",
+    "accuracy_at_load_scorer",
+    "aucoc_scorer",
+    "get_scorer",
+    "get_scorer_names",
+    "load_at_accuracy_scorer",
+]
 
 AUTO_CALIBRATION_SIZE = 0.25
 
@@ -64,6 +88,10 @@ def _gives_probabilities(self: DelegatingClassifier) -> bool:
 
 class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that delegates the cases it is not certified to decide.
+
+    ``fit`` trains the model on most of the cases and certifies a threshold on the rest. For your
+    own calibration cases, use ``calibration_size=None`` and ``calibrate``. Where nothing can be
+    certified, a `DelegatingClassifierWarning` says what would help.
 
     Parameters
     ----------
@@ -103,11 +131,6 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         ``expertload decide`` and the desk.
     expert_load_ : float
         The share of calibration cases delegated.
-
-    Warns
-    -----
-    DelegatingClassifierWarning
-        If nothing could be certified, so that every case is delegated.
 
     Examples
     --------
@@ -167,14 +190,17 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         y, groups = selectable(y), selectable(groups)
         self._check_options(y)
         check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
-        self._forget()
-        if self.calibration_size is None:
+        for attribute in ("operating_point_", "expert_load_", "feature_names_in_"):
+            self.__dict__.pop(attribute, None)  # of an earlier model
+        size = self.calibration_size
+        if size is None:
             return self._fit_model(X, y, sample_weight)
         given = {"y": y, "sample_weight": sample_weight, "groups": groups}
         given = {name: values for name, values in given.items() if values is not None}
         # Not stratified: the promise is about cases as they come, including rare classes.
+        aside_size = AUTO_CALIBRATION_SIZE if isinstance(size, str) else size
         parts = train_test_split(
-            X, *given.values(), test_size=self._calibration_size(), random_state=self.random_state
+            X, *given.values(), test_size=aside_size, random_state=self.random_state
         )
         fitting, aside = (dict(zip(["X", *given], parts[i::2], strict=True)) for i in (0, 1))
         self._fit_model(fitting["X"], fitting["y"], fitting.get("sample_weight"))
@@ -206,16 +232,15 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def decide(self, X: ArrayLike, *, groups: ArrayLike | None = None) -> Decisions:
         """Return which cases are accepted, and the model's answer to all of them.
 
-        Parameters
-        ----------
-        X : array-like
-            Features.
-        groups : array-like of shape (n_cases,), optional
-            Required if `calibrate` was given groups, and refused if it was not.
+        ``groups`` are required if `calibrate` was given groups, and refused if it was not.
         """
         check_is_fitted(self, "estimator_")
         check_same_order(X=X, groups=groups)
-        _check_calibrated(hasattr(self, "operating_point_"))
+        if not hasattr(self, "operating_point_"):
+            raise NotFittedError(
+                "This classifier is fitted but not calibrated. Hint: call calibrate(X, y) with "
+                "cases the model was not fitted on, or use the default calibration_size."
+            )
         answers = self._answers(X)
         return Decisions(self._accepts(answers.confidence, groups), answers.labels)
 
@@ -234,12 +259,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         *,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the share of all cases that are decided automatically and right.
-
-        Delegated cases do not count as right. As the accuracy is certified, the better model is the
-        one that delegates fewer cases. Delegating everything scores 0. For the accuracy among
-        accepted cases, use `decide`.
-        """
+        """Return the share of all cases that are decided automatically and right."""
         check_same_order(X=X, y=y, sample_weight=sample_weight, groups=groups)
         accepted, answers = self.decide(X, groups=groups)
         right = accepted & right_answers(answers, y)
@@ -256,21 +276,15 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
-    # -------------------------------------------------------------- what the verbs share
-
     def _check_options(self, y: ArrayLike) -> None:
         """Raise for what cannot work, before the model is trained, which may take long."""
         options = self.target_accuracy, self.confidence_level, self.method
-        read_promise(*options, "selective", None, None)
-        _check_calibration_size(self.calibration_size)
+        read_promise(*options)
+        check_calibration_size(self.calibration_size)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind not in ("binary", "multiclass"):
             raise LabelError(message("y", "must hold one class for each case", kind))
-
-    def _calibration_size(self) -> float | int | str | None:
-        auto = isinstance(self.calibration_size, str) and self.calibration_size == "auto"
-        return AUTO_CALIBRATION_SIZE if auto else self.calibration_size
 
     def _fit_model(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -288,30 +302,23 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 setattr(self, attribute, getattr(model, attribute))
         return self
 
-    def _forget(self) -> None:
-        """Drop the threshold of an earlier model."""
-        for attribute in ("operating_point_", "expert_load_", "feature_names_in_"):
-            if hasattr(self, attribute):
-                delattr(self, attribute)
-
     def _certify(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> Self:
         answers = self._answers(X)
         right = right_answers(answers.labels, y)
+        cases = Cases.from_correctness(right, answers.confidence, groups=groups)
         options: dict[str, Any] = {
             name: getattr(self, name) for name in ("target_accuracy", "confidence_level", "method")
         }
         if groups is None:
-            point = certify_from_correctness(right, answers.confidence, **options)
+            point = certify(cases, **options)
             point = replace(point, origin=self._origin(point.origin))
             self.operating_point_, points = point, [point]
         else:
-            by_group = certify_groups_from_correctness(
-                right, answers.confidence, groups=groups, **options
-            )
+            by_group = certify_groups(cases, **options)
             by_group = by_group.with_origin(self._origin(by_group.origin))
-            self.operating_point_, points = by_group, list(by_group.points.values())
+            self.operating_point_, points = by_group, list(by_group.values())
         accepted = sum(point.n_accepted for point in points)
-        self.expert_load_ = 1 - accepted / sum(point.n_cases for point in points)
+        self.expert_load_ = 1 - accepted / len(cases)
         if not accepted:
             self._warn_that_all_is_delegated(points)
         return self
@@ -333,10 +340,18 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _accepts(self, confidence: FloatArray, groups: ArrayLike | None) -> BoolArray:
         point = self.operating_point_
-        by_group = isinstance(point, CertifiedGroups)
-        _check_groups_match(by_group, groups is not None)
         if isinstance(point, CertifiedGroups):
-            return point.accepts(confidence, groups=groups if groups is not None else ())
+            if groups is None:
+                raise ParameterError(
+                    "This classifier was calibrated by group, so it needs the groups of new cases. "
+                    "Got none. Hint: pass groups=..."
+                )
+            return point.accepts(confidence, groups=groups)
+        if groups is not None:
+            raise ParameterError(
+                "This classifier has one threshold for all cases. Got groups. Hint: pass "
+                "groups=... to calibrate, or to fit, as well."
+            )
         return point.accepts(confidence)
 
     def _warn_that_all_is_delegated(self, points: list[CertifiedPoint]) -> None:
@@ -355,35 +370,133 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return np.result_type(self.classes_.dtype, np.asarray(self.delegate_label_).dtype)
 
 
-def _check_calibration_size(size: Any) -> None:
-    """Raise unless this is "auto", None, a share of the cases or a number of them."""
-    if size is None or (isinstance(size, str) and size == "auto"):
-        return
-    is_number = isinstance(size, Real) and not isinstance(size, bool | np.bool_)
-    number = float(size) if is_number else 0.0
-    if not (number >= 1 if isinstance(size, Integral) else 0 < number < 1):
-        wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
-        raise ParameterError(message("calibration_size", wanted, repr(size)))
+# ------------------------------------------------------------------ scorers
 
 
-def _check_groups_match(needed: bool, given: bool) -> None:
-    """Raise unless groups are given if and only if thresholds were certified by group."""
-    if needed and not given:
-        raise ParameterError(
-            "This classifier was calibrated by group, so it needs the groups of new cases. "
-            "Got none. Hint: pass groups=..."
-        )
-    if given and not needed:
-        raise ParameterError(
-            "This classifier has one threshold for all cases. Got groups. Hint: pass groups=... to "
-            "calibrate, or to fit, as well."
-        )
+class Scorer(BaseEstimator):  # type: ignore[misc]
+    """A number read from the COC curve of a fitted classifier, higher is better.
+
+    Made by `load_at_accuracy_scorer` and its siblings. Weights are requested by scikit-learn's
+    metadata routing: ``get_scorer("aucoc").set_score_request(sample_weight=True)``. As in
+    scikit-learn, that changes the scorer; `get_scorer` returns a new one each time.
+    """
+
+    # The classifier comes by position; only ``sample_weight`` can be requested.
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012
+
+    def __init__(self, name: str = "aucoc", reading: float | None = None) -> None:
+        self.name = name
+        self.reading = reading
+
+    def score(
+        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Score a fitted classifier with ``predict_proba``; a scorer is called the same way."""
+        right, confidence = judge(estimator, X, y, sample_weight=sample_weight)
+        cases = Cases.from_correctness(right, confidence, sample_weight=sample_weight)
+        if self.name == "aucoc":
+            return cases.aucoc()
+        if self.name.startswith("accuracy_at_load"):
+            return cases.accuracy_at_load(self.reading)  # type: ignore[arg-type]
+        load = cases.load_at_accuracy(self.reading)  # type: ignore[arg-type]
+        return -load if load else 0.0  # avoids minus zero in tables of results
+
+    __call__ = score
+
+    def _accept_sample_weight(self) -> bool:
+        """Accept weights; scikit-learn checks this without metadata routing."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"get_scorer({self.name!r})"
 
 
-def _check_calibrated(is_calibrated: bool) -> None:
-    """Raise unless a fitted classifier has a threshold."""
-    if not is_calibrated:
-        raise NotFittedError(
-            "This classifier is fitted but not calibrated. Hint: call calibrate(X, y) with cases "
-            "the model was not fitted on, or use the default calibration_size."
-        )
+aucoc_scorer = Scorer("aucoc")
+
+
+def load_at_accuracy_scorer(target_accuracy: float) -> Scorer:
+    """Return a scorer of the expert load at a target accuracy, negative so that higher is better.
+
+    Parameters
+    ----------
+    target_accuracy : float
+        The accuracy that automatic decisions must reach, in [0, 1].
+
+    Returns
+    -------
+    Scorer
+        Minus the smallest load that reaches the target: 0 at best, and -1 if none does.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from expertload.sklearn import load_at_accuracy_scorer
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> load_at_accuracy_scorer(0.95)(model, [[0.0], [1.4], [3.0]], [0, 1, 1])
+    -0.33...
+    """
+    target = check_fraction(target_accuracy, "target_accuracy")
+    return Scorer(f"neg_load_at_accuracy_{target:.15g}", target)
+
+
+def accuracy_at_load_scorer(expert_load: float) -> Scorer:
+    """Return a scorer of the accuracy among the cases left when experts take a share.
+
+    Parameters
+    ----------
+    expert_load : float
+        The share of cases that experts take, in [0, 1].
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from expertload.sklearn import accuracy_at_load_scorer
+    >>> model = LogisticRegression().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> accuracy_at_load_scorer(0.0)(model, [[0.0], [1.4], [3.0], [4.0]], [0, 1, 1, 1])
+    0.75
+    """
+    load = check_fraction(expert_load, "expert_load")
+    return Scorer(f"accuracy_at_load_{load:.15g}", load)
+
+
+def get_scorer(scoring: Any) -> Any:
+    """Return a scorer by its name, like scikit-learn's ``get_scorer``.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        "aucoc", "neg_load_at_accuracy_0.95" or "accuracy_at_load_0.2", with any number in place
+        of those; a callable is returned unchanged.
+
+    Examples
+    --------
+    >>> from expertload.sklearn import get_scorer
+    >>> get_scorer("neg_load_at_accuracy_0.95").reading
+    0.95
+    """
+    if callable(scoring):
+        return scoring
+    if scoring == "aucoc":
+        return Scorer("aucoc")
+    makers = {
+        "neg_load_at_accuracy": load_at_accuracy_scorer,
+        "accuracy_at_load": accuracy_at_load_scorer,
+    }
+    parts = re.fullmatch(r"(\w+)_([0-9.]+(?:[eE][+-]?[0-9]+)?)", str(scoring))
+    if parts and parts[1] in makers:
+        return makers[parts[1]](float(parts[2]))
+    names = ", ".join(get_scorer_names())
+    hint = "pass scikit-learn's own names directly as scoring="
+    raise ParameterError(message("scoring", f"must be one of {names}", repr(scoring), hint))
+
+
+def get_scorer_names() -> list[str]:
+    """Return the names that `get_scorer` accepts; SHARE means a number in [0, 1].
+
+    Examples
+    --------
+    >>> from expertload.sklearn import get_scorer_names
+    >>> get_scorer_names()
+    ['accuracy_at_load_SHARE', 'aucoc', 'neg_load_at_accuracy_SHARE']
+    """
+    return ["accuracy_at_load_SHARE", "aucoc", "neg_load_at_accuracy_SHARE"]

@@ -11,31 +11,27 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from expertload._cases import (
-    Cases,
-    check_correctness_cases,
-    check_named_cases,
-    check_unweighted,
-    reaches,
-)
 from expertload._label_arrays import check_groups
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_floats, check_same_length, check_same_order
-from expertload.operating_point.certification.certified_point import CONDITIONS, CertifiedPoint
-from expertload.operating_point.certification.methods import CalibrationCases
-from expertload.operating_point.certification.promise import Method, Promise, Risk, read_promise
-from expertload.operating_point.certification.verdict import certify_calibration
-from expertload.operating_point.origin import (
+from expertload._names import Method
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload._validation import as_floats, check_same_length, check_same_order, message
+from expertload.cases import Cases, check_unweighted, reaches
+from expertload.exceptions import ParameterError
+from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
+from expertload.operating_point.certify import Calibration, certify_independent, read_promise
+from expertload.operating_point.ladder import Risk
+from expertload.operating_point.point import (
+    Decisions,
     Label,
     Origin,
+    Policy,
+    at_least,
     origin_of,
     plain_labels,
-    ranked_by,
+    read_cases,
 )
-from expertload.operating_point.point import Decisions, Policy, at_least, read_cases
-from expertload.tally import Tally
 
-__all__ = ["CertifiedGroups", "certify_groups", "certify_groups_from_correctness"]
+__all__ = ["CertifiedGroups", "certify_groups"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +107,11 @@ class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
 
         Examples
         --------
-        >>> from expertload.operating_point import certify_groups_from_correctness
-        >>> points = certify_groups_from_correctness(
-        ...     [1] * 100, [0.5] * 100, groups=["a"] * 90 + ["b"] * 10, target_accuracy=0.95
-        ... )
+        >>> from expertload import Cases
+        >>> from expertload.operating_point import certify_groups
+        >>> site = ["a"] * 90 + ["b"] * 10
+        >>> cases = Cases.from_correctness([1] * 100, [0.5] * 100, groups=site)
+        >>> points = certify_groups(cases, target_accuracy=0.95)
         >>> points.decide([0.9, 0.9], groups=["a", "b"], confidence=[0.5, 0.5]).accepted.tolist()
         [True, False]
         """
@@ -146,28 +143,23 @@ class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
 
 
 def certify_groups(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    cases: Cases,
     *,
-    groups: ArrayLike,
     target_accuracy: float,
     confidence_level: float = 0.95,
     method: Method = "spending",
     risk: Risk = "selective",
-    confidence: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
     model_name: str | None = None,
 ) -> CertifiedGroups:
     """Certify an operating point for each group, with the level shared out among them.
 
     Parameters
     ----------
-    y_true, y_proba, target_accuracy, method, risk, confidence, sample_weight, labels, model_name
-        As in `certify`.
-    groups : array-like of shape (n_cases,)
-        The group of each case, integers or strings. It must be known when a case is decided: its
+    cases : Cases
+        Calibration cases with the group of each. It must be known when a case is decided: its
         site, or its *predicted* class (``y_proba.argmax(axis=1)``), but not its true class.
+    target_accuracy, method, risk, model_name
+        As in `certify`.
     confidence_level : float, default=0.95
         The probability that the promises to all groups are kept at once.
 
@@ -180,91 +172,38 @@ def certify_groups(
     Examples
     --------
     >>> import numpy as np
+    >>> from expertload import Cases
     >>> from expertload.operating_point import certify_groups
     >>> rng = np.random.default_rng(0)
     >>> y_proba = rng.beta(0.3, 0.3, size=3000)
     >>> y_true = rng.random(3000) < y_proba
     >>> site = np.where(np.arange(3000) < 2950, "north", "south")
-    >>> points = certify_groups(y_true, y_proba, groups=site, target_accuracy=0.95)
+    >>> cases = Cases.from_predictions(y_true, y_proba, groups=site)
+    >>> points = certify_groups(cases, target_accuracy=0.95)
     >>> points["north"].is_certified, points["south"].reason
     (True, 'too_few_cases')
     """
-    check_unweighted(sample_weight)
-    check_same_order(y_true=y_true, y_proba=y_proba, confidence=confidence, groups=groups)
-    cases, names = check_named_cases(y_true, y_proba, confidence, None, labels)
-    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None)
-    origin = origin_of(
-        cases,
-        Tally.from_cases(cases),
-        ranked_by=ranked_by(confidence),
-        labels=names,
-        model_name=model_name,
-    )
-    return certify_by_group(cases, check_groups(groups), promise, origin)
-
-
-def certify_groups_from_correctness(
-    correct: ArrayLike,
-    confidence: ArrayLike,
-    *,
-    groups: ArrayLike,
-    target_accuracy: float,
-    confidence_level: float = 0.95,
-    method: Method = "spending",
-    risk: Risk = "selective",
-    sample_weight: ArrayLike | None = None,
-    model_name: str | None = None,
-) -> CertifiedGroups:
-    """Certify each group from the correctness and the confidence of each case.
-
-    Parameters
-    ----------
-    correct, confidence
-        As in `expertload.Cases.from_correctness`.
-    groups, target_accuracy, confidence_level, method, risk, sample_weight, model_name
-        As in `certify_groups`.
-
-    Returns
-    -------
-    CertifiedGroups
-        A mapping from groups to their points.
-
-    Examples
-    --------
-    >>> from expertload.operating_point import certify_groups_from_correctness
-    >>> points = certify_groups_from_correctness(
-    ...     [1] * 200, range(200), groups=[0, 1] * 100, target_accuracy=0.95
-    ... )
-    >>> points.certified
-    (0, 1)
-    """
-    check_unweighted(sample_weight)
-    check_same_order(correct=correct, confidence=confidence, groups=groups)
-    cases = check_correctness_cases(correct, confidence, None)
-    promise = read_promise(target_accuracy, confidence_level, method, risk, None, None)
-    origin = origin_of(
-        cases, Tally.from_cases(cases), ranked_by="given_confidence", model_name=model_name
-    )
-    return certify_by_group(cases, check_groups(groups), promise, origin)
-
-
-def certify_by_group(
-    cases: Cases, groups: AnyArray, promise: Promise, origin: Origin
-) -> CertifiedGroups:
-    """Certify each group of validated cases at its share of the level."""
-    check_same_length(confidence=cases.confidence, groups=groups)
-    names, rows = np.unique(groups, return_inverse=True)
+    check_unweighted(cases.weight)
+    promise = read_promise(target_accuracy, confidence_level, method, risk)
+    names, rows = np.unique(_groups_of(cases), return_inverse=True)
     shared = promise._replace(error_level=promise.error_level / len(names))
-    points = {}
+    origin, points = origin_of(cases, model_name), {}
     for index, name in enumerate(plain_labels(names)):
-        inside = rows == index
-        part = CalibrationCases.from_cases(
-            Cases(cases.correct[inside], cases.confidence[inside], None)
-        )
-        points[name] = replace(certify_calibration(part, shared), origin=origin)
+        part = Calibration(cases.take(rows == index))
+        points[name] = replace(certify_independent(part, shared), origin=origin)
     return CertifiedGroups(
         points=points,
         target_accuracy=promise.target,
         confidence_level=1 - promise.error_level,
         origin=origin,
     )
+
+
+def _groups_of(cases: Cases) -> ArrayLike:
+    if cases.groups is None:
+        hint = "pass groups= to Cases.from_predictions or Cases.from_correctness"
+        raise ParameterError(message("cases", "must have groups", "none", hint))
+    if cases.clusters is not None:
+        hint = "certify all groups together with certify"
+        raise ParameterError(message("cases", "must be independent", "clusters", hint))
+    return check_groups(cases.groups)

@@ -1,21 +1,24 @@
-"""Operating points with a guarantee, or with the reason why there is none."""
+"""Operating points with a guarantee, or with the reason why there is none.
+
+`CertifiedPoint` is one of them; `CertifiedTargets` are several, whose promises hold together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
 
+from expertload._names import Method
 from expertload._typing import BoolArray
 from expertload._validation import check_fraction, check_threshold
 from expertload.exceptions import ParameterError
-from expertload.operating_point.certification.certified_thresholds import CertifiedThresholds
-from expertload.operating_point.certification.ladder import Ladder, Steps
-from expertload.operating_point.certification.promise import Method, Risk
-from expertload.operating_point.point import OperatingPoint, at_least, digits, quantity
+from expertload.operating_point.ladder import CertifiedThresholds, Ladder, Risk, Steps
+from expertload.operating_point.point import OperatingPoint, Origin, at_least, digits, quantity
 
-__all__ = ["CertifiedPoint"]
+__all__ = ["CertifiedPoint", "CertifiedTargets"]
 
 Reason = Literal[
     "too_few_cases",
@@ -152,11 +155,11 @@ class CertifiedPoint(OperatingPoint):
         Examples
         --------
         >>> import numpy as np
-        >>> from expertload.operating_point import certify_from_correctness
+        >>> from expertload import Cases, certify
         >>> rng = np.random.default_rng(0)
         >>> confidence = rng.random(2000)
         >>> correct = rng.random(2000) < 0.8 + 0.2 * confidence
-        >>> point = certify_from_correctness(correct, confidence, target_accuracy=0.9)
+        >>> point = certify(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
         >>> stricter = point.at(expert_load=0.5)
         >>> print(f"load {point.expert_load:.3f} or {stricter.expert_load:.3f}, both certified")
         load 0.000 or 0.500, both certified
@@ -238,7 +241,8 @@ class CertifiedPoint(OperatingPoint):
         if self.is_certified:
             level = at_least(self.confidence_level)
             return f"With {level} confidence, {self._promise}. {self.conditions}"
-        return f"Nothing is certified at a target of {at_least(self.target_accuracy)}: {self._why}"
+        why = " ".join(filter(None, (self._cause, self._more_cases, self._lower_target)))
+        return f"Nothing is certified at a target of {at_least(self.target_accuracy)}: {why}"
 
     @property
     def _promise(self) -> str:
@@ -259,12 +263,6 @@ class CertifiedPoint(OperatingPoint):
         )
 
     @property
-    def _why(self) -> str:
-        return " ".join(
-            part for part in (self._cause, self._more_cases, self._lower_target) if part
-        )
-
-    @property
     def _cause(self) -> str:
         first = self._first_test
         counted = "case(s)" if self.clusters is None else "case(s) that count"
@@ -276,8 +274,8 @@ class CertifiedPoint(OperatingPoint):
             return (
                 f"too many of the most confident cases are wrong{first}, so the sequence of tests "
                 "ended there, although a looser threshold would pass on its own. Hint: recalibrate "
-                "the model if it is over-confident, or use method='bonferroni', which tests each "
-                "threshold separately."
+                "the model if it is over-confident, or certify fresh cases with thresholds=... "
+                "that begin below those cases."
             )
         if self.reason == "accuracy_too_low":
             return f"the accuracy is too low{first}."
@@ -316,3 +314,64 @@ class CertifiedPoint(OperatingPoint):
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self.guarantee}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedTargets(Mapping[float, CertifiedPoint]):
+    """A mapping from target accuracies to their certified points, and one promise over all.
+
+    Each point is tested at its share of the level, so you may choose among them after seeing the
+    data. Save the chosen point.
+
+    Attributes
+    ----------
+    points : dict from float to CertifiedPoint
+        The point of each target, in ascending order.
+    confidence_level : float
+        The probability that all promises hold at once.
+    origin : Origin
+        The data, the model and the day.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload.operating_point import certify
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(0.4, 0.4, size=2000)
+    >>> y_true = rng.random(2000) < y_proba
+    >>> points = certify(y_true, y_proba, target_accuracy=[0.9, 0.95])
+    >>> [f"{target}: load {point.expert_load:.3f}" for target, point in points.items()]
+    ['0.9: load 0.258', '0.95: load 0.552']
+    """
+
+    points: dict[float, CertifiedPoint]
+    confidence_level: float
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+    def __getitem__(self, target: float) -> CertifiedPoint:
+        return self.points[target]
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def certified(self) -> tuple[float, ...]:
+        """The targets that have a threshold."""
+        return tuple(target for target, point in self.items() if point.is_certified)
+
+    @property
+    def guarantee(self) -> str:
+        """The promise for each target, in words."""
+        level = f"With {at_least(self.confidence_level)} confidence, all of these hold at once."
+        return "\n".join([level, *(point.guarantee for point in self.values())])
+
+    def with_origin(self, origin: Origin) -> CertifiedTargets:
+        """Return the same points with another origin."""
+        points = {target: replace(point, origin=origin) for target, point in self.items()}
+        return replace(self, points=points, origin=origin)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{target:.6g}: {point}" for target, point in self.items())

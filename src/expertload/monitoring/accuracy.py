@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, Self, get_args
 
+from expertload._files import write_atomically
+from expertload._store import DocumentKind
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction, check_option, check_same_order
-from expertload.exceptions import NotCertifiedError, ParameterError
-from expertload.monitoring.inputs import (
-    as_answers,
-    as_inclusion,
-    as_keys,
-    as_moments,
+from expertload._validation import check_fraction, check_option
+from expertload.exceptions import InvalidInputError, NotCertifiedError, ParameterError
+from expertload.monitoring.audits import (
+    AuditRecords,
+    Order,
     check_blocks,
     check_least_inclusion,
+    read_audits,
 )
-from expertload.monitoring.records import AuditRecords, Batch, Order
 from expertload.monitoring.verdict import Verdict
-from expertload.operating_point.origin import policy_digest
-
-if TYPE_CHECKING:
-    from typing import Self
+from expertload.operating_point.point import policy_digest
 
 __all__ = ["AccuracyMonitor"]
+
+DOCUMENT = DocumentKind("expertload accuracy monitor", 2)
+PROMISE = (
+    "target_accuracy",
+    "confidence_level",
+    "blocks",
+    "least_inclusion_probability",
+    "order",
+)
+AUDITS = (
+    "correct",
+    "inclusion_probability",
+    "least_inclusion_probability",
+    "decided_at",
+    "key",
+)
 
 
 class AccuracyMonitor(Verdict):
@@ -112,8 +126,9 @@ class AccuracyMonitor(Verdict):
         Examples
         --------
         >>> from expertload.monitoring import AccuracyMonitor
-        >>> from expertload.operating_point import certify_from_correctness
-        >>> policy = certify_from_correctness([1] * 200, range(200), target_accuracy=0.95)
+        >>> from expertload import Cases, certify
+        >>> cases = Cases.from_correctness([1] * 200, range(200))
+        >>> policy = certify(cases, target_accuracy=0.95)
         >>> AccuracyMonitor.from_policy(policy).target_accuracy
         0.95
         """
@@ -162,37 +177,21 @@ class AccuracyMonitor(Verdict):
         RepeatedCaseError, DecisionOrderError, ProbabilityError, CorrectnessError
             And other input errors. In that case nothing is counted.
         """
-        batch = self._batch(
-            correct, inclusion_probability, least_inclusion_probability, decided_at, key
-        )
-        self._count_batch(batch)
-        return self
-
-    def _count_batch(self, batch: Batch, *, mix: bool = True) -> None:
-        change = self._records.plan(batch, self._order, mix=mix)
-        self._records.apply(batch, change)
-        # Open reviews were counted as right, so only a wrong answer changes earlier counts.
-        if any(grade != 1 for grade in change.answers.values()):
-            self._forget()
-
-    def _batch(self, correct: Any, inclusion: Any, least: Any, decided_at: Any, key: Any) -> Batch:
-        check_same_order(
+        batch = read_audits(
             correct=correct,
-            inclusion_probability=inclusion,
-            least_inclusion_probability=least,
+            inclusion_probability=inclusion_probability,
+            least_inclusion_probability=self._least_inclusion
+            if least_inclusion_probability is None
+            else least_inclusion_probability,
             decided_at=decided_at,
             key=key,
         )
-        answers = as_answers(correct)
-        n = len(answers)
-        named = least if least is not None else self._least_inclusion
-        return Batch(
-            answers,
-            as_inclusion(inclusion, n, "inclusion_probability"),
-            as_inclusion(named, n, "least_inclusion_probability"),
-            as_moments(decided_at, n),
-            as_keys(key, n),
-        )
+        self._add(batch)
+        return self
+
+    def _add(self, batch: AuditRecords, *, mix: bool = True) -> None:
+        if self._records.add(batch, self._order, mix=mix):
+            self._forget()  # an open review was counted as right
 
     def merge(self, *others: AccuracyMonitor) -> AccuracyMonitor:
         """Return a monitor of all audits of several monitors, recounted in the order of decisions.
@@ -217,7 +216,7 @@ class AccuracyMonitor(Verdict):
         4
         """
         _check_same_promise([each._promise for each in (self, *others)])
-        merged = self._empty()
+        merged = type(self)(**self._promise)
         merged._policy = _check_same_policy([each._policy for each in (self, *others)])
         records = [each._records for each in (self, *others)]
         merged._records = AuditRecords.merged([each for each in records if len(each)])
@@ -227,18 +226,6 @@ class AccuracyMonitor(Verdict):
     def policy_digest(self) -> str | None:
         """The digest of the monitored policy; None if the monitor was not made from a policy."""
         return self._policy
-
-    def _restore(self, audits: dict[str, Any]) -> None:
-        """Count the audits of a file, in the order of the file."""
-        if audits["correct"]:
-            batch = self._batch(
-                audits["correct"],
-                audits["inclusion_probability"],
-                audits["least_inclusion_probability"],
-                audits["decided_at"],
-                audits["key"],
-            )
-            self._count_batch(batch, mix=False)
 
     @property
     def _promise(self) -> dict[str, Any]:
@@ -250,22 +237,36 @@ class AccuracyMonitor(Verdict):
             "order": self._order,
         }
 
-    def _empty(self) -> AccuracyMonitor:
-        return type(self)(**self._promise)
-
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the monitor as JSON; an older file is replaced completely or not at all.
 
+        The evidence is not stored. It is recounted from the audits when the file is read, so both
+        always agree.
+
         Parameters
         ----------
         path : str or path
             Where to write.
-        """
-        from expertload.monitoring.storage import save
 
-        save(self, path)
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from expertload.monitoring import AccuracyMonitor
+        >>> monitor = AccuracyMonitor(target_accuracy=0.95).update([1, None], key=["a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     monitor.save(pathlib.Path(folder, "monitor.json"))
+        ...     again = AccuracyMonitor.load(pathlib.Path(folder, "monitor.json"))
+        >>> again.update([0], key=["b"]).n_errors
+        1.0
+        """
+        content = {
+            "promise": self._promise,
+            "policy": self._policy,
+            "audits": self._records.columns(),
+        }
+        write_atomically(path, DOCUMENT.write(content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -276,9 +277,34 @@ class AccuracyMonitor(Verdict):
         FileFormatError
             If the file is something else, truncated, changed after saving, or has a newer schema.
         """
-        from expertload.monitoring.storage import load
+        document = DOCUMENT.read(path)
+        promise = _section(document, "promise", PROMISE)
+        audits = _section(document, "audits", AUDITS)
+        lists = [column for column in audits.values() if column is not None]
+        if not all(isinstance(column, list) for column in lists) or audits["correct"] is None:
+            DOCUMENT.refuse("its audits must be lists")
+        if len({len(column) for column in lists}) != 1:
+            DOCUMENT.refuse("its lists of audits must have the same length")
+        try:
+            monitor = cls(**promise)
+            if audits["correct"]:
+                if audits["least_inclusion_probability"] is None:
+                    audits["least_inclusion_probability"] = monitor._least_inclusion
+                monitor._add(read_audits(**audits), mix=False)
+        except InvalidInputError as error:
+            DOCUMENT.refuse(f"its audits cannot be counted ({error})")
+        policy = document.get("policy")  # the first schema did not have it
+        if policy is not None and not re.fullmatch("[0-9a-f]{64}", str(policy)):
+            DOCUMENT.refuse("its 'policy' must be a digest")
+        monitor._policy = policy
+        return monitor
 
-        return load(cls, path)
+
+def _section(document: dict[str, Any], name: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    section = document.get(name)
+    if not isinstance(section, dict) or set(section) != set(fields):
+        DOCUMENT.refuse(f"its {name!r} must have the fields {', '.join(fields)}")
+    return section
 
 
 def _check_same_promise(promises: Sequence[dict[str, Any]]) -> None:

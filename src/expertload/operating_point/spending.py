@@ -58,7 +58,7 @@ at the loosest threshold that accepts at most s_j cases, so at fewer, and passes
 no larger than that of b_j errors among s_j. If too few are left for that, it is taken at the next
 threshold, at the level of (j, j, k), as if a run had come down to it. For fixed counts the last
 paragraph covers both. But the counts now depend a little on the errors: given how many cases a bad
-threshold accepts, more errors mean fewer cases above a better one. `starts` shows that this raises
+threshold accepts, more errors mean fewer cases above a better one. `graded` shows that this raises
 the probability of one such event by a factor of 1 / (1 - d) at most. So d is level / (1 + level)
 where there are several looks; with a single one the dependence only helps, and d is the whole
 level. For the union of the events this last step is not proved: it rests on simulation and on
@@ -76,11 +76,9 @@ import numpy as np
 from scipy.special import bdtr
 
 from expertload._typing import FloatArray, IntArray
-from expertload.operating_point.certification.error_law import ErrorLaw, nothing_yet
-from expertload.operating_point.certification.ladder import Run
-from expertload.operating_point.certification.p_values import first_failure, least_cases
+from expertload.operating_point.ladder import Run, first_failure, least_cases
 
-__all__ = ["Look", "Plan"]
+__all__ = ["ErrorLaw", "Look", "Plan"]
 
 # The first look, in units of the fewest cases that can pass without an error.
 FIRST_FACTOR = 2.1
@@ -90,6 +88,11 @@ SPACING = 2.0
 INTERVALS = 4
 # What rounding may do to a probability that was added up in another order.
 ROUNDING = 1 + 1e-12
+# Tails of a law beyond this many standard deviations, and some counts more, are left out: they have
+# a probability below 1e-17.
+DEVIATIONS, MORE = 9, 12
+# Below this length a plain convolution is faster than a transform, and it keeps tiny tails exact.
+SHORT = 300
 
 
 class Look(NamedTuple):
@@ -317,3 +320,78 @@ def _count_passed(accepted: FloatArray, errors: FloatArray, planned: Plan, begun
             if passed < stop - row:
                 return int(row) + passed
     return len(accepted)
+
+
+# ------------------------------------------------------------------ the law of the walk
+
+
+class ErrorLaw(NamedTuple):
+    """The law of the errors of a walk in which every case has the same error probability.
+
+    ``mass`` are the probabilities of ``fewest``, ``fewest + 1``, ... errors among ``n_cases``.
+    Paths that have crossed a boundary can be dropped, and the walk extended by more cases.
+    """
+
+    mass: FloatArray
+    fewest: int
+    n_cases: int
+    rate: float
+
+    def after(self, n_cases: int) -> ErrorLaw:
+        """Return the law for this many cases."""
+        if n_cases == self.n_cases:
+            return self
+        more, fewest = binomial_mass(n_cases - self.n_cases, self.rate)
+        mass = convolve(self.mass, more)
+        return ErrorLaw(mass, self.fewest + fewest, n_cases, self.rate)
+
+    def without(self, most_errors: int) -> ErrorLaw:
+        """Return the law of the paths that have more errors than this."""
+        gone = max(most_errors + 1 - self.fewest, 0)
+        return self._replace(mass=self.mass[gone:], fewest=self.fewest + gone)
+
+    def at_most(self, n_errors: int, n_cases: int) -> float:
+        """Return the probability of at most `n_errors` when there are `n_cases`."""
+        if n_cases == self.n_cases:
+            return float(self.mass[: max(n_errors + 1 - self.fewest, 0)].sum())
+        more, fewest = binomial_mass(n_cases - self.n_cases, self.rate)
+        # Of a path with `fewest + i` errors so far, at most this many more may be errors:
+        room = n_errors - self.fewest - np.arange(len(self.mass)) - fewest
+        cumulative = np.append(np.cumsum(more), 0.0)  # the last entry: no more allowed
+        return float(self.mass @ cumulative[np.clip(room, -1, len(more) - 1)])
+
+    @property
+    def total(self) -> float:
+        """The total probability of all paths."""
+        return float(self.mass.sum())
+
+
+def nothing_yet(rate: float) -> ErrorLaw:
+    """Return the law before the first case."""
+    return ErrorLaw(np.ones(1), 0, 0, rate)
+
+
+def binomial_mass(n_cases: int, rate: float) -> tuple[FloatArray, int]:
+    """Return binomial probabilities of an interval of counts, and the first count.
+
+    Ratios of neighbours are multiplied up from the mode and the sum is made 1, which keeps thirteen
+    digits where differences of log-gamma functions lose eight.
+    """
+    reach = DEVIATIONS * math.sqrt(n_cases * rate * (1 - rate)) + MORE
+    low = max(0, int(n_cases * rate - reach))
+    high = min(n_cases, int(n_cases * rate + reach))
+    count = np.arange(low, high)
+    steps = np.log((n_cases - count) / (count + 1.0)) + math.log(rate) - math.log1p(-rate)
+    logs = np.concatenate(([0.0], np.cumsum(steps)))
+    mass = np.exp(logs - logs.max())
+    return mass / mass.sum(), low
+
+
+def convolve(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the probabilities of a sum of two counts."""
+    if min(len(one), len(other)) < SHORT:
+        return np.convolve(one, other)
+    length = len(one) + len(other) - 1
+    size = 1 << (length - 1).bit_length()
+    product = np.fft.rfft(one, size) * np.fft.rfft(other, size)
+    return np.maximum(np.fft.irfft(product, size)[:length], 0.0)  # clips tiny negatives

@@ -1,0 +1,518 @@
+"""The audits of a monitor: checked when they come, and kept in the order of decisions.
+
+An audit is recorded when the case is drawn and its review is open, or when its label is known. It
+keeps its position: a late label is filled in at the position of its case. So the order never
+depends on the answers, as the promise about false alarms requires.
+
+A batch of audits is checked completely before anything is changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2b
+from itertools import chain, groupby
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+
+from expertload._labels import is_missing
+from expertload._store import MOST_DIGITS
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload._validation import (
+    as_array,
+    check_count,
+    check_fraction,
+    check_same_order,
+    check_same_shape,
+    message,
+    percent_hint,
+)
+from expertload.exceptions import (
+    CorrectnessError,
+    DataTypeError,
+    DecisionOrderError,
+    EmptyInputError,
+    ParameterError,
+    ProbabilityError,
+    RepeatedCaseError,
+    ShapeError,
+)
+
+__all__ = ["AuditRecords", "Order", "read_audits"]
+
+Key = str | int
+Clock = Literal["time", "number"]
+Order = Literal["decision", "arrival"]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+# Columns that must be given for every case or for none, and their names for users.
+NAMES = {
+    "inclusion": "inclusion_probability",
+    "least": "least_inclusion_probability",
+    "keys": "key",
+}
+COLUMNS = ("correct", "inclusion", "least", "moments", "keys")
+
+
+@dataclass
+class AuditRecords:
+    """Audits as columns, one entry per case: those of a monitor, or a batch to be added.
+
+    Attributes
+    ----------
+    correct : list of float
+        Grades; NaN where a review is open.
+    inclusion, least : list of float
+        The probability with which each case was audited, and the smallest one at that time; NaN if
+        not given.
+    moments : list of int or float
+        When each was decided; empty if not given.
+    keys : list of str or int or None
+        The key of each case.
+    clock : {"time", "number"} or None
+        The kind of moments: microseconds in UTC, or the user's own ascending numbers.
+    """
+
+    correct: list[float] = field(default_factory=list)
+    inclusion: list[float] = field(default_factory=list)
+    least: list[float] = field(default_factory=list)
+    moments: list[int | float] = field(default_factory=list)
+    keys: list[Key | None] = field(default_factory=list)
+    clock: Clock | None = None
+    places: dict[Key, int] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    def weights(self, first: int = 0) -> FloatArray:
+        """Return the weight of each audit: the least probability divided by its own."""
+        ratio = np.asarray(self.least[first:], float) / np.asarray(self.inclusion[first:], float)
+        weights: FloatArray = np.where(np.isnan(ratio), 1.0, ratio)
+        return weights
+
+    def errors(self, *, open_as: float, first: int = 0) -> FloatArray:
+        """Return the errors, open reviews counting as `open_as`."""
+        errors = 1 - np.asarray(self.correct[first:], dtype=np.float64)
+        counted: FloatArray = np.where(np.isnan(errors), open_as, errors)
+        return counted
+
+    # ------------------------------------------------------------------ adding
+
+    def add(self, batch: AuditRecords, order: Order, *, mix: bool = True) -> bool:
+        """Add a batch, completely or, if anything is wrong, not at all.
+
+        Cases of one moment are mixed, unless they were when they were stored. Return whether the
+        answer to an open review, which was counted as right, is another one.
+        """
+        late = self._late_rows(batch)
+        new = [row for row in range(len(batch)) if row not in late]
+        if new:
+            self._check_columns(batch)
+            self._check_inclusion(batch, new)
+        new = self._ordered(batch, new, order, mix=mix)
+        # Everything is checked. From here on nothing can fail.
+        grades = {place: batch.correct[row] for row, place in late.items()}
+        answers = {place: grade for place, grade in grades.items() if not math.isnan(grade)}
+        for place, grade in answers.items():
+            self.correct[place] = grade
+        keys = enumerate(_picked(batch.keys, new), start=len(self))
+        self.places |= {key: place for place, key in keys if key is not None}
+        for name in COLUMNS:
+            column = getattr(batch, name)
+            getattr(self, name).extend(_picked(column, new) if column else [])
+        self.clock = batch.clock if new else self.clock
+        return any(grade != 1 for grade in answers.values())
+
+    def _late_rows(self, batch: AuditRecords) -> dict[int, int]:
+        """Return the rows that answer an open review, with the position of each."""
+        late, seen = {}, set()
+        for row, key in enumerate(batch.keys):
+            if key is None:
+                continue
+            if key in seen:
+                raise _repeated_case(key, "it is given twice")
+            seen.add(key)
+            if key in self.places:
+                late[row] = self.places[key]
+        for row, place in late.items():
+            if not math.isnan(self.correct[place]):
+                raise _repeated_case(batch.keys[row], "it already has its label")
+            if batch.clock is None or self.clock is None:
+                continue
+            if (batch.clock, batch.moments[row]) != (self.clock, self.moments[place]):
+                raise DecisionOrderError(
+                    f"The case {batch.keys[row]!r} was decided at {self.moment(place)}. Got "
+                    "another 'decided_at' with its label. Nothing was counted. Hint: leave out "
+                    "'decided_at' for known cases."
+                )
+        return late
+
+    def _check_columns(self, batch: AuditRecords) -> None:
+        """Raise unless these cases have the same columns as earlier ones."""
+        if not len(self):
+            return
+        for name in NAMES:
+            if _is_given(getattr(self, name)[-1]) != _is_given(getattr(batch, name)[0]):
+                raise _column_changed(name)
+        if batch.clock != self.clock:
+            words = {"time": "dates and times", "number": "numbers", None: "no 'decided_at'"}
+            raise DecisionOrderError(
+                f"'decided_at' is needed for every case or for none, always of the same kind. Got "
+                f"{words[batch.clock]} after {words[self.clock]}. Nothing was counted."
+            )
+
+    def _check_inclusion(self, batch: AuditRecords, new: list[int]) -> None:
+        """Raise unless the weights follow from a design that was fixed before."""
+        has_least = _is_given(batch.least[0])
+        if not _is_given(batch.inclusion[0]):
+            if has_least:
+                raise _unclear_inclusion("if least_inclusion_probability is given", "none")
+        elif not has_least:
+            _check_one_inclusion({*self.inclusion[-1:], *_picked(batch.inclusion, new)})
+        else:
+            for share, least in zip(batch.inclusion, batch.least, strict=True):
+                if share < least:
+                    got = f"{share:g} below the smallest, {least:g}"
+                    raise _unclear_inclusion("of at least least_inclusion_probability", got)
+
+    def _ordered(
+        self, batch: AuditRecords, new: list[int], order: Order, *, mix: bool
+    ) -> list[int]:
+        """Return new rows in the order of decisions; raise if one is before a counted row."""
+        if batch.clock is None or order == "arrival":
+            return new
+        ordered = sorted(new, key=lambda row: batch.moments[row])  # stable
+        if ordered and self.moments and batch.moments[ordered[0]] < self.moments[-1]:
+            raise DecisionOrderError(
+                f"A monitor counts cases in the order of their decisions. Got a new case decided "
+                f"at {batch.moment(ordered[0])}, before the last one counted, "
+                f"{self.moment(len(self) - 1)}. Nothing was counted. Hint: record every audited "
+                "case when it is drawn (correct=None) and add its label later, or use "
+                "order='arrival' if the time a review takes cannot depend on whether the case is "
+                "right."
+            )
+        return _mixed(ordered, batch.moments, batch.keys) if mix else ordered
+
+    # ------------------------------------------------------------------ merging
+
+    @classmethod
+    def merged(cls, parts: Sequence[AuditRecords]) -> AuditRecords:
+        """Return the audits of several, in the order of decisions; equal moments by key."""
+        clocks = {part.clock for part in parts}
+        if len(parts) > 1 and (len(clocks) > 1 or None in clocks):
+            raise DecisionOrderError(
+                "Merging puts the audits of several monitors in the order of decisions. Got audits "
+                "without 'decided_at', or times in one monitor and numbers in another. Hint: pass "
+                "decided_at=... to update."
+            )
+        columns: dict[str, Any] = {
+            name: list(chain(*(getattr(part, name) for part in parts))) for name in COLUMNS
+        }
+        if len(parts) > 1:
+            when = zip(columns["moments"], columns["keys"], strict=True)
+            order = [(moment, key is None, str(key)) for moment, key in when]
+            rows = sorted(range(len(order)), key=order.__getitem__)
+            columns = {name: _picked(column, rows) for name, column in columns.items()}
+        both = cls(**columns, clock=parts[0].clock if parts else None)
+        for name in NAMES:
+            if len({_is_given(value) for value in columns[name]}) > 1:
+                raise _column_changed(name)
+        if both.least and not _is_given(both.least[0]):
+            _check_one_inclusion({share for share in both.inclusion if _is_given(share)})
+        for place, key in enumerate(both.keys):
+            if key is not None and both.places.setdefault(key, place) != place:
+                raise _repeated_case(key, "more than one monitor has it")
+        return both
+
+    # ------------------------------------------------------------------ showing
+
+    def columns(self) -> dict[str, Any]:
+        """Return the audits as columns for a file; None for a column that was never given."""
+        is_time = self.clock == "time"
+        columns: dict[str, list[Any]] = {
+            "inclusion_probability": self.inclusion,
+            "least_inclusion_probability": self.least,
+            "decided_at": [iso_time(int(m)) for m in self.moments] if is_time else self.moments,
+            "key": self.keys,
+        }
+        return {
+            "correct": [grade if _is_given(grade) else None for grade in self.correct],
+            **{
+                name: column if column and _is_given(column[0]) else None
+                for name, column in columns.items()
+            },
+        }
+
+    def moment(self, place: int) -> str | None:
+        """Return when the case at a position was decided; None if not given."""
+        if self.clock is None:
+            return None
+        value = self.moments[place]
+        if self.clock == "time":
+            return iso_time(int(value))
+        return str(value) if isinstance(value, int) else f"{value:.15g}"  # seconds need ten digits
+
+
+def _mixed(ordered: list[int], moments: Sequence[Any], keys: Sequence[Any]) -> list[int]:
+    """Return rows in the order of their moments, those of one moment in an order of no meaning.
+
+    Which of them came first is not known. In the order given, they may be sorted by whether they
+    are right, as by a query for days and answers: wrong ones first would be taken for a fall. The
+    same cases are always mixed in the same way, so that a growing file is not counted anew.
+    """
+    rows: list[int] = []
+    for _, group in groupby(ordered, key=lambda row: moments[row]):
+        members = list(group)
+        if keys[members[0]] is not None:
+            members.sort(key=lambda row: _without_meaning(keys[row]))
+        elif len(members) > 1:
+            shuffle = np.random.default_rng(len(members)).permutation(len(members))
+            members = _picked(members, shuffle.tolist())
+        rows += members
+    return rows
+
+
+def _without_meaning(key: Key) -> bytes:
+    """Return a key to sort by that says nothing about the case: cases may be numbered in order."""
+    return blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value == value
+
+
+def _picked(values: Sequence[Any], rows: list[int]) -> list[Any]:
+    return [values[row] for row in rows]
+
+
+def _repeated_case(key: Key | None, why: str) -> RepeatedCaseError:
+    return RepeatedCaseError(
+        f"A monitor needs one label per case. Got the case {key!r} again: {why}. Nothing was "
+        "counted. Hint: leave out cases that were counted before; to correct a label, start a new "
+        "monitor."
+    )
+
+
+def _column_changed(name: str) -> ParameterError:
+    return ParameterError(
+        f"'{NAMES[name]}' is needed for every case or for none. Got it for some cases. Nothing was "
+        "counted."
+    )
+
+
+def _check_one_inclusion(given: set[float]) -> None:
+    """Raise if probabilities differ, but the smallest one is not given."""
+    if len(given) > 1:
+        wanted = "to be the same for all cases if least_inclusion_probability is not given"
+        raise _unclear_inclusion(wanted, f"{min(given):g} and {max(given):g}")
+
+
+def _unclear_inclusion(wanted: str, got: str) -> ParameterError:
+    return ParameterError(
+        f"'inclusion_probability' is needed {wanted}. Got {got}. Nothing was counted. Hint: "
+        "least_inclusion_probability=... is the smallest probability with which any decided case "
+        "is audited, fixed before the audits; it may change with time, but not with the case."
+    )
+
+
+# ------------------------------------------------------------------ what is given
+
+
+def read_audits(
+    *,
+    correct: ArrayLike | None,
+    inclusion_probability: ArrayLike | None,
+    least_inclusion_probability: ArrayLike | None,
+    decided_at: Any,
+    key: Any,
+) -> AuditRecords:
+    """Check audits one by one; arguments as in `AccuracyMonitor.update`."""
+    check_same_order(
+        correct=correct,
+        inclusion_probability=inclusion_probability,
+        least_inclusion_probability=least_inclusion_probability,
+        decided_at=decided_at,
+        key=key,
+    )
+    grades = _as_answers(correct)
+    clock, moments = _as_moments(decided_at, len(grades))
+    return AuditRecords(
+        grades.tolist(),
+        _as_inclusion(inclusion_probability, len(grades), "inclusion_probability"),
+        _as_inclusion(least_inclusion_probability, len(grades), "least_inclusion_probability"),
+        moments,
+        _as_keys(key, len(grades)),
+        clock,
+    )
+
+
+def check_blocks(value: Any) -> int | None:
+    """Return the number of blocks that a monitor is made for; None for no limit."""
+    return None if value is None else check_count(value, "blocks")
+
+
+def as_audit_errors(correct: ArrayLike, weight: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Return errors and weights of audits, along the last axis."""
+    grades = _floats(correct, "correct")
+    if not grades.ndim:
+        raise ShapeError(message("correct", "must have 1 dimension or more", "one number"))
+    _refuse_grades(grades, ~((grades >= 0) & (grades <= 1)))
+    weights = np.ones(grades.shape[-1:]) if weight is None else _floats(weight, "weight")
+    if not ((weights > 0) & (weights <= 1)).all():
+        raise ProbabilityError(
+            message("weight", "must be in (0, 1]", _range(weights), "divide by the largest")
+        )
+    try:
+        weights = np.broadcast_to(weights, grades.shape)
+    except ValueError as error:
+        raise ShapeError(
+            message("weight", f"must have the shape {grades.shape}", weights.shape)
+        ) from error
+    return 1 - grades, weights
+
+
+def as_audit_sums(errors: ArrayLike, audits: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return sums of errors and numbers of audits, the first at most the second."""
+    wrong, total = _floats(errors, "errors"), _floats(audits, "audits")
+    check_same_shape(errors=wrong, audits=total)
+    # Floating-point sums of weights may differ in the last digits.
+    if not ((wrong >= 0) & (wrong <= total * (1 + 1e-9))).all():
+        raise ParameterError(
+            message("errors", "must be from 0 to the number of audits", _range(wrong))
+        )
+    return wrong, total
+
+
+def _as_answers(correct: ArrayLike | None) -> FloatArray:
+    """Return correctness of shape (n,), with NaN for open reviews (None or NaN)."""
+    array = np.atleast_1d(as_array(correct, "correct"))
+    if array.ndim != 1:
+        raise ShapeError(message("correct", "must have 1 dimension", array.shape))
+    if array.dtype.kind == "O":
+        array = np.where([is_missing(each) for each in array], np.nan, array)
+    grades = _floats(array, "correct")
+    if not grades.size:
+        raise EmptyInputError(message("correct", "must hold at least one case", "none"))
+    _refuse_grades(grades, (grades < 0) | (grades > 1))
+    return grades
+
+
+def _as_inclusion(value: ArrayLike | None, n: int, name: str) -> list[float]:
+    """Return probabilities in (0, 1], one per case; NaN if not given."""
+    if value is None:
+        return [math.nan] * n
+    given = _floats(value, name)
+    bad = ~((given > 0) & (given <= 1))
+    if bad.any():
+        number = float(given[bad].flat[0])
+        wanted = "must be probabilities in (0, 1]"
+        raise ProbabilityError(message(name, wanted, f"{number:g}", percent_hint(number)))
+    if given.ndim > 1 or (given.ndim and len(given) != n):
+        raise ShapeError(message(name, f"must have one value per case ({n})", given.shape))
+    shares: list[float] = np.broadcast_to(given, n).tolist()
+    return shares
+
+
+def check_least_inclusion(value: Any) -> float | None:
+    """Return the smallest inclusion probability; None if all cases have the same."""
+    if value is None:
+        return None
+    least = check_fraction(value, "least_inclusion_probability")
+    if least == 0:
+        wanted = "must be in (0, 1]: a case that is never audited cannot be monitored"
+        raise ProbabilityError(message("least_inclusion_probability", wanted, "0"))
+    return least
+
+
+def _as_keys(value: Any, n: int) -> list[Key | None]:
+    """Return keys as text or whole numbers, one per case; None if not given."""
+    if value is None:
+        return [None] * n
+    keys = _listed(value, "key")
+    if len(keys) != n:
+        raise ShapeError(message("key", f"must have one value per case ({n})", len(keys)))
+    for key in keys:
+        is_long = isinstance(key, int) and abs(key) >= 10**MOST_DIGITS  # no file could hold it
+        if is_long or isinstance(key, bool) or not isinstance(key, str | int):
+            wanted = "must hold text or whole numbers"
+            raise DataTypeError(message("key", wanted, "a huge one" if is_long else f"{key!r}"))
+    return keys
+
+
+def _as_moments(value: Any, n: int) -> tuple[Clock | None, list[Any]]:
+    """Return when cases were decided: dates and times, ISO text, or numbers that grow."""
+    if value is None:
+        return None, []
+    moments = _listed(value, "decided_at")
+    if len(moments) != n:
+        raise ShapeError(message("decided_at", f"must have one value per case ({n})", len(moments)))
+    numbers = [isinstance(m, Real) and not isinstance(m, bool) for m in moments]
+    if all(numbers):
+        if not all(_is_finite(moment) for moment in moments):
+            got = "NaN, infinity, or a whole number that no float can hold"
+            raise DataTypeError(message("decided_at", "must be finite", got))
+        return "number", moments
+    return "time", [_microseconds(m) for m in moments]
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
+def iso_time(microseconds: int) -> str:
+    """Return microseconds since 1970 as ISO text, in UTC."""
+    return (EPOCH + microseconds * MICROSECOND).isoformat()
+
+
+def _listed(value: Any, name: str) -> list[Any]:
+    """Return one value or several as a list, unchanged, because numpy would turn 1 into '1'."""
+    if isinstance(value, str | date | Real | np.generic):
+        value = [value]
+    if not isinstance(value, Sequence):
+        array: AnyArray = np.atleast_1d(as_array(value, name))
+        if array.dtype.kind == "M":  # tolist would turn nanoseconds into integers
+            array = array.astype("datetime64[us]")
+        value = array.tolist()
+    return [each.item() if isinstance(each, np.generic) else each for each in value]
+
+
+def _microseconds(moment: Any) -> int:
+    try:
+        if isinstance(moment, str):
+            moment = datetime.fromisoformat(moment.strip())
+        if isinstance(moment, date) and not isinstance(moment, datetime):
+            moment = datetime(moment.year, moment.month, moment.day)
+        if not isinstance(moment, datetime) or is_missing(moment):  # NaT is a datetime
+            raise TypeError
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return (zoned.astimezone(UTC) - EPOCH) // MICROSECOND  # refuses years outside 1 to 9999
+    except (ValueError, TypeError, OverflowError):
+        wanted = "must hold dates, ISO text such as '2026-03-01T09:30', or numbers"
+        raise DataTypeError(message("decided_at", wanted, f"{moment!r}")) from None
+
+
+def _floats(value: ArrayLike, name: str) -> FloatArray:
+    array = as_array(value, name)
+    objects = array.ravel().tolist() if array.dtype.kind == "O" else []
+    if array.dtype.kind not in "biufO" or not all(isinstance(each, Real) for each in objects):
+        got = f"an array of {array.dtype}"
+        raise DataTypeError(message(name, "must hold real numbers", got))
+    return array.astype(np.float64)
+
+
+def _refuse_grades(grades: FloatArray, bad: BoolArray) -> None:
+    if bad.any():
+        wanted = "must be 1 for right, 0 for wrong, or a grade between"
+        raise CorrectnessError(message("correct", wanted, f"{float(grades[bad].flat[0]):g}"))
+
+
+def _range(values: FloatArray | Sequence[float]) -> str:
+    return f"values from {np.min(values):g} to {np.max(values):g}"
