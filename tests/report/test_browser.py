@@ -27,10 +27,7 @@ def page(models, tmp_path_factory):
 
 def assert_shows_the_library(seen, evaluation, stop, threshold):
     """Compare what the panel says at a stop with what the library says at its threshold."""
-    correct, confidence, weight, _ = evaluation.cases
-    point = at_threshold(
-        Cases.from_correctness(correct, confidence, sample_weight=weight), threshold=threshold
-    )
+    point = at_threshold(evaluation.cases, threshold=threshold)
     seen.go_to(stop)
     assert seen.value("threshold") == (None if math.isinf(threshold) else threshold)
     assert seen.value("load") == pytest.approx(point.expert_load, **PRECISION)

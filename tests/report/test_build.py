@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from expertload import Cases
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold
@@ -58,7 +57,7 @@ def test_every_stop_on_the_page_holds_the_librarys_numbers(models, tmp_path):
     rows = zip(*(page[name] for name in ("threshold", "accepted", "errors")), strict=True)
     for stop, (threshold, accepted, errors) in enumerate(rows):
         point = at_threshold(
-            Cases.from_correctness(*evaluation.cases[:2]),
+            evaluation.cases,
             threshold=np.inf if threshold is None else threshold,
         )
         assert (accepted, errors) == (point.n_accepted, point.n_errors)
@@ -231,7 +230,7 @@ def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
     drawn = list(starts_and_ends(strokes.stretches))
     for (start, end), (low, high) in zip(drawn, ranges[::-1], strict=True):
         for pixel, threshold in ((start, low), (end, high)):
-            point = at_threshold(Cases.from_correctness(*evaluation.cases[:2]), threshold=threshold)
+            point = at_threshold(evaluation.cases, threshold=threshold)
             at = float(frame.x(point.expert_load)), float(frame.y(point.accuracy))
             assert pixel == pytest.approx(at, abs=0.051)
     assert not strokes.dots
