@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from expertload import Cases
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
@@ -40,7 +39,7 @@ def assert_shows_the_library(seen, evaluation, stop, threshold):
         assert seen.value("accuracy") is None
         return
     assert seen.value("accuracy") == pytest.approx(point.accuracy, **PRECISION)
-    band = coc_band(Cases.from_correctness(correct, confidence, sample_weight=weight))
+    band = coc_band(evaluation.cases)
     row = np.searchsorted(band.thresholds, threshold)
     assert seen.value("low") == pytest.approx(band.low[row], **PRECISION)
     assert seen.value("high") == pytest.approx(band.high[row], **PRECISION)
