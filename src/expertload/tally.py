@@ -13,14 +13,14 @@ rises. Below a threshold at v, cases carry a total weight in the area of::
 and a row of the tally that spans the shares v_high to v_low adds its mean correctness times
 Q(v_low) - Q(v_high). What L is makes the convention:
 
-=============  ===================  =============================================================
-convention     L(v)                 the area it gives
-=============  ===================  =============================================================
-``exact``      ln v                 accuracy averaged over all loads, thresholds randomised inside
-                                    a row: on the hyperbola that a random share of equals traces
-``thresholds`` H(v n) - H(n)        accuracy averaged over the n sample-wise thresholds, H the
-                                    harmonic numbers: one minus the AURC of the literature
-=============  ===================  =============================================================
+==============  ===================  =============================================================
+convention      L(v)                 the area it gives
+==============  ===================  =============================================================
+``exact``       ln v                 accuracy averaged over all loads, thresholds randomised inside
+                                     a row: on the hyperbola that a random share of equals traces
+``thresholds``  H(v n) - H(n)        accuracy averaged over the n sample-wise thresholds, H the
+                                     harmonic numbers: one minus the AURC of the literature
+==============  ===================  =============================================================
 
 Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 0, at any n.
 """
