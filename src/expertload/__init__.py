@@ -53,7 +53,7 @@ _HOMES = {
     **dict.fromkeys(set(__all__) - _MODULES, "curve"),
     "Cases": "cases",
     "OperatingPoint": "operating_point",
-    "certify": "operating_point",
+    "certify": "operating_point.certify",
     "DelegatingClassifier": "sklearn",
 }
 

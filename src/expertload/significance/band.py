@@ -56,7 +56,7 @@ def coc_band(cases: Cases, *, confidence_level: float = 0.95) -> COCBand:
 
     Examples
     --------
-    >>> from expertload import Cases, check_are_cases
+    >>> from expertload import Cases
     >>> from expertload.significance import coc_band
     >>> band = coc_band(Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]))
     >>> band.low.round(2), band.high.round(2)

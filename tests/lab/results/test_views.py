@@ -85,7 +85,7 @@ def test_the_command_says_what_was_chosen_and_what_it_costs(trained_run):
 
 
 def test_unknown_views_and_foreign_networks_are_refused(trained_run, tmp_path):
-    with pytest.raises(ParameterError, match="make_views"):
+    with pytest.raises(ParameterError, match="'spin'"):
         with_views(trained_run, views="spin")
     model = {"name": "subprocess:Popen"}
     with pytest.raises(ParameterError, match="--allow-import subprocess:Popen"):
