@@ -61,9 +61,6 @@ def fuzzed(operation, url, token, tried):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(  # some of schemathesis' own strategies draw from `random`
-    "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
-)
 def test_no_request_is_answered_by_an_accident(address):
     import schemathesis  # half a second
 

@@ -37,6 +37,8 @@ T = TypeVar("T")
 READERS = 8
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
+# Its own generator: drawing a slot must not disturb a seed that somebody set.
+_SLOTS = random.Random()
 CLOCK_SLACK = 60 * SECOND  # by how much clocks may differ, or may be set back
 
 
@@ -312,7 +314,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the events and the counters."""
-        project, slot = self.project.id, random.randrange(self._database.counter_slots)
+        project, slot = self.project.id, _SLOTS.randrange(self._database.counter_slots)
         if self._events:
             rows: Rows = [
                 (project, self.now, e.kind, self.actor, e.case_id, orjson.dumps(e.changes).decode())
