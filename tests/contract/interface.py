@@ -11,6 +11,7 @@ import io
 import json
 import re
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 
@@ -66,13 +67,19 @@ class Teller:
         self.desk = subject.open_desk(self.folder, self.clock, **self.rules).__enter__()
         app = httpx.ASGITransport(subject.desk_app(self.desk), raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=app, base_url="http://desk")
-        self.loop = asyncio.Runner().__enter__()
+        # A loop in a thread of its own: a browser's tests leave a loop running in the main thread.
+        self.thread = ThreadPoolExecutor(1).__enter__()
+        self.runner = asyncio.Runner()
         return self
 
     def __exit__(self, *error):
-        self.loop.run(self.client.aclose())
-        self.loop.__exit__(*error)
+        self.run(self.client.aclose())
+        self.thread.submit(self.runner.close).result()
+        self.thread.__exit__(*error)
         self.desk.__exit__(*error)
+
+    def run(self, coroutine):
+        return self.thread.submit(self.runner.run, coroutine).result()
 
     def token(self, role, name=None):
         who = (name or role, role)
@@ -87,7 +94,7 @@ class Teller:
             headers["Content-Type"] = kind
         if role is not None or token is not None:
             headers["Authorization"] = f"Bearer {token or self.token(role, name)}"
-        return self.loop.run(self.client.request(method, path, headers=headers, **options))
+        return self.run(self.client.request(method, path, headers=headers, **options))
 
     def tell(self, step, method, path, role=None, **options):
         """Send a request, record its answer under a name, and return the answer."""
