@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import expertload
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 from expertload.exceptions import MissingExtraError
 
 SOURCE = str(Path(expertload.__file__).parents[1])

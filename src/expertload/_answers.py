@@ -16,15 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_array,
     as_floats,
-    check_classifier,
     check_same_length,
     check_same_order,
     message,
 )
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.exceptions import LabelError, ParameterError, ShapeError
 
 __all__ = [
@@ -166,3 +165,19 @@ def check_calibration_size(size: Any) -> None:
     if not (number >= 1 if isinstance(size, Integral) else 0 < number < 1):
         wanted = "must be 'auto', a share between 0 and 1, a number of cases, or None"
         raise ParameterError(message("calibration_size", wanted, repr(size)))
+
+
+def check_classifier(estimator: Any, attribute: str) -> None:
+    """Raise unless a classifier has the attributes that are needed."""
+    if not hasattr(estimator, attribute):
+        has_scores = attribute == "predict_proba" and hasattr(estimator, "decision_function")
+        raise ParameterError(
+            message(
+                "estimator",
+                "must be a fitted classifier with 'predict_proba' and 'classes_'",
+                f"a {type(estimator).__name__} without '{attribute}'",
+                "wrap it in sklearn.calibration.CalibratedClassifierCV, which gives probabilities"
+                if has_scores
+                else "functions that take y_proba need no estimator, only its probabilities",
+            )
+        )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from expertload._check import SKIPPED, UNROUNDED, as_array, message, rounded_whole
 from expertload._labels import (
     ClassName,
     Matched,
@@ -32,7 +33,6 @@ from expertload._labels import (
     without_prefix,
 )
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from expertload._validation import SKIPPED, UNROUNDED, as_array, message, rounded_whole
 from expertload.exceptions import (
     DataTypeError,
     EmptyInputError,

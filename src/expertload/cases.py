@@ -16,10 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expertload._blocks import blocks
-from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
-from expertload._labels import ClassName
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     as_array,
     as_floats,
     check_fraction,
@@ -31,6 +28,9 @@ from expertload._validation import (
     message,
     percent_hint,
 )
+from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
+from expertload._labels import ClassName
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,

@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from expertload._check import check_count, check_option, needs_extra
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_count, check_option, needs_extra
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError
 

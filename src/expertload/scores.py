@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import entr, logsumexp, softmax
 
+from expertload._check import check_logits, check_minimum, check_positive
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import check_logits, check_minimum, check_positive
 
 __all__ = [
     "energy_confidence",

@@ -26,21 +26,21 @@ from expertload._answers import (
     Answers,
     answers_of,
     check_calibration_size,
+    check_classifier,
     check_delegate_label,
     judge,
     right_answers,
     selectable,
 )
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
-    check_classifier,
     check_fraction,
     check_same_length,
     check_same_order,
     message,
     needs_extra,
 )
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, check_weight
 from expertload.exceptions import LabelError, NotFittedError, ParameterError
 from expertload.operating_point import (

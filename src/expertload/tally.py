@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import digamma, xlogy
 
+from expertload._check import check_option
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload._validation import check_option
 from expertload.exceptions import MissingExtraError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from expertload._typing import AnyArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     ROW_SUM_TOLERANCE,
     check_count,
     check_fraction,
@@ -32,6 +31,7 @@ from expertload._validation import (
     message,
     needs_extra,
 )
+from expertload._typing import AnyArray, FloatArray
 from expertload.cases import Cases
 from expertload.curve import COCCurve
 from expertload.display import COCDisplay

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from expertload._validation import EXACT_ONLY
+from expertload._check import EXACT_ONLY
 
 RNG = np.random.default_rng(5)
 N = 300

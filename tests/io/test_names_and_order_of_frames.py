@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from expertload import Cases, aucoc_score, certify, coc_curve
-from expertload._validation import EXACT_ONLY, as_array, as_floats
+from expertload._check import EXACT_ONLY, as_array, as_floats
 from expertload.calibrators import ConfidenceScore, TemperatureScaling
 from expertload.evaluation import (
     choose_confidence,

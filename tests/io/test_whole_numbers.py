@@ -13,7 +13,7 @@ import pytest
 
 import expertload as el
 from expertload import Cases
-from expertload._validation import EXACT, as_floats
+from expertload._check import EXACT, as_floats
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DataTypeError, ExpertLoadError, FileFormatError, LabelError
 from expertload.io import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from tests.reference import certify as reference
 
-from expertload._cases import Cases
+from expertload.cases import Cases
 from expertload.operating_point import graded as betting
 from expertload.operating_point import ladder as p_values
 from expertload.operating_point.graded import Grades

@@ -23,7 +23,7 @@ from collections.abc import Mapping as _Mapping
 from types import MappingProxyType as _MappingProxyType
 from typing import Any as _Any
 
-from expertload._validation import check_option as _check_option
+from expertload._check import check_option as _check_option
 from expertload.calibrators.base import DOCUMENT as _DOCUMENT
 from expertload.calibrators.base import CalibrationWarning, Calibrator
 from expertload.calibrators.binning import HistogramBinning, IsotonicCalibration

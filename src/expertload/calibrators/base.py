@@ -27,22 +27,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from expertload._files import write_atomically
-from expertload._label_arrays import arrange_columns, check_labels, frame_columns
-from expertload._labels import as_probability
-from expertload._store import DocumentKind, Learned, plain
-from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
-    check_columns,
-    check_fitted,
     check_option,
     check_probabilities,
     check_same_length,
     check_same_order,
+    message,
 )
+from expertload._files import write_atomically
+from expertload._label_arrays import arrange_columns, check_labels, frame_columns
+from expertload._labels import as_probability
+from expertload._store import DocumentKind, Learned, plain
+from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload.cases import check_weight
-from expertload.exceptions import InvalidInputError
+from expertload.exceptions import InvalidInputError, NotFittedError, ShapeError
 
 __all__ = ["CalibrationWarning", "Calibrator"]
 
@@ -401,3 +400,19 @@ def normalise_rows(scores: FloatArray, fallback: FloatArray) -> FloatArray:
     proba = scores / np.where(empty[:, None], 1.0, total)
     proba[empty] = fallback[empty]
     return proba
+
+
+def check_columns(array: AnyArray, n_columns: int, name: str) -> None:
+    """Raise unless `array` has as many columns as in `fit`."""
+    if array.shape[1] != n_columns:
+        raise ShapeError(
+            message(name, f"must have {n_columns} columns, as in fit", f"{array.shape[1]} columns")
+        )
+
+
+def check_fitted(fitted: bool) -> None:
+    """Raise unless an object is fitted."""
+    if not fitted:
+        raise NotFittedError(
+            "This object is not fitted. Hint: call fit(inputs, y_true) on held-out cases first."
+        )

@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from expertload._check import check_count, check_option, check_positive
 from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators.base import Calibrator, normalise_rows, softmax
 from expertload.tally import Tally
 

@@ -32,18 +32,23 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 
-from expertload._label_arrays import check_labels
-from expertload._store import Learned
-from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     check_count,
-    check_fitted,
     check_option,
     check_probabilities,
     check_same_length,
     check_same_order,
 )
-from expertload.calibrators.base import DOCUMENT, FittedOnLogits, log_odds, log_probabilities
+from expertload._label_arrays import check_labels
+from expertload._store import Learned
+from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload.calibrators.base import (
+    DOCUMENT,
+    FittedOnLogits,
+    check_fitted,
+    log_odds,
+    log_probabilities,
+)
 from expertload.calibrators.scaling import Minimum, TemperatureScaling, minimise
 from expertload.scores import (
     entropy_confidence,

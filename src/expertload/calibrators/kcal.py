@@ -33,19 +33,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from expertload._label_arrays import count_classes
-from expertload._store import Learned
-from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
-    check_columns,
     check_count,
     check_option,
     check_positive,
     check_same_length,
     insufficient,
 )
-from expertload.calibrators.base import SMALLEST_PROBABILITY, Calibrator, normalise_rows, one_hot
+from expertload._label_arrays import count_classes
+from expertload._store import Learned
+from expertload._typing import ArrayLike, FloatArray, IntArray
+from expertload.calibrators.base import (
+    SMALLEST_PROBABILITY,
+    Calibrator,
+    check_columns,
+    normalise_rows,
+    one_hot,
+)
 from expertload.exceptions import ParameterError
 
 __all__ = ["KCal"]

@@ -34,9 +34,9 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from expertload._check import check_positive
 from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_positive
 from expertload.calibrators.base import Calibrator, centre, softmax
 from expertload.calibrators.scaling import conjugate_gradient, fit_inverse_temperature, minimise
 

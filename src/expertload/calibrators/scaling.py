@@ -33,10 +33,10 @@ from typing import ClassVar, NamedTuple, Protocol, get_args
 import numpy as np
 from scipy.special import expit
 
+from expertload._check import check_option
 from expertload._names import Objective
 from expertload._store import Learned
 from expertload._typing import BoolArray, FloatArray, IntArray
-from expertload._validation import check_option
 from expertload.calibrators.base import (
     WIDEST_GAP,
     Calibrator,

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from expertload._check import check_count
 from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_count
 from expertload.calibrators.base import SMALLEST_PROBABILITY, Calibrator, normalise_rows, softmax
 from expertload.tally import Tally
 

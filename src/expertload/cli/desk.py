@@ -59,7 +59,7 @@ def open_desk(
 
 def _place(data: Path | None, database: str | None) -> str:
     """Return the folder or the address of the desk, if exactly one is given."""
-    from expertload._validation import require_extra
+    from expertload._check import require_extra
 
     for module in ("sqlalchemy", "alembic", "fastapi"):
         require_extra(module, "desk", "expertload desk")

@@ -41,7 +41,7 @@ def demo(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Try the desk: spoiled digits, a small network, a certified policy, and you as the expert."""
-    from expertload._validation import require_extra
+    from expertload._check import require_extra
 
     require_extra("sklearn", "sklearn", "expertload desk demo")
     screen = console()

@@ -231,7 +231,7 @@ def _save(watched: AccuracyMonitor, state: Path) -> None:
 
 
 def _draw(watched: AccuracyMonitor, out: Path) -> None:
-    from expertload._validation import require_extra
+    from expertload._check import require_extra
     from expertload.display import EvidenceDisplay
 
     require_extra("matplotlib", "plot", "The figure").use("Agg")  # draws without a display

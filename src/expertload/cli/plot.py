@@ -79,7 +79,7 @@ def plot(
 
 
 def _draw(found: dict[str, Evaluation], title: str | None, *, mark: bool) -> COCComparisonDisplay:
-    from expertload._validation import require_extra
+    from expertload._check import require_extra
     from expertload.display import COCComparisonDisplay, COCDisplay
     from expertload.operating_point import choose
 

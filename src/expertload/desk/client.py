@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.exceptions import DeskRefusedError, ParameterError
 
 __all__ = ["DeskClient", "SentOutcome"]

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from expertload._check import require_extra
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import require_extra
 from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
 from expertload.desk.people import Role, add_token, add_user, find_user, make_link

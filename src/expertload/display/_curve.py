@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from expertload._cases import Cases
+from expertload._check import check_fraction, check_same_length, check_unit_interval, message
 from expertload._format import percent
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_fraction, check_same_length, check_unit_interval, message
+from expertload.cases import Cases
 from expertload.display._draw import (
     GREEN,
     GUIDE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from expertload._validation import message, require_extra
+from expertload._check import message, require_extra
 from expertload.exceptions import ParameterError
 
 if TYPE_CHECKING:

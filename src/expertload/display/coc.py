@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from expertload._answers import judge
-from expertload._cases import check_cases, check_correctness_cases
+from expertload._check import as_floats
 from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import as_floats
+from expertload.cases import check_cases, check_correctness_cases
 from expertload.display._curve import (
     PointMarks,
     along_curve,

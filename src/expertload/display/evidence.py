@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expertload._check import as_floats, check_fraction, check_same_length
 from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import as_floats, check_fraction, check_same_length
 from expertload.display._draw import (
     BLUE,
     GUIDE,

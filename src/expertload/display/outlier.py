@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, get_args
 
 import numpy as np
 
-from expertload._format import percent
-from expertload._names import Positive
-from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
     check_fraction,
     check_option,
     check_same_length,
     message,
 )
+from expertload._format import percent
+from expertload._names import Positive
+from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases
 from expertload.display._curve import PointMarks, draw_marks, visible
 from expertload.display._draw import (

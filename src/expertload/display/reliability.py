@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 import numpy as np
 
 from expertload._answers import judge
-from expertload._cases import Cases, check_cases, check_correctness_cases
+from expertload._check import as_floats, check_same_length, check_unit_interval
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import as_floats, check_same_length, check_unit_interval
+from expertload.cases import Cases, check_cases, check_correctness_cases
 from expertload.display._draw import (
     add_legend,
     draw_diagonal,

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from expertload._answers import answers_of, judge, right_answers
-from expertload._cases import Cases, check_cases, check_correctness_cases
-from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_array,
-    check_model_pairs,
     check_models,
     check_option,
     message,
     require_extra,
 )
+from expertload._typing import ArrayLike, FloatArray
+from expertload.cases import Cases, check_cases, check_correctness_cases
 from expertload.display._curve import (
     draw_fold,
     draw_mean,
@@ -390,3 +389,13 @@ def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:
             message("y", "must be the data passed to cross_validate", f"{n} cases, too few")
         )
     return list(results["estimator"]), tested
+
+
+def check_model_pairs(models: Any) -> dict[str, tuple[Any, Any]]:
+    """Return a mapping from names to pairs of correctness and confidence."""
+    pairs = check_models(models)
+    for name, pair in pairs.items():
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            got = f"a {type(pair).__name__} for {name!r}"
+            raise ParameterError(message("models", "must map names to (correct, confidence)", got))
+    return {name: (correct, confidence) for name, (correct, confidence) in pairs.items()}

@@ -17,11 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import check_named_predictions
-from expertload._format import promised
-from expertload._label_arrays import independent_units
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     check_count,
     check_fraction,
     check_option,
@@ -29,8 +25,11 @@ from expertload._validation import (
     insufficient,
     random_generator,
 )
+from expertload._format import promised
+from expertload._label_arrays import independent_units
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.cases import Cases
+from expertload.cases import Cases, check_named_predictions
 from expertload.significance import Interval
 from expertload.significance.resample import percentile_interval
 

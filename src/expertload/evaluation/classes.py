@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Cases, Predictions
 from expertload._typing import AnyArray, BoolArray, IntArray
+from expertload.cases import Cases, Predictions
 from expertload.evaluation.groups import GroupEvaluation, Members, evaluate_members
 
 __all__ = ["ClassAnswers", "ClassEvaluation", "Confusion", "answers_by_class", "evaluate_classes"]

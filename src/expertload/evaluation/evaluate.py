@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from expertload._cases import Predictions, check_named_predictions, check_several
-from expertload._label_arrays import check_groups
-from expertload._labels import ClassName
-from expertload._typing import ArrayLike
-from expertload._validation import (
+from expertload._check import (
     check_fraction,
     check_same_length,
     check_same_order,
     check_targets,
     parameter_error,
 )
-from expertload.cases import Cases
+from expertload._label_arrays import check_groups
+from expertload._labels import ClassName
+from expertload._typing import ArrayLike
+from expertload.cases import Cases, Predictions, check_named_predictions, check_several
 from expertload.evaluation.classes import ClassAnswers, answers_by_class
 from expertload.evaluation.evaluation import Evaluation
 from expertload.evaluation.groups import Members, evaluate_members, name_members

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from expertload._cases import Cases, check_same_cases
 from expertload._html import small_table
 from expertload._typing import AnyArray, IntArray
+from expertload.cases import Cases, check_same_cases
 from expertload.curve import COCCurve
 from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, evaluate_classes
 from expertload.evaluation.groups import GroupEvaluation, Members

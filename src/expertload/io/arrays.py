@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from expertload._check import require_extra
 from expertload._names import CLASS_LISTS, MATRICES
 from expertload._typing import AnyArray, BoolArray
-from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 from expertload.io.files import OpenedFile
 from expertload.io.formats import check_distinct_names

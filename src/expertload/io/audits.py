@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from expertload._check import EXACT
 from expertload._labels import is_missing, same_spelling
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import EXACT
 from expertload.exceptions import FileFormatError
 from expertload.io.arrays import Table
 from expertload.io.columns import check_one_column, find_column, find_same

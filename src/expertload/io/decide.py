@@ -10,10 +10,10 @@ from typing import IO, Any, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._check import check_option, require_extra
 from expertload._labels import in_order, is_missing, listed
 from expertload._names import Invalid
 from expertload._typing import AnyArray, BoolArray
-from expertload._validation import check_option, require_extra
 from expertload.exceptions import FileFormatError, InvalidInputError
 from expertload.io.arrays import Batch, Progress, Source, Table, from_numpy, to_numpy
 from expertload.io.columns import ColumnNames, Columns, find_named

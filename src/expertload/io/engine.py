@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expertload._check import EXACT, EXACT_HINT, EXACT_ONLY, require_extra
 from expertload._names import MISSING
-from expertload._validation import EXACT, EXACT_HINT, EXACT_ONLY, require_extra
 from expertload.exceptions import ExpertLoadError, FileFormatError
 
 # Extensions that are not built in are neither downloaded nor loaded. Content of files is not kept:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from expertload._check import check_option, parameter_error, require_extra
 from expertload._names import MODELS
-from expertload._validation import check_option, parameter_error, require_extra
 from expertload.exceptions import DataNotFoundError, FileFormatError
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "npz")

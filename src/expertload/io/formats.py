@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.exceptions import FileFormatError
 from expertload.io.engine import explained_errors, literal_paths, quoted, text_of
 from expertload.io.files import FileOptions, OpenedFile

@@ -21,10 +21,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 
-from expertload._label_arrays import FOR_ARRAYS, check_names
-from expertload._labels import TRUTHS, Matched, is_missing, match_columns
-from expertload._typing import AnyArray
-from expertload._validation import (
+from expertload._check import (
     EXACT,
     EXACT_HINT,
     EXACT_ONLY,
@@ -35,6 +32,9 @@ from expertload._validation import (
     message,
     rounded_whole,
 )
+from expertload._label_arrays import FOR_ARRAYS, check_names
+from expertload._labels import TRUTHS, Matched, is_missing, match_columns
+from expertload._typing import AnyArray
 from expertload.cases import LARGEST, SMALLEST
 from expertload.exceptions import (
     CorrectnessError,

@@ -14,9 +14,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from expertload._check import message
 from expertload._labels import is_missing
 from expertload._typing import AnyArray, FloatArray, IntArray
-from expertload._validation import message
 from expertload.exceptions import (
     DataTypeError,
     EmptyInputError,

@@ -17,9 +17,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from expertload._check import check_count, check_fraction, check_option
 from expertload._files import replaced_whole
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload._validation import check_count, check_fraction, check_option
 from expertload.cases import check_whole_weight
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.tally import (

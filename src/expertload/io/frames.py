@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from expertload._validation import check_count, parameter_error, require_extra
+from expertload._check import check_count, parameter_error, require_extra
 from expertload.io.files import FileOptions
 from expertload.io.frame_tally import MOST_BITS, FrameTally
 from expertload.io.source import scan

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from expertload._check import require_extra
 from expertload._typing import BoolArray
-from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 from expertload.io.arrays import (
     BATCH,

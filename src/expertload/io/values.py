@@ -14,6 +14,16 @@ import numpy as np
 from scipy.special import softmax
 
 from expertload._blocks import blocks
+from expertload._check import (
+    EXACT,
+    EXACT_HINT,
+    EXACT_ONLY,
+    ROW_SUM_TOLERANCE,
+    ROW_SUM_TOLERANCE_HALF_PRECISION,
+    SKIPPED,
+    SUM_TO_ONE,
+    rounded_whole,
+)
 from expertload._label_arrays import both_classes
 from expertload._labels import (
     class_key,
@@ -26,16 +36,6 @@ from expertload._labels import (
 )
 from expertload._names import MISSING
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray
-from expertload._validation import (
-    EXACT,
-    EXACT_HINT,
-    EXACT_ONLY,
-    ROW_SUM_TOLERANCE,
-    ROW_SUM_TOLERANCE_HALF_PRECISION,
-    SKIPPED,
-    SUM_TO_ONE,
-    rounded_whole,
-)
 from expertload.exceptions import FileFormatError, ProbabilityError
 from expertload.io.columns import Columns, shortened
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from expertload._check import require_extra
 from expertload._files import explained_write_errors, replaced_whole
-from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError
 
 Write = Callable[[Mapping[str, Any]], None]

@@ -82,7 +82,7 @@ _SUBPACKAGES = {
 
 
 def __getattr__(name: str) -> Any:
-    from expertload._validation import needs_extra  # here, because it imports numpy
+    from expertload._check import needs_extra  # here, because it imports numpy
 
     for package, names in _SUBPACKAGES.items():
         if name == package or name in names:

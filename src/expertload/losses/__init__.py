@@ -4,7 +4,7 @@ Each is a function and a module, used like ``torch.nn.CrossEntropyLoss``: they t
 probabilities, and class numbers.
 """
 
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 
 with needs_extra("torch", "expertload.losses"):
     from expertload.losses.aucoc import (

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from expertload._validation import check_option, incompatible_options_error
+from expertload._check import check_option, incompatible_options_error
 from expertload.losses.base import (
     Confidences,
     Gradient,

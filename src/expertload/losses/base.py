@@ -44,7 +44,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from expertload._validation import SUM_TO_ONE, check_ignore_index, label_range_error, message
+from expertload._check import SUM_TO_ONE, check_ignore_index, label_range_error, message
 from expertload.exceptions import DataTypeError, NonFiniteError, ProbabilityError, ShapeError
 
 Loss = Callable[..., Tensor]

@@ -14,18 +14,17 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from expertload._validation import (
-    call_builder,
+from expertload._check import (
     check_option,
     check_positive,
-    import_callable,
     message,
 )
-from expertload.exceptions import ParameterError
+from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.losses.aucoc import AUCOCLoss, AUCOCUpperBoundLoss
 from expertload.losses.base import Loss, call_loss, needs_cases
 from expertload.losses.calibration import ConfidencePenalty, MMCELoss, SoftAvUCLoss, SoftECELoss
@@ -227,7 +226,7 @@ def _build(part: str, ignore_index: int, options: Mapping[str, Any]) -> nn.Modul
         common = {} if ignore_index == _IGNORE_INDEX else {"ignore_index": ignore_index}
         builder = import_callable(part, "loss")
         given = {**common, **options}
-        return call_builder(builder, given, name=part, what="loss", kind=nn.Module)
+        return call_builder(builder, given, name=part, what="loss")
     factory = {**PRIMARY, **SECONDARY}[part]
     _check_known_options(part, factory, options)
     return factory(**{"ignore_index": ignore_index, **options})
@@ -251,3 +250,49 @@ def _check_unused(name: str, **options: Any) -> None:
                 f"'{option}' is only for a 'primary+secondary' pair. Got "
                 f"it with {name!r}, a single loss. Hint: leave it out."
             )
+
+
+# ------------------------------------------------------------------ by import path
+
+
+def import_callable(path: str, what: str) -> Callable[..., Any]:
+    """Return the callable of a ``"module:callable"`` path; raise if it cannot be imported."""
+    module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise ParameterError(
+            f"The import path of a {what} must be of the form module:callable. Got {path!r} "
+            "instead."
+        )
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The {what} {path!r} needs the module {module_name!r}, which cannot be imported: "
+            f"{error}. Hint: install it, or add its folder to PYTHONPATH."
+        ) from error
+    builder = getattr(module, attribute, None)
+    if not callable(builder):
+        raise ParameterError(f"The module {module_name!r} has nothing to call named {attribute!r}.")
+    return builder  # type: ignore[no-any-return]
+
+
+def call_builder(
+    builder: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    name: str,
+    what: str,
+) -> nn.Module:
+    """Call a builder, and check that it returns a torch module."""
+    try:
+        built = builder(**arguments)
+    except TypeError as error:
+        given = ", ".join(arguments) or "none"
+        raise ParameterError(
+            f"The {what} {name!r} does not take the options it was given ({given}): {error}."
+        ) from error
+    if not isinstance(built, nn.Module):
+        raise ParameterError(
+            f"The {what} {name!r} must be a torch module. Got {type(built).__name__} instead."
+        )
+    return built

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from expertload._validation import check_count, check_fraction, check_minimum, check_positive
+from expertload._check import check_count, check_fraction, check_minimum, check_positive
 from expertload.losses.base import (
     Confidences,
     Gradient,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from expertload._validation import check_fraction, check_option, check_positive
+from expertload._check import check_fraction, check_option, check_positive
 from expertload.losses.base import LossModule, at_least_float32, check_inputs, labelled
 
 Reduction = Literal["mean", "sum", "none"]

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from expertload._validation import check_minimum, check_option, incompatible_options_error
+from expertload._check import check_minimum, check_option, incompatible_options_error
 from expertload.losses.kernel_sums import METHODS, KernelSums, Points, choose_sums
 
 # The factor of the number of samples in Scott's rule and in Silverman's.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from expertload._validation import check_count, check_fraction, message
+from expertload._check import check_count, check_fraction, message
 from expertload.exceptions import DataTypeError, ParameterError, ShapeError
 from expertload.losses.base import LossModule, at_least_float32, check_inputs, in_rows, labelled
 from expertload.losses.base import call_loss as call_loss

@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from expertload._check import check_count, check_option, check_unit_interval
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import check_count, check_option, check_unit_interval
 from expertload.cases import Cases, as_cases
 from expertload.tally import Tally, cumulative_from_bottom
 

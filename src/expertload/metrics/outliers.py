@@ -13,9 +13,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from expertload._names import Positive
-from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
     check_fraction,
     check_option,
@@ -23,6 +21,8 @@ from expertload._validation import (
     check_same_order,
     message,
 )
+from expertload._names import Positive
+from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, check_weight
 from expertload.exceptions import InsufficientDataError, LabelError
 from expertload.tally import COMPARISON_SLACK

@@ -29,8 +29,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from expertload._check import check_fraction, check_option
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction, check_option
 from expertload.cases import Cases, as_cases
 
 __all__ = [

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Self, get_args
 
+from expertload._check import check_fraction, check_option
 from expertload._files import write_atomically
 from expertload._store import DocumentKind
 from expertload._typing import ArrayLike
-from expertload._validation import check_fraction, check_option
 from expertload.exceptions import InvalidInputError, NotCertifiedError, ParameterError
 from expertload.monitoring.audits import (
     AuditRecords,

@@ -20,18 +20,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from expertload._labels import is_missing
-from expertload._store import MOST_DIGITS
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_array,
     check_count,
     check_fraction,
     check_same_order,
-    check_same_shape,
     message,
     percent_hint,
 )
+from expertload._labels import is_missing
+from expertload._store import MOST_DIGITS
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
@@ -379,7 +378,10 @@ def as_audit_errors(correct: ArrayLike, weight: ArrayLike | None) -> tuple[Float
 def as_audit_sums(errors: ArrayLike, audits: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return sums of errors and numbers of audits, the first at most the second."""
     wrong, total = _floats(errors, "errors"), _floats(audits, "audits")
-    check_same_shape(errors=wrong, audits=total)
+    if wrong.shape != total.shape:
+        raise ShapeError(
+            message("audits", f"must have the shape of errors, {wrong.shape}", total.shape)
+        )
     # Floating-point sums of weights may differ in the last digits.
     if not ((wrong >= 0) & (wrong <= total * (1 + 1e-9))).all():
         raise ParameterError(

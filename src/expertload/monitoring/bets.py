@@ -50,8 +50,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from expertload._check import check_fraction
 from expertload._typing import ArrayLike, FloatArray
-from expertload._validation import check_fraction
 from expertload.monitoring.audits import as_audit_errors, as_audit_sums, check_blocks
 
 __all__ = [

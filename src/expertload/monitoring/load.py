@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from expertload._cases import reaches
-from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
     check_threshold,
     message,
 )
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload.cases import reaches
 from expertload.exceptions import NotCertifiedError, ParameterError, ShapeError
 from expertload.monitoring.audits import _floats, check_blocks
 from expertload.monitoring.bets import Bets, Capital, advance, share_bets, start

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from expertload._typing import IntArray, Seed
-from expertload._validation import (
+from expertload._check import (
     check_count,
     check_fraction,
     insufficient,
     message,
     random_generator,
 )
+from expertload._typing import IntArray, Seed
 from expertload.exceptions import ParameterError
 from expertload.monitoring.audits import check_blocks
 from expertload.monitoring.bets import (

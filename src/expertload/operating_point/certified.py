@@ -11,9 +11,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from expertload._check import check_fraction, check_threshold
 from expertload._names import Method
 from expertload._typing import BoolArray
-from expertload._validation import check_fraction, check_threshold
 from expertload.exceptions import ParameterError
 from expertload.operating_point.ladder import CertifiedThresholds, Ladder, Risk, Steps
 from expertload.operating_point.point import OperatingPoint, Origin, at_least, digits, quantity

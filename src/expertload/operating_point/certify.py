@@ -21,9 +21,9 @@ from typing import Any, get_args, overload
 
 import numpy as np
 
+from expertload._check import as_floats, check_fraction, check_option, message
 from expertload._names import METHODS, Method
 from expertload._typing import ArrayLike
-from expertload._validation import as_floats, check_fraction, check_option, message
 from expertload.cases import Cases, as_cases, check_unweighted
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certified import (

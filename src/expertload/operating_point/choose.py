@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from expertload._validation import check_fraction, check_positive, check_threshold
+from expertload._check import check_fraction, check_positive, check_threshold
 from expertload.cases import Cases
 from expertload.exceptions import ParameterError
 from expertload.operating_point.point import OperatingPoint, origin_of

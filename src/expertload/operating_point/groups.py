@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from expertload._check import as_floats, check_same_length, check_same_order, message
 from expertload._label_arrays import check_groups
 from expertload._names import Method
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload._validation import as_floats, check_same_length, check_same_order, message
 from expertload.cases import Cases, check_unweighted, reaches
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint

@@ -18,12 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from expertload._files import write_atomically
-from expertload._html import small_table
-from expertload._label_arrays import arrange_probabilities
-from expertload._names import ReadAs
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
     check_fraction,
     check_positive,
@@ -32,6 +27,11 @@ from expertload._validation import (
     check_same_order,
     message,
 )
+from expertload._files import write_atomically
+from expertload._html import small_table
+from expertload._label_arrays import arrange_probabilities
+from expertload._names import ReadAs
+from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, reaches
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.tally import COMPARISON_SLACK, Tally

@@ -45,8 +45,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betaincinv, gammaln
 
-from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload._validation import (
+from expertload._check import (
     as_floats,
     check_count,
     check_fraction,
@@ -54,6 +53,7 @@ from expertload._validation import (
     check_same_order,
     message,
 )
+from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.cases import Cases, check_unweighted
 from expertload.exceptions import CorrectnessError, ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from expertload._files import write_atomically
-from expertload._validation import (
+from expertload._check import (
     check_fraction,
     check_models,
     check_positive,
     message,
     require_extra,
 )
+from expertload._files import write_atomically
 from expertload.evaluation import Evaluation
 from expertload.exceptions import ParameterError
 from expertload.report.page import FORMATS, ModelPart, models_of_page

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from expertload._check import check_fraction
 from expertload._typing import FloatArray
-from expertload._validation import check_fraction
 from expertload.cases import Cases, check_are_cases
 from expertload.significance.interval import effective_sizes_along_curve
 

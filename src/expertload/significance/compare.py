@@ -15,8 +15,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from expertload._check import check_fraction, check_models, check_option
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import check_fraction, check_models, check_option
 from expertload.cases import Cases, check_are_cases, check_same_cases, check_several
 from expertload.significance.interval import influence_of_cases, linearise
 

@@ -46,8 +46,8 @@ from scipy.special import (  # Student's t; scipy.stats is slow to import
     xlogy,
 )
 
+from expertload._check import check_fraction
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_fraction
 from expertload.cases import Cases, check_are_cases, check_several
 from expertload.tally import Tally, delegated_mass
 

@@ -8,24 +8,25 @@ resample draws whole clusters, and has as many cases as these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray, Seed
-from expertload._validation import (
+from expertload._check import (
     check_count,
     check_fraction,
-    check_metric_value,
     check_option,
     incompatible_options_error,
     message,
     random_generator,
 )
+from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray, Seed
 from expertload.cases import Cases, check_are_cases, check_same_cases
 from expertload.curve import aucoc_score
-from expertload.exceptions import ShapeError, WeightError
+from expertload.exceptions import NonFiniteError, ParameterError, ShapeError, WeightError
 from expertload.significance.compare import known_labels
 from expertload.significance.interval import Interval
 from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass
@@ -355,3 +356,23 @@ def _test(
     return PermutationResult(
         difference=observed, p_value=(1 + hits) / (1 + n_rounds), n_rounds=n_rounds
     )
+
+
+def check_metric_value(value: Any) -> float:
+    """Return the value of a user's metric; raise unless it is one finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            message("metric", "must return one number", f"{type(value).__name__}")
+        ) from error
+    if not math.isfinite(number):
+        raise NonFiniteError(
+            message(
+                "metric",
+                "must return finite numbers",
+                f"{number}",
+                "some resamples may lack a class that the metric needs",
+            )
+        )
+    return number

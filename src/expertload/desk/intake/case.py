@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.exceptions import DeskRefusedError
 
 MOST_CASES = 5_000

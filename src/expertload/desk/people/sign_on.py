@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.exceptions import DeskRefusedError, ParameterError
 
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Table, create_engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.desk.store.database import Database, Rows, WantsExclusive
 from expertload.desk.store.migrating import LOCK, copy_tables
 

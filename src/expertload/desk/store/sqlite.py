@@ -21,7 +21,7 @@ import orjson
 from sqlalchemy import Connection, Table, create_engine, event
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.desk.store.database import Database, Rows
 from expertload.exceptions import DeskInUseError, DeskUnavailableError, FileWriteError
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import text
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.desk.desk import Desk
 from expertload.desk.queue import classes_of
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
+from expertload._check import require_extra
 from expertload._typing import AnyArray, IntArray
-from expertload._validation import require_extra
 from expertload.lab.data.dataset import (
     Augmentation,
     Dataset,

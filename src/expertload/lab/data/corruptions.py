@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
+from expertload._check import check_count, check_option, require_extra
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import check_count, check_option, require_extra
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import ImageArray, Split
 from expertload.lab.data.pixels import (

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from expertload._check import check_same_length, message
 from expertload._typing import AnyArray, IntArray
-from expertload._validation import check_same_length, message
 from expertload.exceptions import ShapeError
 
 ImageArray: TypeAlias = NDArray[np.uint8]

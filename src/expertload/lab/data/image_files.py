@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from expertload._check import require_extra
 from expertload._typing import AnyArray
-from expertload._validation import require_extra
 from expertload.exceptions import DataNotFoundError
 from expertload.lab.data.dataset import (
     Augmentation,

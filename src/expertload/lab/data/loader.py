@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the customary name
 
+from expertload._check import check_count
 from expertload._typing import AnyArray
-from expertload._validation import check_count
 from expertload.exceptions import ParameterError
 from expertload.lab.data.dataset import Augmentation, Normalisation, Split
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from expertload._validation import check_count, needs_extra
+from expertload._check import check_count, needs_extra
 from expertload.exceptions import ParameterError
 from expertload.lab.data import cifar, classics, image_files, npz
 from expertload.lab.data.dataset import Dataset

@@ -1,6 +1,6 @@
 """Lowers the load on your own data step by step, and measures what each step gains."""
 
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 
 with needs_extra("lab", "expertload.lab.ladder"):
     from expertload.lab.ladder.lowering import Narrator, lower_load

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from expertload._validation import check_count, check_targets, require_extra
+from expertload._check import check_count, check_targets, require_extra
 from expertload.exceptions import ExpertLoadError, InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, Dataset
 from expertload.lab.ladder.outcome import LowerLoad, write_outcome

@@ -1,6 +1,6 @@
 """Networks for small images, each a feature extractor with a linear layer on top."""
 
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 
 with needs_extra("lab", "expertload.lab.models"):
     from expertload.lab.models.networks import (

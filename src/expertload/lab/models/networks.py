@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the customary name
 
-from expertload._validation import check_option
+from expertload._check import check_option
 from expertload.exceptions import ParameterError
 
 STEMS = ("small", "medium", "large")

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from expertload._validation import call_builder, check_count, import_callable
+from expertload._check import check_count
 from expertload.exceptions import ParameterError
 from expertload.lab.models.networks import (
     Classifier,
@@ -22,6 +22,7 @@ from expertload.lab.models.networks import (
     tiny_cnn,
     wide_resnet28_10,
 )
+from expertload.losses.build import call_builder, import_callable
 
 _MODELS: dict[str, Callable[..., Classifier]] = {
     "tiny-cnn": tiny_cnn,
@@ -89,7 +90,7 @@ def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options:
             f"build_model found no model {name!r}. Hint: use one of {', '.join(_MODELS)}, or "
             "'module:callable'."
         )
-    return call_builder(builder, {**sizes, **options}, name=name, what="model", kind=nn.Module)
+    return call_builder(builder, {**sizes, **options}, name=name, what="model")
 
 
 def features_of(model: nn.Module, images: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats is slow to import
 
+from expertload._check import check_count, check_fraction
 from expertload._typing import FloatArray
-from expertload._validation import check_count, check_fraction
 from expertload.cases import Cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import ParameterError

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from expertload._check import check_fraction
 from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import check_fraction
 from expertload.calibrators import make_calibrator
 from expertload.cases import Cases
 from expertload.evaluation import Evaluation, evaluate_predictions

@@ -18,7 +18,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from expertload._validation import check_option
+from expertload._check import check_option
 from expertload.exceptions import ParameterError
 from expertload.lab import Resize
 from expertload.lab.data import Dataset, Split, corruption_names, load_dataset

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from expertload._check import check_count, check_option, check_positive
 from expertload._names import Objective, Positive
 from expertload._typing import FloatArray
-from expertload._validation import check_count, check_option, check_positive
 from expertload.calibrators import TemperatureScaling
 from expertload.exceptions import ParameterError
 from expertload.lab import Resize

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from expertload._check import check_count, require_extra
 from expertload._typing import AnyArray, FloatArray
-from expertload._validation import check_count, require_extra
 from expertload.exceptions import DataNotFoundError, FileFormatError, ParameterError, ShapeError
 from expertload.io.write import open_writer
 from expertload.lab.data import Dataset, Split

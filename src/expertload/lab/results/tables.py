@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal, get_args
 
-from expertload._validation import check_option
+from expertload._check import check_option
 from expertload.lab import OutlierNumber, TableFormat, TableKind
 from expertload.lab.results.measures import (
     Measure,

@@ -1,6 +1,6 @@
 """Runs: their recipes and settings, their folders, and finished runs."""
 
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 
 with needs_extra("lab", "expertload.lab.runs"):
     from expertload.lab.runs.finished import FinishedRun

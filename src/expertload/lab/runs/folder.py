@@ -29,9 +29,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from pydantic import ValidationError
 
+from expertload._check import require_extra
 from expertload._files import write_atomically
 from expertload._typing import FloatArray, IntArray
-from expertload._validation import require_extra
 from expertload.exceptions import FileFormatError, FileWriteError, RunInUseError
 from expertload.lab.runs.recipe import RunConfig
 

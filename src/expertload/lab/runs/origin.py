@@ -16,12 +16,12 @@ import inspect
 from collections.abc import Collection
 from pathlib import Path
 
-from expertload._validation import import_callable
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Augmentation, Dataset, load_dataset
 from expertload.lab.data.dataset import carve
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
+from expertload.losses.build import import_callable
 
 
 def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:

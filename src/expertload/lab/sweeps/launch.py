@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.exceptions import FileWriteError, ParameterError
 from expertload.lab.runs.folder import read_json_object, write_json
 

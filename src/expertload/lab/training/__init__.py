@@ -1,6 +1,6 @@
 """Trains one run, in one process or several, from its last checkpoint."""
 
-from expertload._validation import needs_extra
+from expertload._check import needs_extra
 
 with needs_extra("lab", "expertload.lab.training"):
     from expertload.lab.training.loop import train

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from expertload._validation import message
+from expertload._check import message
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.losses.per_case import call_loss, needs_cases
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from expertload._validation import require_extra
+from expertload._check import require_extra
 from expertload.lab.runs.recipe import RunConfig
 
 PROGRESS_FILE = "progress.json"

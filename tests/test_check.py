@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import expertload as el
 from expertload import Cases, metrics
 from expertload import exceptions as ex
-from expertload._validation import require_extra
+from expertload._check import require_extra
 
 P2 = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]]
 P3 = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
