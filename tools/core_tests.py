@@ -19,15 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("frames", "plot", "report", "sklearn")
 TOOLS = ("hypothesis", "pandas", "polars", "pytest", "pytest-xdist", "pytest-rerunfailures")
-FOLDERS: tuple[str, ...] = (
-    "calibrators",
-    "display",
-    "evaluation",
-    "metrics",
-    "monitoring",
-    "operating_point",
+FOLDERS = (
+    *("calibrators", "display", "evaluation", "io", "metrics"),
+    *("monitoring", "operating_point", "report", "significance"),
 )
-FOLDERS += ("report", "significance")
 QUICK = "not (slow or simulation or processes or training or browser or spark or postgres)"
 
 

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -96,6 +95,7 @@ class TestProtocol:
         )
 
     def test_lists_arrays_and_tensors_agree(self, name, cases, fresh):
+        torch = pytest.importorskip("torch")
         expected = build(name).fit(*cases).transform(fresh)
         lists = build(name).fit(cases[0].tolist(), cases[1].tolist()).transform(fresh.tolist())
         tensors = build(name).fit(torch.tensor(cases[0]), torch.tensor(cases[1]))

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from tests.reference import metrics as reference
 from tests.strategies import correctness_cases, predictions
-from torchmetrics.functional.classification import multiclass_calibration_error
 
 from expertload import Cases, metrics
 from expertload.exceptions import ParameterError, ProbabilityError
@@ -71,15 +69,17 @@ def test_equal_mass_bins_are_plain_chunks_where_n_divides():
 
 
 def test_equal_width_error_equals_torchmetrics():
+    torch = pytest.importorskip("torch")
+    error = pytest.importorskip("torchmetrics.functional.classification")
     rng = np.random.default_rng(1)
     y_proba = rng.dirichlet(np.ones(5), size=2000)
     y_true = rng.integers(0, 5, 2000)
-    theirs = multiclass_calibration_error(
+    theirs = error.multiclass_calibration_error(
         torch.tensor(y_proba), torch.tensor(y_true), num_classes=5, n_bins=10, norm="l1"
     )
     ours = metrics.expected_calibration_error(y_true, y_proba, n_bins=10, strategy="width")
     assert ours == pytest.approx(float(theirs), abs=1e-6)
-    theirs = multiclass_calibration_error(
+    theirs = error.multiclass_calibration_error(
         torch.tensor(y_proba), torch.tensor(y_true), num_classes=5, n_bins=10, norm="max"
     )
     ours = metrics.maximum_calibration_error(y_true, y_proba, n_bins=10, strategy="width")
