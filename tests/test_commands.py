@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk
-from expertload.desk.trail import seal_events
+from expertload.desk.trail.chain import seal_events
 from tests.io.files import predictions, write
 from tests.pages import PAGES, ROOT, commands, page_id
 

@@ -27,7 +27,11 @@ def in_order(name):
     return kind, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
-@pytest.mark.parametrize("name", ["expertload", *public_modules()])
+# The rooms of the desk export nothing: their modules are imported one by one.
+EXPORTING = [name for name in public_modules() if not name.startswith("expertload.desk.")]
+
+
+@pytest.mark.parametrize("name", ["expertload", *EXPORTING])
 def test_all_is_sorted_and_exists(name):
     module = importlib.import_module(name)
     names = module.__all__

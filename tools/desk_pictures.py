@@ -23,10 +23,13 @@ from typing import Any
 
 from expertload.desk import Desk
 from expertload.desk.demo import DEMO_RULES, prepare, train
-from expertload.desk.intake import read_case, receive
-from expertload.desk.people import add_user, begin_session, find_user
-from expertload.desk.queue import answer, claim
-from expertload.desk.trail import seal_events
+from expertload.desk.intake.case import read_case
+from expertload.desk.intake.receiving import receive
+from expertload.desk.people.accounts import add_user, find_user
+from expertload.desk.people.sessions import begin_session
+from expertload.desk.queue.answers import answer
+from expertload.desk.queue.claims import claim
+from expertload.desk.trail.chain import seal_events
 
 SIZES = {"desktop": (1280, 860), "phone": (390, 844)}
 PAGES = {

@@ -16,10 +16,10 @@ from benchmarks.desk.places import Place
 from benchmarks.desk.run import Sizes
 from benchmarks.measure import row
 from expertload.desk import Desk, Rules
-from expertload.desk.people import add_token
-from expertload.desk.queue import claim, hand_back
+from expertload.desk.people.accounts import add_token
+from expertload.desk.queue.claims import claim, hand_back
 from expertload.desk.trail.export import export
-from expertload.desk.watch import state_of
+from expertload.desk.watch.state import state_of
 
 FEW = 1_000
 

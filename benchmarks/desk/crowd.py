@@ -22,9 +22,9 @@ def measure(place, sizes) -> None:  # type: ignore[no-untyped-def]
     from benchmarks.desk.places import server
     from benchmarks.measure import row
     from expertload.desk import Desk, Rules
-    from expertload.desk.people import add_token
+    from expertload.desk.people.accounts import add_token
     from expertload.desk.store.tables import answers, cases
-    from expertload.desk.watch import activate, add_policy
+    from expertload.desk.watch.policies import activate, add_policy
 
     people = [("reader", f"reader-{i}") for i in range(READERS)]
     people += [("sender", f"sender-{i}") for i in range(SENDERS)]

@@ -12,7 +12,7 @@ from benchmarks.desk.places import TABLES, Place, server
 from benchmarks.desk.run import Sizes
 from benchmarks.measure import row
 from expertload.desk import Desk
-from expertload.desk.people import add_token
+from expertload.desk.people.accounts import add_token
 
 BATCH = 1_000
 CLIENTS = 32

@@ -622,7 +622,7 @@ def desk_app(desk):
 
 
 def desk_token(desk, name, role, **options):
-    from expertload.desk.people import add_token
+    from expertload.desk.people.accounts import add_token
 
     return desk.write(add_token, name, role, **options)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from expertload.desk import Desk, Rules
 from expertload.desk.store import open_database
 from expertload.desk.store.migrating import newest_revision
-from expertload.desk.trail import seal_events
+from expertload.desk.trail.chain import seal_events
 from tests.desk.conftest import Cluster, _binaries
 from tests.desk.world import Clock, World, sent
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from sqlalchemy import select
 
-from expertload.desk.intake import draw
+from expertload.desk.intake.receiving import draw
 from expertload.desk.store.tables import (
     answers,
     cases,
@@ -17,7 +17,7 @@ from expertload.desk.store.tables import (
     projects,
     readings,
 )
-from expertload.desk.trail import verify
+from expertload.desk.trail.chain import verify
 from expertload.monitoring import AccuracyMonitor
 
 OPEN = ("waiting", "disputed")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from expertload.desk.people import add_user, begin_session, find_user
+from expertload.desk.people.accounts import add_user, find_user
+from expertload.desk.people.sessions import begin_session
 
 PASSWORD = "correct horse battery"
 

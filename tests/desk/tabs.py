@@ -8,7 +8,7 @@ import io
 import numpy as np
 from playwright.sync_api import expect
 
-from expertload.desk.people import begin_session
+from expertload.desk.people.sessions import begin_session
 from tests.desk.people import person
 from tests.desk.world import sent
 

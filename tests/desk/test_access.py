@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
-from expertload.desk.people import ROLES, revoke_token
+from expertload.desk.people.accounts import ROLES, revoke_token
 from tests.desk.serving import Caller, serving
 from tests.desk.test_watch import read_all
 from tests.desk.world import Clock, World, sent
@@ -97,7 +97,7 @@ def test_other_ways_to_say_who_one_is_are_no_ways(world):
 def test_a_token_ends_when_it_expires_or_its_user_is_disabled(world):
     from sqlalchemy import text
 
-    from expertload.desk.people import add_token, find_token
+    from expertload.desk.people.accounts import add_token, find_token
 
     late = world.clock.now + 1_000_000
     token = world.desk.write(add_token, "ann", "reader", expires=late)
@@ -160,7 +160,7 @@ def audited(world):
 
 
 def looked_back(world):
-    from expertload.desk.watch import look_back, withdraw
+    from expertload.desk.watch.policies import look_back, withdraw
 
     world.with_rules(quality_rate=0.0)
     number = world.activate()

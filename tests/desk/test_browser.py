@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
-from expertload.desk.people import make_link
+from expertload.desk.people.sessions import make_link
 from expertload.desk.store.tables import answers, monitors, policies, readings, skips
 from expertload.evaluation import evaluate_predictions
 from expertload.exceptions import DeskRefusedError

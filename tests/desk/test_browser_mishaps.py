@@ -12,7 +12,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
 from expertload.desk.app import create_app
-from expertload.desk.people import end_sessions
+from expertload.desk.people.accounts import end_sessions
 from expertload.desk.store.tables import answers
 from tests.desk.people import person
 from tests.desk.serving import serving

@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk import Desk, Rules
-from expertload.desk.people import begin_session, find_session
-from expertload.desk.queue import extend, skip, undo
+from expertload.desk.people.sessions import begin_session, find_session
+from expertload.desk.queue.answers import undo
+from expertload.desk.queue.claims import extend, skip
 from expertload.desk.store.tables import answers, cases, events, readings
-from expertload.desk.trail import add_webhook, deliver
+from expertload.desk.trail.webhooks import add_webhook, deliver
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import visitor
@@ -95,7 +96,7 @@ def test_an_audit_taken_back_long_after_its_case_came_is_counted_again(world):
 
 
 def _state(transaction):
-    from expertload.desk.watch import state_of
+    from expertload.desk.watch.state import state_of
 
     return state_of(transaction)
 

@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk import Desk
 from expertload.desk.demo import train
-from expertload.desk.intake import read_case
-from expertload.desk.people import find_user, peek_link, roles_of
-from expertload.desk.watch import state_of
+from expertload.desk.intake.case import read_case
+from expertload.desk.people.accounts import find_user, roles_of
+from expertload.desk.people.sessions import peek_link
+from expertload.desk.watch.state import state_of
 from expertload.io import read_predictions
 from tests.desk.people import Visitor
 

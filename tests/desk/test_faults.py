@@ -16,11 +16,13 @@ from sqlalchemy import func, select
 
 from expertload.desk import Desk
 from expertload.desk.client import DeskClient
-from expertload.desk.intake import Outcome, read_case, receive
-from expertload.desk.queue import answer, claim, hand_back
+from expertload.desk.intake.case import read_case
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.queue.answers import answer
+from expertload.desk.queue.claims import claim, hand_back
 from expertload.desk.store.tables import answers, cases
-from expertload.desk.trail import seal_events
-from expertload.desk.watch import activate, add_policy
+from expertload.desk.trail.chain import seal_events
+from expertload.desk.watch.policies import activate, add_policy
 from expertload.exceptions import DeskUnavailableError
 from tests.desk.invariants import check_all
 from tests.desk.processes import RULES, Server, free_port, serve, together, wait_for_more

@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from sqlalchemy import select
 
-from expertload.desk.intake import (
-    Outcome,
-    SentCase,
-    draw,
-    read_case,
-    read_line,
-    read_policy,
-    receive,
-)
-from expertload.desk.intake.case import MOST_PIXELS, read_body
+from expertload.desk.intake.case import MOST_PIXELS, SentCase, read_body, read_case, read_line
+from expertload.desk.intake.receiving import Outcome, draw, receive
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 from tests.desk.world import policy_text, sent

@@ -11,14 +11,10 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk.people import (
-    add_token,
-    first_link,
-    peek_link,
-    use_link,
-)
+from expertload.desk.people.accounts import add_token
+from expertload.desk.people.sessions import first_link, peek_link, use_link
 from expertload.desk.store.tables import cases
-from expertload.desk.watch import add_policy
+from expertload.desk.watch.policies import add_policy
 from expertload.exceptions import DeskRefusedError
 from tests.desk.people import person, visit
 from tests.desk.world import policy_text, sent

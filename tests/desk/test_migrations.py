@@ -13,11 +13,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
 from expertload.desk import Desk
-from expertload.desk.people import add_token
+from expertload.desk.people.accounts import add_token
 from expertload.desk.store import migrating, open_database
 from expertload.desk.store.migrating import current_revision, newest_revision
 from expertload.desk.store.tables import metadata
-from expertload.desk.trail import verify
+from expertload.desk.trail.chain import verify
 from expertload.exceptions import DeskInUseError, DeskRefusedError
 from tests.desk.world import Clock, World
 

@@ -7,15 +7,12 @@ import re
 import pytest
 
 from expertload.desk.pages import review
-from expertload.desk.people import (
+from expertload.desk.people.accounts import disable_user, enable_user, find_user, set_roles
+from expertload.desk.people.sessions import (
     check_password,
-    disable_user,
-    enable_user,
-    find_user,
     first_link,
     hash_password,
     make_link,
-    set_roles,
     use_link,
 )
 from expertload.exceptions import DeskRefusedError

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from expertload.desk.pages import overview as page
 from expertload.desk.pages.overview import Before, course_of, hourly_bars, overview
 from expertload.desk.store.tables import cases, monitors, policies, projects, readings
-from expertload.desk.watch import state_of
+from expertload.desk.watch.state import state_of
 from expertload.operating_point import certify
 from tests.desk.people import visit
 from tests.desk.test_watch import read_all

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from expertload.cli.app import app
 from expertload.desk import Desk, Rules
-from expertload.desk.people import add_user
-from expertload.desk.watch import edit_rules
+from expertload.desk.people.accounts import add_user
+from expertload.desk.watch.state import edit_rules
 from expertload.exceptions import DataNotFoundError
 
 LOOKING = [

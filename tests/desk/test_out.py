@@ -19,10 +19,12 @@ from sqlalchemy.exc import OperationalError
 from expertload.desk import Desk
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
-from expertload.desk.store import backup, open_database, restore
+from expertload.desk.store import open_database
+from expertload.desk.store.migrating import backup, restore
 from expertload.desk.store.tables import metadata, monitors, outbox
-from expertload.desk.trail import add_webhook, deliver, seal_events, send_again, verify
+from expertload.desk.trail.chain import seal_events, verify
 from expertload.desk.trail.export import export, export_bytes
+from expertload.desk.trail.webhooks import add_webhook, deliver, send_again
 from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.io import ColumnNames, read_predictions
@@ -197,7 +199,8 @@ def test_a_copy_moves_a_folder_to_postgresql(used, tmp_path, cluster):
         desk = Desk(database, clock=used.clock)
         assert rows_of(desk) == before
         assert desk.read(verify).is_intact
-        from expertload.desk.intake import read_case, receive
+        from expertload.desk.intake.case import read_case
+        from expertload.desk.intake.receiving import receive
 
         desk.write(receive, [read_case(sent("new"))])  # ids go on where they were
         assert desk.read(verify).is_intact
@@ -260,7 +263,7 @@ def test_news_is_signed_tried_again_and_replayable(world, receiver):
 
 
 def test_an_experts_decision_is_told_when_it_can_no_longer_be_taken_back(world, receiver):
-    from expertload.desk.queue import undo
+    from expertload.desk.queue.answers import undo
 
     url, got, _ = receiver
     world.desk.write(add_webhook, url)

@@ -13,12 +13,8 @@ from fastapi.routing import APIRoute
 
 from expertload.desk.app import create_app
 from expertload.desk.pages.page import PageRoute
-from expertload.desk.people import (
-    hash_password,
-    make_link,
-    set_password,
-    set_roles,
-)
+from expertload.desk.people.accounts import set_password, set_roles
+from expertload.desk.people.sessions import hash_password, make_link
 from tests.desk.people import PASSWORD, Visitor, person, visit
 from tests.desk.world import sent
 

@@ -10,32 +10,34 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from expertload.cli.app import app
-from expertload.desk.people import (
-    SESSION_SECONDS,
-    Throttle,
-    TrustedProxy,
+from expertload.desk.people.accounts import (
     add_user,
-    begin_session,
-    check_password,
     disable_user,
     enable_user,
-    end_session,
     end_sessions,
-    find_session,
     find_token,
     find_user,
-    hash_password,
-    make_link,
-    peek_link,
     people_of,
     roles_of,
     set_password,
     set_roles,
+)
+from expertload.desk.people.sessions import (
+    LINK_SECONDS,
+    SESSION_SECONDS,
+    Throttle,
+    begin_session,
+    check_password,
+    end_session,
+    find_session,
+    hash_password,
+    make_link,
+    peek_link,
     use_link,
 )
-from expertload.desk.people.sessions import LINK_SECONDS
+from expertload.desk.people.sign_on import TrustedProxy
 from expertload.desk.store.tables import sessions, users
-from expertload.desk.trail import differences
+from expertload.desk.trail.chain import differences
 from expertload.exceptions import DeskRefusedError, ParameterError
 
 

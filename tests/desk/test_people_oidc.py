@@ -19,7 +19,8 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from expertload.desk.app import create_app
-from expertload.desk.people import OpenIdConnect, add_user
+from expertload.desk.people.accounts import add_user
+from expertload.desk.people.sign_on import OpenIdConnect
 from expertload.exceptions import ParameterError
 from tests.desk.people import Visitor
 from tests.desk.serving import serving

@@ -13,10 +13,11 @@ from sqlalchemy import event
 
 from expertload.desk import Desk, Rules
 from expertload.desk.app import create_app
-from expertload.desk.queue import extend, hand_back, skip, undo, upcoming
-from expertload.desk.queue.claims import _CANDIDATE
-from expertload.desk.trail import deliver, seal_events
-from expertload.desk.watch import state_of
+from expertload.desk.queue.answers import undo
+from expertload.desk.queue.claims import _CANDIDATE, extend, hand_back, skip, upcoming
+from expertload.desk.trail.chain import seal_events
+from expertload.desk.trail.webhooks import deliver
+from expertload.desk.watch.state import state_of
 from tests.desk.people import visitor
 from tests.desk.serving import serving
 from tests.desk.world import Clock, World, sent

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select, text
 
 from expertload.desk.api import cases as endpoint
-from expertload.desk.people import revoke_token
+from expertload.desk.people.accounts import revoke_token
 from expertload.desk.store.tables import cases, events
 from expertload.exceptions import DeskUnavailableError
 from tests.desk.world import sent

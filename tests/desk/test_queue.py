@@ -7,10 +7,11 @@ import itertools
 import pytest
 from sqlalchemy import select
 
-from expertload.desk.people import disable_user
-from expertload.desk.queue import Settled, extend, hand_back, next_reading, skip, undo, upcoming
+from expertload.desk.people.accounts import disable_user
+from expertload.desk.queue.answers import Settled, next_reading, undo
+from expertload.desk.queue.claims import extend, hand_back, skip, upcoming
 from expertload.desk.store.tables import answers, cases, decisions, readings
-from expertload.desk.watch import state_of
+from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 

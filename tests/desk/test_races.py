@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import select
 
 from expertload.desk.pages import manage, overview
-from expertload.desk.people import (
-    accounts,
+from expertload.desk.people import accounts
+from expertload.desk.people.accounts import (
     disable_user,
     find_token,
     find_user,
@@ -24,11 +24,12 @@ from expertload.desk.people import (
     set_roles,
 )
 from expertload.desk.queue import answers as queue_answers
-from expertload.desk.queue import undo
+from expertload.desk.queue.answers import undo
 from expertload.desk.store.tables import cases, events, policies, readings, tokens
-from expertload.desk.trail import chain, verify
+from expertload.desk.trail import chain
+from expertload.desk.trail.chain import verify
 from expertload.desk.watch import policies as watch_policies
-from expertload.desk.watch import void_case
+from expertload.desk.watch.policies import void_case
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.people import person, visit

@@ -12,7 +12,7 @@ import pytest
 
 from expertload.desk.app import MOST_HEAD_BYTES, create_app
 from expertload.desk.client import DeskClient
-from expertload.desk.trail import add_webhook, deliver
+from expertload.desk.trail.webhooks import add_webhook, deliver
 from tests.desk.world import dumps, sent
 
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from expertload.desk import Desk, Rules
-from expertload.desk.intake import Outcome
-from expertload.desk.queue import answer, extend, hand_back, skip, undo
+from expertload.desk.intake.receiving import Outcome
+from expertload.desk.queue.answers import answer, undo
+from expertload.desk.queue.claims import extend, hand_back, skip
 from expertload.desk.store.tables import metadata
-from expertload.desk.trail import seal_events
-from expertload.desk.watch import active_policy, withdraw
+from expertload.desk.trail.chain import seal_events
+from expertload.desk.watch.policies import active_policy, withdraw
 from expertload.exceptions import DeskRefusedError
 from tests.desk.conftest import MEMORY
 from tests.desk.invariants import check_all

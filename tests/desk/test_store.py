@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from expertload.desk import Desk
-from expertload.desk.store import SqliteDatabase, open_database
+from expertload.desk.store import open_database
+from expertload.desk.store.sqlite import SqliteDatabase
 from expertload.exceptions import DeskInUseError, DeskUnavailableError
 
 
@@ -25,8 +26,8 @@ def test_a_second_server_on_one_folder_is_refused_in_a_sentence(tmp_path):
 def test_what_is_only_added_cannot_be_changed(world, table, statement):
     world.send({"key": "a", "confidence": 0.5, "label": "cat"})
     held = world.claim()
-    from expertload.desk.queue import skip
-    from expertload.desk.trail import seal_events
+    from expertload.desk.queue.claims import skip
+    from expertload.desk.trail.chain import seal_events
 
     world.desk.write(skip, world.user("ann"), held.lease, "dark")
     world.answer(world.claim("bob"), "cat", "bob")

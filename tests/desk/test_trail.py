@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.desk.pages import manage
 from expertload.desk.store.tables import cases, events, metadata
-from expertload.desk.trail import differences, replay, seal_events, verify
+from expertload.desk.trail.chain import differences, replay, seal_events, verify
 from tests.desk.world import sent
 
 

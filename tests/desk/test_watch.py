@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from expertload import Cases
-from expertload.desk.queue import undo
+from expertload.desk.queue.answers import undo
 from expertload.desk.store.tables import cases, decisions, events, monitors, policies
-from expertload.desk.watch import activate, add_policy, withdraw
+from expertload.desk.watch.policies import activate, add_policy, withdraw
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import AccuracyMonitor
 from tests.desk.world import policy_text, sent

@@ -9,21 +9,16 @@ import pytest
 from sqlalchemy import event, select
 
 from expertload.desk.store.tables import cases, decisions, policies, readings
-from expertload.desk.watch import (
-    activate,
-    blind_labels,
-    blind_sample_size,
+from expertload.desk.watch import policies as watch_policies
+from expertload.desk.watch.policies import activate, look_back, void_case, withdraw
+from expertload.desk.watch.quality import blind_labels, blind_sample_size, recertify
+from expertload.desk.watch.state import (
     capacity_of,
     load_shift,
-    look_back,
     readers_needed,
-    recertify,
     state_of,
-    void_case,
     waiting_probability,
-    withdraw,
 )
-from expertload.desk.watch import policies as watch_policies
 from expertload.exceptions import DeskRefusedError
 from tests.desk.invariants import check_all
 from tests.desk.test_watch import read_all

@@ -11,11 +11,14 @@ import numpy as np
 from sqlalchemy import select
 
 from expertload import Cases
-from expertload.desk.intake import Outcome, read_case, receive
-from expertload.desk.people import add_token, find_token
-from expertload.desk.queue import answer, claim
+from expertload.desk.intake.case import read_case
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.people.accounts import add_token, find_token
+from expertload.desk.queue.answers import answer
+from expertload.desk.queue.claims import claim
 from expertload.desk.store.tables import cases, counters
-from expertload.desk.watch import activate, add_policy, change_rules
+from expertload.desk.watch.policies import activate, add_policy
+from expertload.desk.watch.state import change_rules
 from expertload.operating_point import certify, certify_groups
 
 SECOND = 1_000_000

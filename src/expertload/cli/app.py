@@ -36,8 +36,6 @@ from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
 
-__all__ = ["app"]
-
 
 class _ErrorsAsSentences(TyperGroup):
     """A group of commands that prints errors as sentences."""

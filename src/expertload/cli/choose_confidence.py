@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from expertload.evaluation import ConfidenceChoice, Evaluation
     from expertload.io import PredictionsTable
 
-__all__ = ["SplitChoice", "choose_on_a_part", "print_choice"]
 
 OPTION = "--choose-confidence"
 SHARE = 0.3  # of the cases, to choose on

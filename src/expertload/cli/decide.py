@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from expertload.io import ColumnNames, DecisionCounts, FileOptions
 
-__all__ = ["decide"]
-
 
 @takes(
     columns=COLUMNS.only("probabilities", "logits", "classes", "normalize", "confidence", "group"),

@@ -139,7 +139,8 @@ def serve(
     with open_desk(data, database, serving=True) as desk:
         from expertload.desk.app import create_app, listen
         from expertload.desk.app import serve as serve_on
-        from expertload.desk.people import FIRST, OpenIdConnect, TrustedProxy, first_link
+        from expertload.desk.people.sessions import FIRST, first_link
+        from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 
         proxy = TrustedProxy(trusted_header, proxy_secret) if trusted_header else None
         provider = None
@@ -170,12 +171,12 @@ def add_token(
     from expertload.exceptions import ParameterError
 
     with open_desk(data, database) as desk:
-        from expertload.desk import people
+        from expertload.desk.people import accounts
 
-        if role not in get_args(people.Role):
-            roles = ", ".join(get_args(people.Role))
+        if role not in get_args(accounts.Role):
+            roles = ", ".join(get_args(accounts.Role))
             raise ParameterError(f"'{role}' is not a role. Hint: choose one of {roles}.")
-        typer.echo(desk.write(people.add_token, name, role))  # type: ignore[arg-type]
+        typer.echo(desk.write(accounts.add_token, name, role))  # type: ignore[arg-type]
 
 
 def revoke_token(
@@ -187,9 +188,9 @@ def revoke_token(
 ) -> None:
     """Revoke a token: the next request with it is refused."""
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk import people
+        from expertload.desk.people import accounts
 
-        desk.write(people.revoke_token, number)
+        desk.write(accounts.revoke_token, number)
     console().print(f"Token {number} is revoked.")
 
 
@@ -210,10 +211,10 @@ def add_user(
 ) -> None:
     """Add a person; print a link that signs them in once and lets them choose a password."""
     with open_desk(data, database) as desk:
-        from expertload.desk import people
+        from expertload.desk.people import accounts, sessions
 
-        user = desk.write(people.add_user, name, role)
-        _print_link(address, desk.write(people.make_link, user))
+        user = desk.write(accounts.add_user, name, role)
+        _print_link(address, desk.write(sessions.make_link, user))
 
 
 def link_user(
@@ -221,25 +222,25 @@ def link_user(
 ) -> None:
     """Print a new one-time link for somebody, for example after a lost password."""
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk import people
+        from expertload.desk.people import sessions
 
-        _print_link(address, desk.write(people.make_link, _user(desk, name)))
+        _print_link(address, desk.write(sessions.make_link, _user(desk, name)))
 
 
 def disable_user(name: Name, data: Data = None, database: Address = None) -> None:
     """Disable a person's access; their work is kept."""
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk import people
+        from expertload.desk.people import accounts
 
-        desk.write(people.disable_user, _user(desk, name))
+        desk.write(accounts.disable_user, _user(desk, name))
         console().print(f"{name} cannot sign in any more.")
 
 
 def _user(desk: Desk, name: str) -> int:
-    from expertload.desk import people
+    from expertload.desk.people import accounts
     from expertload.exceptions import ParameterError
 
-    row = desk.read(people.find_user, name)
+    row = desk.read(accounts.find_user, name)
     if row is None:
         raise ParameterError(
             f"There is no user '{name}'. Hint: expertload desk user add '{name}' --role reader"
@@ -271,12 +272,12 @@ def activate_policy(
             f"expertload evaluate FILE --target-accuracy 0.95 --save-policy {policy}"
         )
     with open_desk(data, database) as desk:
-        from expertload.desk import watch
-        from expertload.desk.intake import read_policy
+        from expertload.desk.intake.routing import read_policy
+        from expertload.desk.watch import policies
 
         document = policy.read_text(encoding="utf-8", errors="replace")
-        number = desk.write(watch.add_policy, document)
-        desk.write(watch.activate, number)
+        number = desk.write(policies.add_policy, document)
+        desk.write(policies.activate, number)
         active = read_policy(document)
     screen = console()
     screen.print(f"Policy {number} is active.", active.point.guarantee)
@@ -292,9 +293,9 @@ def withdraw_policy(
 ) -> None:
     """End a policy for good; from now on, every case goes to experts."""
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk import watch
+        from expertload.desk.watch import policies
 
-        desk.write(watch.withdraw, number, reason=reason)
+        desk.write(policies.withdraw, number, reason=reason)
         console().print(f"Policy {number} is withdrawn.")
 
 
@@ -313,7 +314,7 @@ def rules(
         many = [each.strip() for each in value.split(",")] if value else []
         given[name] = many if name == "classes" else value
     with open_desk(data, database, may_make=bool(changes)) as desk:
-        from expertload.desk.watch import edit_rules
+        from expertload.desk.watch.state import edit_rules
 
         if given:
             current = desk.write(edit_rules, given)
@@ -331,7 +332,7 @@ def backup(
     """Copy a desk while it runs; 'desk restore' reads the copy, on either database."""
     check_output(target)
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk.store import backup as copy
+        from expertload.desk.store.migrating import backup as copy
 
         copy(desk.database, target)
         console().print(f"Copied to {target}.")
@@ -345,7 +346,7 @@ def restore(
     """Fill a new, empty desk from a backup."""
     place = _place(data, database)
     from expertload.desk.store import open_database
-    from expertload.desk.store import restore as fill
+    from expertload.desk.store.migrating import restore as fill
 
     with open_database(place) as opened:
         fill(source, opened)
@@ -367,9 +368,9 @@ def verify(
 ) -> None:
     """Check that nobody has changed the chain of events or the tables."""
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk import trail
+        from expertload.desk.trail import chain
 
-        verdict = desk.read(trail.verify, head=head, tables=not chain_only)
+        verdict = desk.read(chain.verify, head=head, tables=not chain_only)
     screen = console()
     screen.print(
         f"{verdict.n_events} events in {verdict.n_blocks} sealed blocks, "

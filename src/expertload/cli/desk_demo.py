@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from expertload.desk import Desk
     from expertload.desk.demo import Cast
 
-__all__ = ["demo"]
-
 
 def demo(
     data: Annotated[
@@ -49,7 +47,7 @@ def demo(
     with open_desk(folder, None, serving=True) as desk:
         screen.print("Training a small network on 600 spoiled digits, certifying on 600 others ...")
         from expertload.desk import demo as play
-        from expertload.desk.watch import change_rules
+        from expertload.desk.watch.state import change_rules
 
         digits = play.train()
         screen.print(digits.point.guarantee)
@@ -98,7 +96,7 @@ def _start_cast(server: object, cast: Cast, link: str | None) -> None:
 
 
 def _say_goodbye(desk: Desk, folder: Path) -> None:
-    from expertload.desk.watch import state_of
+    from expertload.desk.watch.state import state_of
 
     state = desk.read(state_of)
     counts = state["counts"]

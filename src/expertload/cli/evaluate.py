@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Models = dict[str, tuple[PredictionsTable, Evaluation]]
 
-__all__ = ["evaluate"]
-
 
 @takes(columns=COLUMNS.without("probabilities"), identity=IDENTITY, opening=OPENING)
 def evaluate(

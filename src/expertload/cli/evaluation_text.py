@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from expertload.operating_point import CertifiedPoint
     from expertload.significance import Comparison, Interval
 
-__all__ = ["print_comparisons", "print_evaluation"]
 
 N_GROUPS = 5
 

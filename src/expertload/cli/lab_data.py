@@ -9,8 +9,6 @@ import typer
 
 from expertload.cli.screen import console
 
-__all__ = ["AllowImport", "DataDir", "fetch_data", "list_data"]
-
 AllowImport = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,8 +14,6 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from expertload.lab.runs.finished import FinishedRun
 
-__all__ = ["ensemble"]
-
 
 def ensemble(
     runs: Annotated[

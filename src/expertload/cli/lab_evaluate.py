@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from expertload.lab.results.evaluate import RunEvaluation
     from expertload.lab.runs.finished import FinishedRun
 
-__all__ = ["Views", "evaluate"]
 
 Views = Annotated[
     str | None,

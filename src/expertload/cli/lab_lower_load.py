@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from expertload.lab.sweeps.sweep import Observer
     from expertload.significance import Interval
 
-__all__ = ["lower_load", "print_outcome"]
 
 WIDE = 150  # the width of a screen that has room for all numbers
 

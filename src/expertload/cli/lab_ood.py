@@ -17,8 +17,6 @@ from expertload.lab import Resize
 if TYPE_CHECKING:
     from expertload.lab.results.outliers import OutlierEvaluation
 
-__all__ = ["ood"]
-
 
 def ood(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],

@@ -12,8 +12,6 @@ from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.outputs import Rows, check_output
 from expertload.cli.screen import console, rows_done
 
-__all__ = ["predict"]
-
 
 def predict(
     runs: Annotated[

@@ -8,8 +8,6 @@ import typer
 
 from expertload.cli.screen import console
 
-__all__ = ["recipes"]
-
 
 def recipes(
     name: Annotated[

@@ -14,8 +14,6 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from expertload.lab.sweeps.launch import Launcher
 
-__all__ = ["sweep"]
-
 
 def _numbers(text: str) -> list[int]:
     """Read `0-3,7` as 0, 1, 2, 3, 7."""

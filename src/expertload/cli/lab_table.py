@@ -10,8 +10,6 @@ import typer
 from expertload.cli.screen import console, neutral
 from expertload.lab import OutlierNumber, TableFormat, TableKind
 
-__all__ = ["compare", "table"]
-
 Folder = Annotated[
     Path,
     typer.Argument(help="A folder of runs, or the name of a recipe whose runs are in runs/NAME."),

@@ -13,7 +13,6 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
 
-__all__ = ["Accelerator", "Devices", "Nodes", "Settings", "train"]
 
 Settings = Annotated[
     list[str] | None,

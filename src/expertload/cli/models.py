@@ -15,8 +15,6 @@ from expertload.cli.screen import complain, rows_done, true_text
 if TYPE_CHECKING:
     from expertload.io import ColumnNames, FileOptions, Identity, PredictionsTable
 
-__all__ = ["check_models", "name_files", "print_warnings", "read_models"]
-
 
 def check_models(
     files: Sequence[Path], probabilities: Sequence[str], model_column: str | None

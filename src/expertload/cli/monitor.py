@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from expertload.monitoring import AccuracyMonitor
     from expertload.operating_point import CertifiedGroups, OperatingPoint
 
-__all__ = ["monitor"]
 
 REFUTED = 3
 TOGETHER = (

@@ -22,18 +22,6 @@ import typer
 if TYPE_CHECKING:
     from expertload.operating_point import CertifiedGroups, OperatingPoint
 
-__all__ = [
-    "COLUMNS",
-    "IDENTITY",
-    "OPENING",
-    "Names",
-    "OptionGroup",
-    "Policy",
-    "column_option",
-    "load_policy",
-    "takes",
-]
-
 
 @dataclass(frozen=True)
 class OptionGroup:

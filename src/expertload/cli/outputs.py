@@ -15,15 +15,6 @@ import typer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "AsJson",
-    "Report",
-    "Rows",
-    "check_output",
-    "check_picture",
-    "give_up_standard_output",
-    "save_picture",
-]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DOTS_PER_INCH = 200

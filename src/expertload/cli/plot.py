@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from expertload.evaluation import Evaluation
     from expertload.io import ColumnNames, FileOptions, Identity
 
-__all__ = ["plot"]
-
 
 @takes(columns=COLUMNS.without("group"), identity=IDENTITY, opening=OPENING)
 def plot(

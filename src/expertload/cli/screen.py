@@ -18,16 +18,6 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-__all__ = [
-    "complain",
-    "console",
-    "neutral",
-    "one_line",
-    "rows_done",
-    "true_text",
-    "warnings_as_sentences",
-]
-
 PACKAGE = str(Path(__file__).parents[1])
 
 # Characters that control a terminal or reorder a line, and the symbol shown for each.

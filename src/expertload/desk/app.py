@@ -17,11 +17,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from expertload.desk.api import install_api
 from expertload.desk.desk import Desk
 from expertload.desk.pages import install_pages
-from expertload.desk.people import OpenIdConnect, TrustedProxy
-from expertload.desk.trail import deliver, seal_events
+from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
+from expertload.desk.trail.chain import seal_events
+from expertload.desk.trail.webhooks import deliver
 from expertload.exceptions import DeskInUseError, DeskUnavailableError
-
-__all__ = ["MOST_HEAD_BYTES", "LimitedProtocol", "create_app", "listen", "serve"]
 
 log = logging.getLogger("expertload.desk")
 SECONDS_BETWEEN_TASKS = 1.0

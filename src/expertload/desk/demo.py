@@ -22,12 +22,11 @@ from expertload._check import require_extra
 from expertload._typing import FloatArray, IntArray
 from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
-from expertload.desk.people import Role, add_token, add_user, find_user, make_link
+from expertload.desk.people.accounts import Role, add_token, add_user, find_user
+from expertload.desk.people.sessions import make_link
 from expertload.desk.settings import Rules
-from expertload.desk.watch import activate, add_policy
+from expertload.desk.watch.policies import activate, add_policy
 from expertload.operating_point import CertifiedPoint, certify
-
-__all__ = ["DEMO_RULES", "Cast", "Digits", "prepare", "train"]
 
 CLASSES = tuple("0123456789")
 N_TRAIN, N_CERTIFY, VERSIONS = 600, 600, 4

@@ -19,7 +19,8 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from sqlalchemy import Connection, insert, select
 
 from expertload.desk.settings import Rules
-from expertload.desk.store import Database, Transaction, open_database
+from expertload.desk.store import open_database
+from expertload.desk.store.database import Database, Transaction
 from expertload.desk.store.tables import projects
 
 T = TypeVar("T")

@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Rules"]
-
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -8,8 +8,6 @@ from expertload.desk.api import claims, management
 from expertload.desk.api.access import install_errors
 from expertload.desk.api.cases import install_cases
 
-__all__ = ["install_api"]
-
 
 def install_api(app: FastAPI) -> None:
     """Add the interface to an app whose `state.desk` is the desk."""

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from expertload.desk.desk import Desk
-from expertload.desk.people import Principal, Role, find_token, require
+from expertload.desk.people.accounts import Principal, Role, find_token, require
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
 MOST_BYTES = 64_000_000

@@ -25,9 +25,10 @@ from expertload.desk.api.access import (
     token_of,
 )
 from expertload.desk.desk import Desk
-from expertload.desk.intake import CONTROL, MOST_CASES, Outcome, SentCase, read_line, receive
-from expertload.desk.people import Principal, find_token, require
-from expertload.desk.store import Transaction
+from expertload.desk.intake.case import CONTROL, MOST_CASES, SentCase, read_line
+from expertload.desk.intake.receiving import Outcome, receive
+from expertload.desk.people.accounts import Principal, find_token, require
+from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import cases, decisions
 from expertload.exceptions import DeskRefusedError
 

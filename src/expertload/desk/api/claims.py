@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
-from expertload.desk import queue
 from expertload.desk.api.access import desk_of, needs
-from expertload.desk.people import Principal
-from expertload.desk.queue import Claim, ShownBody
+from expertload.desk.people.accounts import Principal
+from expertload.desk.queue import answers, claims
+from expertload.desk.queue.claims import Claim, ShownBody
 
 router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
@@ -36,7 +36,7 @@ class SkipBody(BaseModel, extra="forbid", strict=True):
 async def take(request: Request, reader: Reader) -> Response:
     """Return the case that the reader holds, or else a new one; 204 if nothing waits."""
     is_arbiter = "arbiter" in reader.roles
-    held = await desk_of(request).awrite(queue.claim, reader.user, arbiter=is_arbiter)
+    held = await desk_of(request).awrite(claims.claim, reader.user, arbiter=is_arbiter)
     return Response(status_code=204) if held is None else JSONResponse(_shown(held))
 
 
@@ -44,7 +44,7 @@ async def take(request: Request, reader: Reader) -> Response:
 async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -> dict[str, Any]:
     """Store an answer; return whether it counts, came late, or was sent before."""
     given = await desk_of(request).awrite(
-        queue.answer, reader.user, lease, body.label, body.submission
+        answers.answer, reader.user, lease, body.label, body.submission
     )
     return {
         "outcome": given.outcome,
@@ -56,28 +56,28 @@ async def give(lease: str, body: AnswerBody, request: Request, reader: Reader) -
 @router.post("/claims/{lease}/skip", summary="Pass a case on, with a reason")
 async def pass_on(lease: str, body: SkipBody, request: Request, reader: Reader) -> dict[str, str]:
     """Put a case back for other readers."""
-    held = await desk_of(request).awrite(queue.skip, reader.user, lease, body.reason)
+    held = await desk_of(request).awrite(claims.skip, reader.user, lease, body.reason)
     return {"outcome": "skipped" if held else "lost"}
 
 
 @router.post("/claims/{lease}/return", summary="Put a case back")
 async def put_back(lease: str, request: Request, reader: Reader) -> dict[str, str]:
     """Put a case back without an answer."""
-    held = await desk_of(request).awrite(queue.hand_back, reader.user, lease)
+    held = await desk_of(request).awrite(claims.hand_back, reader.user, lease)
     return {"outcome": "returned" if held else "lost"}
 
 
 @router.post("/claims/{lease}/extend", summary="Hold a case for longer")
 async def hold(lease: str, request: Request, reader: Reader) -> dict[str, Any]:
     """Extend a lease that is still held."""
-    until = await desk_of(request).awrite(queue.extend, reader.user, lease)
+    until = await desk_of(request).awrite(claims.extend, reader.user, lease)
     return {"outcome": "lost" if until is None else "extended", "until": _seconds(until)}
 
 
 @router.post("/answers/{submission}/undo", summary="Take an answer back")
 async def take_back(submission: str, request: Request, reader: Reader) -> dict[str, Any]:
     """Take an answer back while nothing depends on it; the reader holds the case again."""
-    return _shown(await desk_of(request).awrite(queue.undo, reader.user, submission))
+    return _shown(await desk_of(request).awrite(answers.undo, reader.user, submission))
 
 
 def _shown(held: Claim) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
-from expertload.desk import watch
 from expertload.desk.api.access import desk_of, needs, read_limited
-from expertload.desk.intake import read_policy
-from expertload.desk.store import AnyRow, Transaction
-from expertload.desk.trail import add_webhook, end_webhook, send_again
+from expertload.desk.intake.routing import read_policy
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.trail.export import Format, Which, export_bytes
+from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
+from expertload.desk.watch import policies, quality
+from expertload.desk.watch.state import state_of
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -41,7 +42,7 @@ _SENT = {"required": True, "content": {"application/json": {"schema": {"type": "
 @onlooker.get("/policies", summary="All policies, the newest first")
 async def show_policies(request: Request) -> list[dict[str, Any]]:
     """Return every policy and its state."""
-    return [_shown(row) for row in await desk_of(request).aread(watch.all_policies)]
+    return [_shown(row) for row in await desk_of(request).aread(policies.all_policies)]
 
 
 @manager.post(
@@ -53,20 +54,20 @@ async def show_policies(request: Request) -> list[dict[str, Any]]:
 async def add(request: Request) -> dict[str, Any]:
     """Store a policy that 'expertload evaluate --save-policy' wrote."""
     document = policy_text(await read_limited(request, MOST_POLICY_BYTES))
-    return await _policy(request, await desk_of(request).awrite(watch.add_policy, document))
+    return await _policy(request, await desk_of(request).awrite(policies.add_policy, document))
 
 
 @manager.post("/policies/{number}/activate", summary="Let a draft decide from now on")
 async def begin(number: int, request: Request) -> dict[str, Any]:
     """Activate a draft; the policy before it ends."""
-    await desk_of(request).awrite(watch.activate, number)
+    await desk_of(request).awrite(policies.activate, number)
     return await _policy(request, number)
 
 
 @manager.post("/policies/{number}/withdraw", summary="End a policy for good")
 async def end(number: int, body: WithdrawBody, request: Request) -> dict[str, Any]:
     """Withdraw a policy: from now on everything goes to experts."""
-    await desk_of(request).awrite(watch.withdraw, number, reason=body.reason)
+    await desk_of(request).awrite(policies.withdraw, number, reason=body.reason)
     return await _policy(request, number)
 
 
@@ -83,7 +84,7 @@ def policy_text(data: bytes) -> str:
 
 
 async def _policy(request: Request, number: int) -> dict[str, Any]:
-    return _shown(await desk_of(request).aread(watch.find_policy, number))
+    return _shown(await desk_of(request).aread(policies.find_policy, number))
 
 
 def _shown(row: AnyRow) -> dict[str, Any]:
@@ -138,7 +139,7 @@ async def again(body: LookBackBody, request: Request) -> dict[str, int]:
     """Queue up to 2,000 decisions for experts; call again until 0 are queued."""
     since = int(body.since * 1e6)
     queued = await desk_of(request).awrite(
-        watch.look_back, body.policy, since=since, share=body.share
+        policies.look_back, body.policy, since=since, share=body.share
     )
     return {"queued": queued}
 
@@ -147,7 +148,7 @@ async def again(body: LookBackBody, request: Request) -> dict[str, int]:
 async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]:
     """Certify on the fair sample of a period; the policy is a draft until it is activated."""
     number = await desk_of(request).awrite(
-        watch.recertify,
+        quality.recertify,
         target_accuracy=body.target_accuracy,
         confidence_level=body.confidence_level,
         since=int(body.since * 1e6),
@@ -160,7 +161,7 @@ async def certify_again(body: RecertifyBody, request: Request) -> dict[str, int]
 @manager.post("/void", summary="Take an open case out of the queue")
 async def void(body: VoidBody, request: Request) -> dict[str, str]:
     """End an open case without a decision."""
-    await desk_of(request).awrite(watch.void_case, body.key, reason=body.reason)
+    await desk_of(request).awrite(policies.void_case, body.key, reason=body.reason)
     return {"outcome": "void"}
 
 
@@ -217,7 +218,7 @@ def _ping(transaction: Transaction) -> None:
 @onlooker.get("/state", summary="Counts, load, backlog and the promise")
 async def show(request: Request) -> dict[str, Any]:
     """Return the state of the desk."""
-    return await desk_of(request).aread(watch.state_of)
+    return await desk_of(request).aread(state_of)
 
 
 @router.get(
@@ -227,7 +228,7 @@ async def show(request: Request) -> dict[str, Any]:
 )
 async def metrics(request: Request) -> Response:
     """Return the counters in Prometheus' text format."""
-    state = await desk_of(request).aread(watch.state_of)
+    state = await desk_of(request).aread(state_of)
     return PlainTextResponse(_as_text(state), media_type="text/plain; version=0.0.4")
 
 

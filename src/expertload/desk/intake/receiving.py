@@ -15,7 +15,7 @@ import orjson
 
 from expertload.desk.intake.case import SentCase
 from expertload.desk.intake.routing import Route, RoutingPolicy, read_policy, unrouted
-from expertload.desk.store import SECOND, Event, Transaction, content_digest
+from expertload.desk.store.database import SECOND, Event, Transaction, content_digest
 from expertload.desk.store.tables import bodies, cases, decisions, readings
 from expertload.exceptions import DeskRefusedError
 

@@ -6,9 +6,7 @@ from fastapi import FastAPI, Request, Response
 
 from expertload.desk.api.access import answer_error
 from expertload.desk.pages import manage, page, review, sign_in
-from expertload.desk.people import OpenIdConnect, TrustedProxy
-
-__all__ = ["install_pages"]
+from expertload.desk.people.sign_on import OpenIdConnect, TrustedProxy
 
 
 def install_pages(

@@ -8,18 +8,20 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 from sqlalchemy import BigInteger, select
 
-from expertload.desk import people, watch
 from expertload.desk.api.access import desk_of
 from expertload.desk.api.management import export_response, policy_text
-from expertload.desk.intake import CONTROL, read_policy
+from expertload.desk.intake.case import CONTROL
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.overview import overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
-from expertload.desk.people import Role
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.people import accounts, sessions
+from expertload.desk.people.accounts import Role
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, tokens, users
-from expertload.desk.trail import Verdict, read_changes, verify
+from expertload.desk.trail.chain import Verdict, read_changes, verify
 from expertload.desk.trail.export import Format, Which
+from expertload.desk.watch import policies, quality
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter()
@@ -64,12 +66,12 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
     """Show every policy, and what can be done with it."""
     queued = f"{n} decisions wait to be read again."
     desk = desk_of(request)
-    rows = await desk.aread(watch.all_policies)
+    rows = await desk.aread(policies.all_policies)
     return render(
         request,
         "policies.html.j2",
         policies=[{"row": row, "point": read_policy(row.document).point} for row in rows],
-        sample=await desk.aread(watch.blind_sample_size),
+        sample=await desk.aread(quality.blind_sample_size),
         notice=queued if notice == "queued" else NOTICES.get(notice, ""),
     )
 
@@ -78,14 +80,14 @@ async def show_policies(request: Request, notice: str = "", n: int = 0) -> Respo
 async def upload(request: Request, policy: Annotated[UploadFile, File()]) -> Response:
     """Store a policy as a draft."""
     document = policy_text(await policy.read())
-    await desk_of(request).awrite(watch.add_policy, document)
+    await desk_of(request).awrite(policies.add_policy, document)
     return go("/manage/policies?notice=added")
 
 
 @manager.post("/policies/{number}/activate")
 async def begin(number: int, request: Request) -> Response:
     """Let a draft decide from now on."""
-    await desk_of(request).awrite(watch.activate, number)
+    await desk_of(request).awrite(policies.activate, number)
     return go("/manage/policies?notice=active")
 
 
@@ -96,7 +98,7 @@ async def end(
     reason: Annotated[str, Form(min_length=1, max_length=2_000)],
 ) -> Response:
     """End a policy for good."""
-    await desk_of(request).awrite(watch.withdraw, number, reason=reason)
+    await desk_of(request).awrite(policies.withdraw, number, reason=reason)
     return go("/manage/policies?notice=withdrawn")
 
 
@@ -106,7 +108,7 @@ async def again(
 ) -> Response:
     """Have experts read again what a withdrawn policy decided."""
     desk, total = desk_of(request), 0
-    while queued := await desk.awrite(watch.look_back, number, share=percent / 100):
+    while queued := await desk.awrite(policies.look_back, number, share=percent / 100):
         total += queued
     return go(f"/manage/policies?notice=queued&n={total}")
 
@@ -118,7 +120,7 @@ async def certify_again(
     """Certify a new policy from blind labels."""
     desk = desk_of(request)
     await desk.awrite(
-        watch.recertify, target_accuracy=target_accuracy, confidence_level=confidence_level
+        quality.recertify, target_accuracy=target_accuracy, confidence_level=confidence_level
     )
     return go("/manage/policies?notice=certified")
 
@@ -132,9 +134,9 @@ async def _people(request: Request, **once: Any) -> Response:
     return render(
         request,
         "people.html.j2",
-        people=await desk.aread(people.people_of),
+        people=await desk.aread(accounts.people_of),
         tokens=await desk.aread(_tokens),
-        roles=people.PERSONAL,
+        roles=accounts.PERSONAL,
         once=once,
     )
 
@@ -159,12 +161,12 @@ async def show_people(request: Request) -> Response:
 async def add_person(request: Request, name: Text, roles: Roles = []) -> Response:  # noqa: B006
     """Add somebody; show the link for the first sign-in."""
     desk = desk_of(request)
-    user = await desk.awrite(people.add_user, name.strip(), roles)
+    user = await desk.awrite(accounts.add_user, name.strip(), roles)
     return await _people(request, name=name, link=await _link(request, user))
 
 
 async def _link(request: Request, user: int) -> str:
-    secret = await desk_of(request).awrite(people.make_link, user)
+    secret = await desk_of(request).awrite(sessions.make_link, user)
     return str(request.base_url) + f"welcome/{secret}"
 
 
@@ -181,7 +183,7 @@ async def change(user: int, request: Request, roles: Roles = []) -> Response:  #
     await _name(request, user)
     if user == request.state.who.user and "manager" not in roles:
         raise DeskRefusedError("conflict", "You cannot take the role of manager from yourself.")
-    await desk_of(request).awrite(people.set_roles, user, roles)
+    await desk_of(request).awrite(accounts.set_roles, user, roles)
     return go("/manage/people")
 
 
@@ -191,7 +193,7 @@ async def disable(user: int, request: Request) -> Response:
     await _name(request, user)
     if user == request.state.who.user:
         raise DeskRefusedError("conflict", "You cannot disable your own account.")
-    await desk_of(request).awrite(people.disable_user, user)
+    await desk_of(request).awrite(accounts.disable_user, user)
     return go("/manage/people")
 
 
@@ -199,12 +201,12 @@ async def disable(user: int, request: Request) -> Response:
 async def enable(user: int, request: Request) -> Response:
     """Enable a disabled person's access again."""
     await _name(request, user)
-    await desk_of(request).awrite(people.enable_user, user)
+    await desk_of(request).awrite(accounts.enable_user, user)
     return go("/manage/people")
 
 
 async def _name(request: Request, user: int) -> str:
-    for person in await desk_of(request).aread(people.people_of):
+    for person in await desk_of(request).aread(accounts.people_of):
         if person.id == user:
             return person.name
     raise DeskRefusedError("not_found", f"There is no user {user} in this project.")
@@ -213,7 +215,7 @@ async def _name(request: Request, user: int) -> str:
 @manager.post("/people/tokens")
 async def give_token(request: Request, name: Text, role: Annotated[Role, Form()]) -> Response:
     """Make a token for a program; show it this one time."""
-    token = await desk_of(request).awrite(people.add_token, name, role)
+    token = await desk_of(request).awrite(accounts.add_token, name, role)
     return await _people(request, name=name, token=token)
 
 
@@ -222,7 +224,7 @@ async def end_token(number: int, request: Request) -> Response:
     """End a token at once."""
     if not 0 <= number < 2**63:
         raise DeskRefusedError("not_found", f"There is no token {number}.")
-    await desk_of(request).awrite(people.revoke_token, number)
+    await desk_of(request).awrite(accounts.revoke_token, number)
     return go("/manage/people")
 
 

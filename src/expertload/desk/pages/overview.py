@@ -13,13 +13,13 @@ import numpy as np
 from sqlalchemy import func, select, text
 
 from expertload._typing import FloatArray
-from expertload.desk.intake import read_policy
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.pages.page import hour, number
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, events, readings
-from expertload.desk.watch import find_policy, state_of
+from expertload.desk.watch.policies import find_policy
 from expertload.desk.watch.quality import WARNING_EVIDENCE
-from expertload.desk.watch.state import HOUR, hourly_counts
+from expertload.desk.watch.state import HOUR, hourly_counts, state_of
 from expertload.monitoring import accuracy_lower_bound
 from expertload.report.scale import Frame, Tick, round_ticks
 

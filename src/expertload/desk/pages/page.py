@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from expertload.desk.api.access import failure_of
-from expertload.desk.people import Principal
+from expertload.desk.people.accounts import Principal
 from expertload.exceptions import DeskRefusedError
 
 log = logging.getLogger("expertload.desk")

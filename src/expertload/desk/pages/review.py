@@ -14,13 +14,14 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy import select
 
-from expertload.desk import queue
 from expertload.desk.api.access import desk_of
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
-from expertload.desk.people import Principal
-from expertload.desk.queue import Claim
-from expertload.desk.store import SECOND, Transaction
+from expertload.desk.people.accounts import Principal
+from expertload.desk.queue import claims
+from expertload.desk.queue.answers import answer, undo
+from expertload.desk.queue.claims import Claim
+from expertload.desk.store.database import SECOND, Transaction
 from expertload.desk.store.tables import answers, bodies, readings
 from expertload.exceptions import DeskRefusedError
 
@@ -69,8 +70,8 @@ async def show(request: Request, reader: Reader, notice: str = "") -> Response:
 
 def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
     """Read what the reader's page shows."""
-    held = queue.holding(transaction, reader.user)
-    following = queue.upcoming(transaction, reader.user, arbiter="arbiter" in reader.roles)
+    held = claims.holding(transaction, reader.user)
+    following = claims.upcoming(transaction, reader.user, arbiter="arbiter" in reader.roles)
     return {
         "held": held,
         "seconds_left": 0 if held is None else (held.until - transaction.now) // SECOND,
@@ -146,10 +147,10 @@ async def body(case: int, request: Request, reader: Reader) -> Response:
 
 
 def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str, bytes]:
-    held = queue.holding(transaction, reader.user)
+    held = claims.holding(transaction, reader.user)
     is_arbiter = "arbiter" in reader.roles
     if (held is None or held.case != case) and (
-        queue.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
+        claims.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
     ):
         raise DeskRefusedError("not_found", "You hold no such case.")
     row = transaction.connection.execute(
@@ -179,7 +180,7 @@ async def take(request: Request, reader: Reader) -> Response:
 
 async def _claim(request: Request, reader: Principal) -> None:
     is_arbiter = "arbiter" in reader.roles
-    await desk_of(request).awrite(queue.claim, reader.user, arbiter=is_arbiter)
+    await desk_of(request).awrite(claims.claim, reader.user, arbiter=is_arbiter)
 
 
 @router.post("/answer")
@@ -188,7 +189,7 @@ async def give(
 ) -> Response:
     """Store an answer and take the next case."""
     try:
-        given = await desk_of(request).awrite(queue.answer, reader.user, lease, label, submission)
+        given = await desk_of(request).awrite(answer, reader.user, lease, label, submission)
     except DeskRefusedError as error:
         if error.code != "conflict":
             raise
@@ -205,7 +206,7 @@ async def pass_on(
 ) -> Response:
     """Pass a case on to other readers, and take the next one."""
     why = f"{reason}: {more.strip()}"[:2_000] if more.strip() else reason
-    held = await desk_of(request).awrite(queue.skip, reader.user, lease, why)
+    held = await desk_of(request).awrite(claims.skip, reader.user, lease, why)
     await _claim(request, reader)
     return go(f"/review?notice={'skipped' if held else 'lost'}")
 
@@ -213,7 +214,7 @@ async def pass_on(
 @router.post("/return")
 async def put_back(request: Request, reader: Reader, lease: Text) -> Response:
     """Put a case back and take no other, to stop working."""
-    held = await desk_of(request).awrite(queue.hand_back, reader.user, lease)
+    held = await desk_of(request).awrite(claims.hand_back, reader.user, lease)
     return go(f"/review?notice={'returned' if held else 'lost'}")
 
 
@@ -221,7 +222,7 @@ async def put_back(request: Request, reader: Reader, lease: Text) -> Response:
 async def hold(request: Request, reader: Reader, lease: Text) -> Response:
     """Hold a case for longer; the script asks for this while the reader works."""
     desk = desk_of(request)
-    until = await desk.awrite(queue.extend, reader.user, lease)
+    until = await desk.awrite(claims.extend, reader.user, lease)
     if "application/json" in request.headers.get("accept", ""):
         seconds = None if until is None else (until - desk.clock()) / SECOND
         return JSONResponse({"seconds": seconds}, headers=HEADERS)
@@ -231,5 +232,5 @@ async def hold(request: Request, reader: Reader, lease: Text) -> Response:
 @router.post("/undo")
 async def take_back(request: Request, reader: Reader, submission: Text) -> Response:
     """Take the last answer back; the reader holds its case again."""
-    await desk_of(request).awrite(queue.undo, reader.user, submission)
+    await desk_of(request).awrite(undo, reader.user, submission)
     return go("/review?notice=undone")

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
 
-from expertload.desk import people
 from expertload.desk.api.access import desk_of
 from expertload.desk.pages.page import PageRoute, go, render
-from expertload.desk.people import Principal, Role
+from expertload.desk.people import accounts, sessions, sign_on
+from expertload.desk.people.accounts import Principal, Role
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(route_class=PageRoute)
@@ -26,12 +26,12 @@ LOST = "Your session was over, so what you sent was not saved. Sign in, and send
 
 
 def prepare(
-    app: FastAPI, proxy: people.TrustedProxy | None, provider: people.OpenIdConnect | None
+    app: FastAPI, proxy: sign_on.TrustedProxy | None, provider: sign_on.OpenIdConnect | None
 ) -> None:
     """Set up an app's limits on wrong passwords, its trusted proxy and its sign-in provider."""
     app.state.proxy, app.state.provider = proxy, provider
-    app.state.guesses_a_name = people.Throttle(5)
-    app.state.guesses_an_address = people.Throttle(50)
+    app.state.guesses_a_name = sessions.Throttle(5)
+    app.state.guesses_an_address = sessions.Throttle(50)
 
 
 # ------------------------------------------------------------------ the cookie
@@ -62,7 +62,7 @@ def _delete_cookie(request: Request, answer: Response, name: str) -> None:
 def _welcome(request: Request, secret: str, there: str) -> Response:
     """Set the session's cookie and redirect the browser."""
     answer = go(there)
-    _set_cookie(request, answer, _cookie(request), secret, people.SESSION_SECONDS)
+    _set_cookie(request, answer, _cookie(request), secret, sessions.SESSION_SECONDS)
     return answer
 
 
@@ -73,7 +73,7 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
         who = request.state.who = await _who(request)
         if who is None:
             raise DeskRefusedError("unauthorized", "Sign in first.")
-        return people.require(who, *roles) if roles else who
+        return accounts.require(who, *roles) if roles else who
 
     somebody.roles = roles  # type: ignore[attr-defined]  # for the test that walks every page
     return somebody
@@ -81,13 +81,13 @@ def signed_in(*roles: Role) -> Callable[[Request], Awaitable[Principal]]:
 
 async def _who(request: Request) -> Principal | None:
     """Return who sends a request, from the trusted proxy's header or the session's cookie."""
-    proxy: people.TrustedProxy | None = request.app.state.proxy
+    proxy: sign_on.TrustedProxy | None = request.app.state.proxy
     if proxy is not None and proxy.vouches(request.headers.get("x-desk-proxy-secret", "")):
         return await desk_of(request).aread(
-            people.find_named, request.headers.get(proxy.header, "")
+            accounts.find_named, request.headers.get(proxy.header, "")
         )
     secret = request.cookies.get(_cookie(request))
-    return await desk_of(request).aread(people.find_session, secret) if secret else None
+    return await desk_of(request).aread(sessions.find_session, secret) if secret else None
 
 
 Anybody = Annotated[Principal, Depends(signed_in())]
@@ -123,21 +123,21 @@ async def enter(
     address = request.client.host if request.client else ""
     app.guesses_a_name.check(name, now)
     app.guesses_an_address.check(address, now)
-    row = await desk.aread(people.find_user, name)
+    row = await desk.aread(accounts.find_user, name)
     stored = row.password if row is not None and row.disabled is None else None
-    if not await asyncio.to_thread(people.check_password, stored, password) or row is None:
+    if not await asyncio.to_thread(sessions.check_password, stored, password) or row is None:
         app.guesses_a_name.fail(name, now)
         app.guesses_an_address.fail(address, now)
         return _form(request, status=401, name=name, problem=WRONG, there=_inside(next))
     app.guesses_a_name.forget(name)
-    secret = await desk.acting(row.id).awrite(people.begin_session, row.id)
+    secret = await desk.acting(row.id).awrite(sessions.begin_session, row.id)
     return _welcome(request, secret, _inside(next))
 
 
 @router.get("/welcome/{secret}")
 async def show_link(secret: str, request: Request) -> Response:
     """Show whose link it is. It stays valid, because mail programs open links too."""
-    owner = await desk_of(request).aread(people.peek_link, secret)
+    owner = await desk_of(request).aread(sessions.peek_link, secret)
     return render(request, "welcome.html.j2", owner=owner, problem="")
 
 
@@ -145,16 +145,16 @@ async def show_link(secret: str, request: Request) -> Response:
 async def follow_link(secret: str, request: Request, password: Text = "") -> Response:
     """Use a link, which then ends: sign in, and store the password if one was chosen."""
     desk = desk_of(request)
-    owner = await desk.aread(people.peek_link, secret)
+    owner = await desk.aread(sessions.peek_link, secret)
     stretched = None
     if password:
         try:
-            stretched = await asyncio.to_thread(people.hash_password, password)
+            stretched = await asyncio.to_thread(sessions.hash_password, password)
         except DeskRefusedError as error:
             return render(
                 request, "welcome.html.j2", status=422, owner=owner, problem=error.message
             )
-    session = await desk.acting(owner.user).awrite(people.use_link, secret, stretched=stretched)
+    session = await desk.acting(owner.user).awrite(sessions.use_link, secret, stretched=stretched)
     return _welcome(request, session, "/")
 
 
@@ -190,20 +190,20 @@ def _account(request: Request, problem: str = "") -> Response:
 async def change_password(request: Request, who: Anybody, old: Text, new: Text) -> Response:
     """Change the user's own password; other sessions end."""
     desk, now = desk_of(request), time.monotonic()
-    guesses: people.Throttle = request.app.state.guesses_a_name
+    guesses: sessions.Throttle = request.app.state.guesses_a_name
     guesses.check(who.name, now)
-    row = await desk.aread(people.find_user, who.name)
+    row = await desk.aread(accounts.find_user, who.name)
     stored = None if row is None else row.password
-    if stored is not None and not await asyncio.to_thread(people.check_password, stored, old):
+    if stored is not None and not await asyncio.to_thread(sessions.check_password, stored, old):
         guesses.fail(who.name, now)
         return _account(request, "The old password is wrong.")
     try:
-        stretched = await asyncio.to_thread(people.hash_password, new)
+        stretched = await asyncio.to_thread(sessions.hash_password, new)
     except DeskRefusedError as error:
         return _account(request, error.message)
-    await desk.awrite(people.set_password, who.user, stretched)
-    await desk.awrite(people.end_sessions, who.user)
-    return _welcome(request, await desk.awrite(people.begin_session, who.user), "/account")
+    await desk.awrite(accounts.set_password, who.user, stretched)
+    await desk.awrite(accounts.end_sessions, who.user)
+    return _welcome(request, await desk.awrite(sessions.begin_session, who.user), "/account")
 
 
 @router.post("/sign-out")
@@ -211,9 +211,9 @@ async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Respon
     """End this session, or all sessions of the user."""
     desk = desk_of(request)
     if everywhere:
-        await desk.awrite(people.end_sessions, who.user)
+        await desk.awrite(accounts.end_sessions, who.user)
     else:
-        await desk.awrite(people.end_session, request.cookies.get(_cookie(request), ""))
+        await desk.awrite(sessions.end_session, request.cookies.get(_cookie(request), ""))
     answer = go("/sign-in")
     _delete_cookie(request, answer, _cookie(request))
     answer.headers["Clear-Site-Data"] = '"cache"'
@@ -225,8 +225,8 @@ async def leave(request: Request, who: Anybody, everywhere: Text = "") -> Respon
 ATTEMPT_SECONDS = 600
 
 
-def _provider(request: Request) -> people.OpenIdConnect:
-    provider: people.OpenIdConnect | None = request.app.state.provider
+def _provider(request: Request) -> sign_on.OpenIdConnect:
+    provider: sign_on.OpenIdConnect | None = request.app.state.provider
     if provider is None:
         raise DeskRefusedError("not_found", "This desk has no single sign-on.")
     return provider
@@ -243,7 +243,7 @@ def _back(request: Request) -> str:
 @router.get("/single-sign-on")
 async def to_provider(request: Request) -> Response:
     """Send the browser to the provider."""
-    attempt = people.Attempt.new()
+    attempt = sign_on.Attempt.new()
     answer = go(await asyncio.to_thread(_provider(request).address, attempt, _back(request)))
     cookie = _attempt_cookie(request)
     _set_cookie(request, answer, cookie, attempt.written, ATTEMPT_SECONDS)
@@ -254,18 +254,18 @@ async def to_provider(request: Request) -> Response:
 async def from_provider(request: Request, code: str = "", state: str = "") -> Response:
     """Sign in the user whom the provider names, if a manager has added them."""
     provider = _provider(request)
-    attempt = people.Attempt.read(request.cookies.get(_attempt_cookie(request), ""))
+    attempt = sign_on.Attempt.read(request.cookies.get(_attempt_cookie(request), ""))
     if attempt is None or not hmac.compare_digest(attempt.state.encode(), state.encode()):
         raise DeskRefusedError("forbidden", "This sign-in did not start here.", "sign in again.")
     name = await asyncio.to_thread(provider.name_of, code, attempt, _back(request))
     desk = desk_of(request)
-    who = await desk.aread(people.find_named, name)
+    who = await desk.aread(accounts.find_named, name)
     if who is None:
         raise DeskRefusedError(
             "forbidden", f"'{name}' is not a user of this desk.", "ask a manager to add you."
         )
     answer = _welcome(
-        request, await desk.acting(who.user).awrite(people.begin_session, who.user), "/"
+        request, await desk.acting(who.user).awrite(sessions.begin_session, who.user), "/"
     )
     _delete_cookie(request, answer, _attempt_cookie(request))
     return answer

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from sqlalchemy import select, update
 
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import memberships, sessions, tokens, users
 from expertload.exceptions import DeskRefusedError
 
@@ -172,7 +172,7 @@ def disable_user(transaction: Transaction, user: int) -> None:
     --------
     >>> import tempfile
     >>> from expertload.desk import Desk
-    >>> from expertload.desk.people import add_user, disable_user, find_named
+    >>> from expertload.desk.people.accounts import add_user, disable_user, find_named
     >>> with tempfile.TemporaryDirectory() as folder, Desk.open(folder) as desk:
     ...     desk.write(disable_user, desk.write(add_user, "ann", ["reader"]))
     ...     print(desk.read(find_named, "ann"))

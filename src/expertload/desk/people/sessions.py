@@ -27,7 +27,7 @@ from expertload.desk.people.accounts import (
     roles_of,
     set_password,
 )
-from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
+from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import sessions, users
 from expertload.exceptions import DeskRefusedError
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from expertload.desk.intake import Wanted, draw, open_readings
+from expertload.desk.intake.receiving import Wanted, draw, open_readings
 from expertload.desk.queue import claims
 from expertload.desk.queue.claims import Claim, EndedLease, Held
-from expertload.desk.store import SECOND, AnyRow, Transaction
+from expertload.desk.store.database import SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import answers, cases, decisions, in_state, policies, readings
-from expertload.desk.trail import announce, take_back
+from expertload.desk.trail.webhooks import announce, take_back
 from expertload.desk.watch.quality import settle_audit
 from expertload.exceptions import DeskRefusedError
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from expertload.desk.intake import read_policy
-from expertload.desk.store import CLOCK_SLACK, SECOND, Project, Transaction
+from expertload.desk.intake.routing import read_policy
+from expertload.desk.store.database import CLOCK_SLACK, SECOND, Project, Transaction
 from expertload.desk.store.tables import policies, readings, skips
 from expertload.exceptions import DeskRefusedError
 

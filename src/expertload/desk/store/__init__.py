@@ -7,36 +7,11 @@ from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
 
-from expertload.desk.store.database import (
-    CLOCK_SLACK,
-    SECOND,
-    AnyRow,
-    Database,
-    Event,
-    Project,
-    Transaction,
-    content_digest,
-)
-from expertload.desk.store.migrating import backup, current_revision, restore
+from expertload.desk.store.database import Database
+from expertload.desk.store.migrating import current_revision
 from expertload.desk.store.postgres import PostgresDatabase
 from expertload.desk.store.sqlite import FILE, SqliteDatabase
 from expertload.exceptions import DataNotFoundError
-
-__all__ = [
-    "CLOCK_SLACK",
-    "SECOND",
-    "AnyRow",
-    "Database",
-    "Event",
-    "Project",
-    "SqliteDatabase",
-    "Transaction",
-    "backup",
-    "content_digest",
-    "is_postgres",
-    "open_database",
-    "restore",
-]
 
 
 def open_database(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Table, func, select
 
-from expertload.desk.store import AnyRow, Transaction, content_digest
+from expertload.desk.store.database import AnyRow, Transaction, content_digest
 from expertload.desk.store.tables import events, metadata, seals
 
 if TYPE_CHECKING:

@@ -18,11 +18,9 @@ from sqlalchemy import text
 
 from expertload._check import require_extra
 from expertload.desk.desk import Desk
-from expertload.desk.queue import classes_of
+from expertload.desk.queue.claims import classes_of
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.io.write import open_writer, stream_writer
-
-__all__ = ["Format", "Which", "export", "export_bytes"]
 
 Format = Literal["jsonl", "csv", "parquet"]
 Which = Literal["all", "labelled", "audited"]

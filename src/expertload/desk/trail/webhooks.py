@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import insert, select, update
 
-from expertload.desk.store import CLOCK_SLACK, SECOND, AnyRow, Transaction
+from expertload.desk.store.database import CLOCK_SLACK, SECOND, AnyRow, Transaction
 from expertload.desk.store.tables import in_state, outbox, webhooks
 from expertload.exceptions import DeskRefusedError
 

@@ -14,8 +14,9 @@ import hashlib
 
 from sqlalchemy import func, select
 
-from expertload.desk.intake import Wanted, open_readings, read_policy
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.intake.receiving import Wanted, open_readings
+from expertload.desk.intake.routing import read_policy
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import (
     cases,
     decisions,
@@ -25,7 +26,7 @@ from expertload.desk.store.tables import (
     projects,
     readings,
 )
-from expertload.desk.trail import announce
+from expertload.desk.trail.webhooks import announce
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import AccuracyMonitor
 

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import Column, ColumnElement, Select, case, exists, func, select
 
-from expertload.desk.intake import draw, read_policy
-from expertload.desk.store import AnyRow, Transaction
+from expertload.desk.intake.receiving import draw
+from expertload.desk.intake.routing import read_policy
+from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import cases, decisions, monitors, projects
-from expertload.desk.trail import announce
+from expertload.desk.trail.webhooks import announce
 from expertload.desk.watch.policies import add_policy, find_policy, withdraw
 from expertload.exceptions import DeskRefusedError
 from expertload.monitoring import Capital, accuracy_bets, accuracy_lower_bound, advance, start

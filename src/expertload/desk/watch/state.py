@@ -17,9 +17,10 @@ import numpy as np
 from pydantic import ValidationError
 from sqlalchemy import func, select, text
 
-from expertload.desk.intake import CONTROL, read_policy
+from expertload.desk.intake.case import CONTROL
+from expertload.desk.intake.routing import read_policy
 from expertload.desk.settings import Rules
-from expertload.desk.store import Transaction
+from expertload.desk.store.database import Transaction
 from expertload.desk.store.tables import (
     answers,
     cases,

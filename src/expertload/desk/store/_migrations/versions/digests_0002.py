@@ -15,7 +15,7 @@ import orjson
 from alembic import op
 from sqlalchemy import Connection, text
 
-from expertload.desk.store import content_digest
+from expertload.desk.store.database import content_digest
 
 revision = "0002"
 down_revision = "0001"
