@@ -16,6 +16,8 @@ __all__ = [
     "Objective",
     "Positive",
     "ReadAs",
+    "Role",
+    "Which",
 ]
 
 # Words that a command and the function behind it both take.
@@ -23,6 +25,10 @@ Invalid = Literal["refuse", "delegate"]
 Objective = Literal["nll", "ece"]
 Positive = Literal["outlier", "inlier"]
 ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabilities
+
+# The roles at a desk, and the cases of it to export.
+Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
+Which = Literal["all", "labelled", "audited"]
 
 Method = Literal["spending", "fixed_sequence"]
 

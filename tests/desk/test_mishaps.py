@@ -152,7 +152,7 @@ def test_a_link_in_two_windows_at_once_sets_one_password(served, monkeypatch):
                 assert first.form(f"/welcome/{link}", password=PASSWORD).status_code == 303
         return hash_password(password)
 
-    monkeypatch.setattr("expertload.desk.people.hash_password", slow)
+    monkeypatch.setattr("expertload.desk.people.sessions.hash_password", slow)
     with Visitor(served.address) as second:
         refused = second.form(f"/welcome/{link}", password="another password")
         assert refused.status_code == 404

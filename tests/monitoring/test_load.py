@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, hypergeom
 from tests.reference import monitoring as reference
 
 from expertload import Cases, operating_point
 from expertload.exceptions import NonFiniteError, NotCertifiedError, ParameterError, ShapeError
 from expertload.monitoring import LoadMonitor
+from expertload.monitoring.load import _fisher
 
 LEVELS = np.linspace(0, 1, 101)
 
@@ -61,6 +62,38 @@ def test_taking_the_calibration_for_exact_breaks_it():
     assert warnings(uniform, uniform, **options) > 0.5
 
 
+def share_warned_of(before, now, *, rounds, n=2000):
+    """How often a load that has changed from one to the other is warned of in n cases."""
+    rng, warned = np.random.default_rng(3), 0
+    for _ in range(rounds):
+        expected = rng.binomial(2000, before) / 2000
+        monitor = LoadMonitor(
+            threshold=0.5, expected_load=expected, n_cases=2000, confidence_level=0.99
+        )
+        warned += monitor.update((rng.random(n) >= now).astype(float)).warns
+    return warned / rounds
+
+
+@pytest.mark.simulation
+def test_a_small_change_from_the_start_is_usually_found():
+    assert share_warned_of(0.10, 0.15, rounds=200) > 0.75
+    assert share_warned_of(0.30, 0.24, rounds=200) > 0.5
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("load", [0.02, 0.1, 0.5])
+def test_an_unchanged_load_is_hardly_ever_warned_of(load):
+    rounds = 300
+    false = share_warned_of(load, load, rounds=rounds, n=4000)
+    assert false <= 0.01 + 3 * math.sqrt(0.01 * 0.99 / rounds)
+
+
+@pytest.mark.parametrize(("k", "n", "k_before", "n_before"), [(9, 30, 4, 80), (0, 5, 2, 9)])
+def test_the_looks_are_exact_tests(k, n, k_before, n_before):
+    exact = hypergeom.sf(k - 1, n + n_before, k + k_before, n)
+    assert _fisher(k, n, k_before, n_before) == pytest.approx(exact)
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize(
     ("new", "change"),
@@ -93,13 +126,13 @@ def test_the_load_is_watched_as_the_plain_loop_says():
     rng = np.random.default_rng(0)
     confidence = rng.random(180)
     monitor = LoadMonitor(threshold=0.7, expected_load=0.5, n_cases=200).update(confidence)
-    part = 0.05 / 4
+    part = 0.05 / 3
     low, high = beta.ppf(part / 2, 100, 101), beta.ppf(1 - part / 2, 101, 100)
     up = reference.share_evidence((confidence < 0.7).astype(float), high)
     down = reference.share_evidence((confidence >= 0.7).astype(float), 1 - low)
     together = [(a + b) / 2 for a, b in zip(up, down, strict=True)]
     assert monitor.load_evidence == pytest.approx(max(together))
-    assert monitor.warning_evidence == pytest.approx(80)
+    assert monitor.warning_evidence == pytest.approx(60)
 
 
 def test_batches_do_not_matter():

@@ -8,7 +8,7 @@ Ctrl-C gives 130, as in shells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperGroup
@@ -19,14 +19,8 @@ from expertload.cli import (
     desk,
     desk_demo,
     evaluate,
-    lab_data,
-    lab_ensemble,
     lab_evaluate,
     lab_lower_load,
-    lab_ood,
-    lab_predict,
-    lab_recipes,
-    lab_sweep,
     lab_table,
     lab_train,
     monitor,
@@ -35,6 +29,8 @@ from expertload.cli import (
 from expertload.cli.outputs import give_up_standard_output
 from expertload.cli.screen import complain, warnings_as_sentences
 from expertload.exceptions import ExpertLoadError
+
+_Commands: TypeAlias = dict[str, Callable[..., None]]
 
 
 class _ErrorsAsSentences(TyperGroup):
@@ -60,11 +56,19 @@ class _ErrorsAsSentences(TyperGroup):
             raise typer.Exit(1) from error
 
 
-def _group(help: str) -> typer.Typer:  # noqa: A002 - the name typer gave it
-    return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+def _group(
+    parent: typer.Typer,
+    name: str,
+    help: str,  # noqa: A002 - the name typer gave it
+    commands: _Commands,
+) -> typer.Typer:
+    made = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
+    parent.add_typer(made, name=name)
+    _fill(made, commands)
+    return made
 
 
-def _fill(group: typer.Typer, commands: dict[str, Callable[..., None]]) -> None:
+def _fill(group: typer.Typer, commands: _Commands) -> None:
     for name, run in commands.items():
         summary = (run.__doc__ or "").partition("\n\n")[0]
         group.command(name, short_help=summary)(run)
@@ -89,40 +93,29 @@ _fill(
         "monitor": monitor.monitor,
     },
 )
-
-lab = _group("Experiments: data, training, sweeps, tables.")
-data = _group("List and download data sets.")
-
-app.add_typer(lab, name="lab")
-lab.add_typer(data, name="data")
-_fill(data, {"list": lab_data.list_data, "fetch": lab_data.fetch_data})
-_fill(
-    lab,
+_lab = _group(
+    app,
+    "lab",
+    "Experiments: data, training, sweeps, tables.",
     {
-        "recipes": lab_recipes.recipes,
+        "recipes": lab_train.recipes,
         "train": lab_train.train,
-        "sweep": lab_sweep.sweep,
+        "sweep": lab_train.sweep,
         "lower-load": lab_lower_load.lower_load,
         "evaluate": lab_evaluate.evaluate,
-        "ensemble": lab_ensemble.ensemble,
-        "predict": lab_predict.predict,
-        "ood": lab_ood.ood,
+        "ensemble": lab_evaluate.ensemble,
+        "predict": lab_evaluate.predict,
+        "ood": lab_evaluate.ood,
         "table": lab_table.table,
         "compare": lab_table.compare,
     },
 )
-
-desk_group = _group("Run the desk: cases, experts, and a monitored promise.")
-desk_token = _group("Give programs access: bearer tokens.")
-desk_policy = _group("Activate or withdraw certified policies.")
-desk_user = _group("Give people access, or end it.")
-
-app.add_typer(desk_group, name="desk")
-desk_group.add_typer(desk_token, name="token")
-desk_group.add_typer(desk_policy, name="policy")
-desk_group.add_typer(desk_user, name="user")
-_fill(
-    desk_group,
+_data: _Commands = {"list": lab_train.list_data, "fetch": lab_train.fetch_data}
+_group(_lab, "data", "List and download data sets.", _data)
+_desk = _group(
+    app,
+    "desk",
+    "Run the desk: cases, experts, and a monitored promise.",
     {
         "demo": desk_demo.demo,
         "serve": desk.serve,
@@ -133,16 +126,12 @@ _fill(
         "export": desk.export,
     },
 )
-_fill(desk_token, {"add": desk.add_token, "revoke": desk.revoke_token})
-_fill(
-    desk_user,
-    {
-        "add": desk.add_user,
-        "link": desk.link_user,
-        "disable": desk.disable_user,
-    },
-)
-_fill(desk_policy, {"activate": desk.activate_policy, "withdraw": desk.withdraw_policy})
+_tokens: _Commands = {"add": desk.add_token, "revoke": desk.revoke_token}
+_group(_desk, "token", "Give programs access: bearer tokens.", _tokens)
+_policies: _Commands = {"activate": desk.activate_policy, "withdraw": desk.withdraw_policy}
+_group(_desk, "policy", "Activate or withdraw certified policies.", _policies)
+_users: _Commands = {"add": desk.add_user, "link": desk.link_user, "disable": desk.disable_user}
+_group(_desk, "user", "Give people access, or end it.", _users)
 
 
 def _version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from expertload._names import Role, Which
 from expertload.cli.outputs import check_output
 from expertload.cli.screen import console, one_line
 
@@ -158,25 +159,15 @@ def serve(
 
 def add_token(
     name: Annotated[str, typer.Argument(help="The program or person that uses the token.")],
-    role: Annotated[
-        str,
-        typer.Option(metavar="ROLE", help="The role: reader, arbiter, manager, auditor or api."),
-    ],
+    role: Annotated[Role, typer.Option(help="What it may do.")],
     data: Data = None,
     database: Address = None,
 ) -> None:
     """Make a bearer token; it is printed once, and only its digest is stored."""
-    from typing import get_args
-
-    from expertload.exceptions import ParameterError
-
     with open_desk(data, database) as desk:
         from expertload.desk.people import accounts
 
-        if role not in get_args(accounts.Role):
-            roles = ", ".join(get_args(accounts.Role))
-            raise ParameterError(f"'{role}' is not a role. Hint: choose one of {roles}.")
-        typer.echo(desk.write(accounts.add_token, name, role))  # type: ignore[arg-type]
+        typer.echo(desk.write(accounts.add_token, name, role))
 
 
 def revoke_token(
@@ -388,25 +379,13 @@ def export(
     data: Data = None,
     database: Address = None,
     cases: Annotated[
-        str,
-        typer.Option(
-            metavar="WHICH",
-            help="The cases to export: all, labelled (by experts) or audited (decided and "
-            "checked).",
-        ),
+        Which, typer.Option(help="All, those labelled by experts, or those decided and audited.")
     ] = "all",
 ) -> None:
     """Export the cases, one row each; 'expertload evaluate' reads the labelled ones."""
-    from typing import get_args
-
-    from expertload.exceptions import ParameterError
-
     check_output(out)
     with open_desk(data, database, may_make=False) as desk:
-        from expertload.desk.trail.export import Which
         from expertload.desk.trail.export import export as write
 
-        if cases not in get_args(Which):
-            raise ParameterError(f"--cases must be one of {', '.join(get_args(Which))}.")
-        n = write(desk, out, which=cases)  # type: ignore[arg-type]
+        n = write(desk, out, which=cases)
         console().print(f"{n} cases written to {out}.")

@@ -176,11 +176,15 @@ def _show(
         content = {**_to_dict(models, comparisons), **chosen}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
-    if choice is not None:
-        from expertload.cli.choose_confidence import print_choice
+    from expertload.cli.choose_confidence import print_choice
+    from expertload.cli.evaluation_text import print_comparisons, print_evaluation
 
-        print_choice(console(), choice)
-    _print(models, comparisons)
+    screen = console()
+    if choice is not None:
+        print_choice(screen, choice)
+    for called, (table, found) in models.items():
+        print_evaluation(screen, called, table, found)
+    print_comparisons(screen, comparisons, _matched_by(models))
 
 
 def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> None:
@@ -192,15 +196,6 @@ def _say_where(out: Path | None, save_policy: Path | None, said: Console) -> Non
             f"The policy is in {save_policy}: expertload decide {save_policy} NEW_FILE",
             soft_wrap=True,
         )
-
-
-def _print(models: Models, comparisons: dict[str, Comparison]) -> None:
-    from expertload.cli.evaluation_text import print_comparisons, print_evaluation
-
-    screen = console()
-    for called, (table, found) in models.items():
-        print_evaluation(screen, called, table, found)
-    print_comparisons(screen, comparisons, _matched_by(models))
 
 
 def _compare(models: Models) -> dict[str, Comparison]:

@@ -1,24 +1,27 @@
-"""`expertload lab evaluate RUN…`."""
+"""`expertload lab evaluate`, `ensemble`, `predict` and `ood`: from finished runs to results."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload._names import CALIBRATOR_NAMES
-from expertload.cli.lab_data import AllowImport, DataDir
-from expertload.cli.outputs import AsJson, Report, check_output
-from expertload.cli.screen import console
+from expertload._names import CALIBRATOR_NAMES, Objective, Positive
+from expertload.cli.lab_train import AllowImport, DataDir
+from expertload.cli.outputs import AsJson, Report, Rows, check_output
+from expertload.cli.screen import console, rows_done
+from expertload.lab import Resize
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from expertload.lab.results.evaluate import RunEvaluation
+    from expertload.lab.results.outliers import OutlierEvaluation
     from expertload.lab.runs.finished import FinishedRun
 
 
@@ -171,3 +174,172 @@ def _cell(name: str, numbers: dict[str, float]) -> str:
         return show(numbers[name])
     low, high = show(numbers["aucoc_low"]), show(numbers["aucoc_high"])
     return f"{show(numbers[name])} ({low} to {high})"
+
+
+def ensemble(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folders of two or more finished runs.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder of the ensemble.", show_default="next to the first run"
+        ),
+    ] = None,
+    views: Views = None,
+    data_dir: DataDir = None,
+    allow_import: AllowImport = None,
+) -> None:
+    """Combine several runs into one model, which averages their probabilities.
+
+    The ensemble is a run like any other: 'expertload lab evaluate' writes its report and policy,
+    'lab compare' compares it, and 'lab table' has a row for it.
+    """
+    from expertload.lab.results.ensembles import make_ensemble
+
+    made = make_ensemble(runs, out=out, views=views, data_dir=data_dir, allow=allow_import or ())
+    test = made.folder.read_json("results.json")["test"]
+    said = console()
+    said.print(
+        f"ensemble of {len(made.members)}: {made.label}\n"
+        f"test: AUCOC {test['aucoc']:.4f}  accuracy {test['accuracy']:.4f}",
+        soft_wrap=True,
+    )
+    said.print(f"cost: {_passes(made)} passes for each image")
+    said.print(f"folder: {made.folder.path}", soft_wrap=True)
+
+
+def _passes(run: FinishedRun) -> int:
+    """Return the number of passes through a network for each image."""
+    from expertload.ensembling import make_views
+
+    return sum(len(make_views(member.views)) for member in run.members)
+
+
+def predict(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of a finished run, of an ensemble, or of 'lab lower-load'. The "
+            "probabilities of several runs are averaged.",
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="DATA",
+            help="New images: folder:PATH, with its subfolders, or npz:PATH with an array "
+            "'images'.",
+        ),
+    ],
+    out: Rows = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="The number of images in a batch.")] = 512,
+    data_dir: DataDir = None,
+    allow_import: AllowImport = None,
+) -> None:
+    """Write the probabilities of new images, for 'expertload decide'.
+
+    The output has one row per image: its name, and the probability of each class. Images are
+    resized and normalised like the training images.
+    """
+    from expertload.lab.results.predict import predict_images
+
+    if out is not None:
+        check_output(out)
+    with rows_done(data) as progress:
+        count = predict_images(
+            runs,
+            data,
+            sys.stdout if out is None else out,
+            batch_size=batch_size,
+            data_dir=data_dir,
+            allow=allow_import or (),
+            progress=None if out is None and sys.stdout.isatty() else progress,
+        )
+    if out is not None:
+        console().print(f"{count:,} images: {out}", soft_wrap=True)
+
+
+def ood(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="DATA",
+            help="Data sets, separated by commas: cifar100-c:gaussian_noise,svhn. "
+            "corrupted:fog:3 is the run's own test images under a corruption; 'all' instead of "
+            "'fog' is the mean over all corruptions.",
+        ),
+    ],
+    epsilon: Annotated[
+        float,
+        typer.Option(min=0, metavar="SHARE", help="ODIN's step, as a share of black to white."),
+    ] = 0.0014,
+    odin_temperature: Annotated[
+        float, typer.Option(help="Temperature of ODIN with perturbation.")
+    ] = 1000.0,
+    objective: Annotated[
+        Objective, typer.Option(help="What the temperature of ODIN without perturbation minimises.")
+    ] = "nll",
+    positive: Annotated[
+        Positive, typer.Option(help="The positive class of AUPR and FPR95.")
+    ] = "outlier",
+    resize: Annotated[
+        Resize, typer.Option(help="How to resize outliers of another size.")
+    ] = "bilinear",
+    max_images: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Use at most this many test images and outliers.", show_default="all"
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="The device of the network: cpu or cuda.")
+    ] = "cpu",
+    data_dir: DataDir = None,
+    allow_import: AllowImport = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how well confidences separate outliers from the run's own test images.
+
+    An ensemble has probabilities but no logits, so MSP is its only score. The results are stored
+    in the run's folder; 'expertload lab table --kind ood' shows them.
+    """
+    names = [name.strip() for name in against.split(",") if name.strip()]
+
+    from expertload.lab.results.outliers import evaluate_outliers
+
+    evaluation = evaluate_outliers(
+        run,
+        names,
+        epsilon=epsilon,
+        odin_temperature=odin_temperature,
+        objective=objective,
+        positive=positive,
+        resize=resize,
+        max_images=max_images,
+        device=device,
+        data_dir=data_dir,
+        save=True,
+        allow=allow_import or (),
+    )
+    if as_json:
+        typer.echo(json.dumps(evaluation.to_dict(), indent=2))
+    else:
+        _show(evaluation)
+
+
+def _show(evaluation: OutlierEvaluation) -> None:
+    from rich.table import Table
+
+    screen = console()
+    for name, scores in evaluation.results.items():
+        table = Table(title=f"{name}, %", title_justify="left", box=None, pad_edge=False)
+        table.add_column("")
+        for heading in ("AUROC", "AUPR", "FPR95"):
+            table.add_column(heading, justify="right")
+        for score, numbers in scores.items():
+            table.add_row(score, *(f"{100 * value:.2f}" for value in numbers.values()))
+        screen.print(table)
+        screen.print(f"images: {evaluation.conversions[name]}\n", style="dim")

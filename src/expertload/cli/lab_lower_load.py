@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from expertload.cli.lab_data import DataDir
-from expertload.cli.lab_train import Accelerator, Settings
+from expertload.cli.lab_train import Accelerator, DataDir, Settings
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:

@@ -1,17 +1,94 @@
-"""`expertload lab train RECIPE --loss NAME --seed N`."""
+"""`expertload lab`: data, recipes, training and sweeps."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expertload.cli.lab_data import AllowImport, DataDir
 from expertload.cli.screen import console
 
 if TYPE_CHECKING:
     from expertload.lab.runs.recipe import LossConfig, Recipe, RunConfig
+    from expertload.lab.sweeps.launch import Launcher
+
+
+AllowImport = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-import",
+        metavar="MODULE:NAME",
+        help="Allow importing this network or loss, named in the run's folder. May be repeated.",
+        show_default=False,
+    ),
+]
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        help="Folder of the data files; by default $EXPERTLOAD_DATA or the user's cache.",
+        show_default=False,
+    ),
+]
+
+
+def list_data(data_dir: DataDir = None) -> None:
+    """List the data sets, and which of them are on this machine."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from expertload.lab.data import describe_datasets
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("name", "here", "what it is"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for info in describe_datasets(data_dir=data_dir):
+        here = Text("yes", style="green") if info.present else "no"
+        table.add_row(info.usage, here, info.summary)
+    out = console()
+    out.print(table)
+    out.print("\nTo get one: expertload lab data fetch NAME", style="dim")
+
+
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="A name from 'expertload lab data list'.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Download a data set from its official address; an interrupted download continues."""
+    from expertload.lab.data import fetch_dataset
+
+    folder = fetch_dataset(name, data_dir=data_dir, progress=True)
+    console().print(f"{name} is in {folder}")
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="A recipe to print.", show_default=False)
+    ] = None,
+) -> None:
+    """List the recipes that come with the library, or print one.
+
+    A printed recipe is a good start for your own: `expertload lab recipes digits > mine.toml`. Or
+    write only the settings that differ, below a first line `extends = "digits"`.
+    """
+    from expertload.lab.runs.recipe_files import describe_recipes, read_recipe_text
+
+    if name is not None:
+        typer.echo(read_recipe_text(name), nl=False)
+        return
+
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("recipe", no_wrap=True)
+    table.add_column("what it is")
+    for recipe, what in sorted(describe_recipes().items()):
+        table.add_row(recipe, Text(what))
+    console().print(table)
 
 
 Settings = Annotated[
@@ -137,3 +214,111 @@ def _candidate(recipe: Recipe, loss: str, settings: list[str]) -> LossConfig:
         return LossConfig.model_validate(changed)
     except ValidationError as error:
         raise typer.BadParameter(f"loss: {problems_of(error, LossConfig)}") from error
+
+
+def _numbers(text: str) -> list[int]:
+    """Read `0-3,7` as 0, 1, 2, 3, 7."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        numbers = []
+    if not numbers:
+        raise typer.BadParameter(f"{text!r} is not a list of seeds. Hint: 0-4 or 0,2,7.")
+    return list(dict.fromkeys(numbers))
+
+
+def sweep(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe: a name in experiments/, or a TOML file.")
+    ],
+    losses: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="The losses to train, separated by commas.",
+            show_default="all of the recipe's",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option(metavar="SEEDS", help="Seeds, such as 0-9 or 0,2,7.")
+    ] = "0-4",
+    tuning_seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEEDS",
+            help="Seeds used to choose among the candidates of a loss.",
+            show_default="the first seed",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at a time.")] = 1,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder for the run folders.", show_default="runs/RECIPE"
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    devices: Devices = 1,
+    nodes: Nodes = 1,
+    accelerator: Accelerator = "auto",
+    slurm: Annotated[bool, typer.Option("--slurm", help="Train each run as a Slurm job.")] = False,
+    job_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--job",
+            metavar="KEY=VALUE",
+            help="A setting of the Slurm jobs: slurm_partition=gpu. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Train a grid of losses and seeds. Run the same command again to continue a stopped sweep.
+
+    If a loss has several candidates, they are trained with the tuning seeds first. The one that is
+    best on validation data is then trained with every seed (see choice.json).
+    """
+    from expertload.lab.runs.recipe_files import load_recipe
+
+    loaded = load_recipe(recipe, settings=settings or [])
+    names = [n.strip() for n in losses.split(",")] if losses else list(loaded.losses)
+    all_seeds = _numbers(seeds)
+    tuning = _numbers(tuning_seeds) if tuning_seeds else None
+    folder = out or Path("runs") / loaded.name
+
+    from expertload.lab.runs.origin import load_run_data
+    from expertload.lab.sweeps.display import observing, print_report
+    from expertload.lab.sweeps.sweep import Sweep
+
+    # Missing data are reported once here, instead of in the log of every run.
+    dataset = load_run_data(loaded.data, data_dir=data_dir)
+    grid = Sweep(
+        loaded, folder, losses=names, seeds=all_seeds, tuning_seeds=tuning, dataset=dataset
+    )
+    options: dict[str, Any] = {"data_dir": data_dir and str(data_dir.resolve())}
+    options |= {"accelerator": accelerator, "devices": devices, "nodes": nodes}
+    options |= {"allow": grid.imports(), "changed": settings or []}
+    launcher = _launcher(folder, jobs, slurm, job_settings or [], options)
+    screen = console()
+    with observing(screen) as observer:
+        report = grid.run(launcher, jobs=jobs, observer=observer)
+    print_report(screen, report)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _launcher(
+    folder: Path, jobs: int, slurm: bool, job_settings: list[str], options: dict[str, Any]
+) -> Launcher:
+    from expertload.lab.runs.recipe_files import change
+    from expertload.lab.sweeps.launch import ClusterLauncher, ProcessLauncher
+
+    parameters = change({}, job_settings)
+    if slurm:
+        return ClusterLauncher(folder / "jobs", cluster="slurm", parameters=parameters, **options)
+    if parameters:
+        raise typer.BadParameter("--job needs --slurm.")
+    return ProcessLauncher(jobs=jobs, **options)

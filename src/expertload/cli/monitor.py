@@ -24,7 +24,6 @@ from expertload.cli.screen import console
 if TYPE_CHECKING:
     from expertload.io import AuditColumns, AuditTable, FileOptions
     from expertload.monitoring import AccuracyMonitor
-    from expertload.operating_point import CertifiedGroups, OperatingPoint
 
 
 REFUTED = 3
@@ -119,19 +118,16 @@ def monitor(
         check_output(state, others=[policy, file])
 
     from expertload.io import check_not_sorted, read_audits
+    from expertload.monitoring import AccuracyMonitor
 
-    options = {
+    options: dict[str, Any] = {
         "least_inclusion_probability": least_inclusion_probability,
         "blocks": blocks,
         "order": order or "decision",
     }
     promised = load_policy(policy)
-    fresh = _fresh_monitor(promised, options)
-    audits = read_audits(
-        file,
-        names=columns,
-        options=opening,
-    )
+    fresh = AccuracyMonitor.from_policy(promised, **options)
+    audits = read_audits(file, names=columns, options=opening)
     if order is None and audits.decided_at is None:
         check_not_sorted(audits)
     with _alone(state):
@@ -149,15 +145,6 @@ def monitor(
         said.print(f"The plot is in {out}.", soft_wrap=True)
     if watched.state == "refuted":
         raise typer.Exit(REFUTED)
-
-
-def _fresh_monitor(
-    promised: OperatingPoint | CertifiedGroups, options: dict[str, Any]
-) -> AccuracyMonitor:
-    """Return the monitor of a policy, without audits."""
-    from expertload.monitoring import AccuracyMonitor
-
-    return AccuracyMonitor.from_policy(promised, **options)
 
 
 def _continued(fresh: AccuracyMonitor, state: Path | None, policy: Path) -> AccuracyMonitor:

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from expertload._check import require_extra
+from expertload._names import Role
 from expertload._typing import FloatArray, IntArray
 from expertload.desk.client import DeskClient
 from expertload.desk.desk import Desk
-from expertload.desk.people.accounts import Role, add_token, add_user, find_user
+from expertload.desk.people.accounts import add_token, add_user, find_user
 from expertload.desk.people.sessions import make_link
 from expertload.desk.settings import Rules
 from expertload.desk.watch.policies import activate, add_policy

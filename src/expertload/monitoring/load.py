@@ -6,18 +6,24 @@ long before there are enough audits. Both can be detected without labels.
 The shares a policy was made with are estimates from its calibration cases. Where the true ones lie
 is bounded first: the share delegated by Clopper and Pearson's interval, the shares below all stored
 quantiles at once by the Dvoretzky-Kiefer-Wolfowitz inequality. Then each share is watched by bets
-that it is above the upper bound or below the lower one, with the restarts of `restarts`. The level
-is spent in four equal parts, for two intervals and two games; so new cases like the calibration
-cases are *ever* warned of with a probability of at most one minus the confidence level.
+that it is above the upper bound or below the lower one, with the restarts of `bets`.
+
+Bets find a late change, but pay for being valid at every moment. A small change that was there from
+the start is found sooner by looking rarely: whenever the number of new cases has doubled, their
+share delegated is compared with that of the calibration cases by Fisher's exact test.
+
+The level is spent in equal parts: an interval and a game for the load, both for the quantiles if
+there are any, and the looks. So new cases like the calibration cases are *ever* warned of with a
+probability of at most one minus the confidence level.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, gammaln
 
 from expertload._check import (
     as_floats,
@@ -40,6 +46,7 @@ __all__ = ["LoadMonitor"]
 Change = Literal["higher", "lower"]
 N_LEVELS = 19
 CHUNK = 5000
+FIRST_LOOK = 125  # new cases
 # A share of one cannot be exceeded. Bets on it must lose, which needs a number below one.
 ALMOST = 1e-9
 
@@ -117,15 +124,16 @@ class LoadMonitor:
     ) -> None:
         self.threshold = check_threshold(threshold)
         self.expected_load = check_fraction(expected_load, "expected_load")
-        n = check_count(n_cases, "n_cases")
+        self._n_calibration = n = check_count(n_cases, "n_cases")
         self.confidence_level = check_fraction(
             confidence_level, "confidence_level", inclusive=False
         )
         self._blocks = check_blocks(blocks)
-        part = (1 - self.confidence_level) / 4
+        known = _check_quantiles(quantiles)
+        self._part = part = (1 - self.confidence_level) / (3 if known is None else 5)
         self.warning_evidence = 1 / part
         self._load = _Played(_load_game(self.threshold, self.expected_load, n, part))
-        known = _check_quantiles(quantiles)
+        self._n_looks, self._seen_by_look = 0, cast("Change | None", None)
         self._shape = None if known is None else _Played(_shape_game(known, n, part))
         self.n_seen, self.n_delegated = 0, 0
 
@@ -183,9 +191,23 @@ class LoadMonitor:
             self._load.play(part, self._blocks)
             if self._shape is not None:
                 self._shape.play(part, self._blocks)
+        delegated = ~reaches(given, self.threshold)
+        while (n_new := FIRST_LOOK * 2**self._n_looks) <= self.n_seen + len(given):
+            self._look(n_new, self.n_delegated + int(delegated[: n_new - self.n_seen].sum()))
         self.n_seen += len(given)
-        self.n_delegated += int((~reaches(given, self.threshold)).sum())
+        self.n_delegated += int(delegated.sum())
         return self
+
+    def _look(self, n_new: int, n_delegated: int) -> None:
+        """Compare the share delegated among the first new cases with that of calibration cases."""
+        self._n_looks += 1
+        level = self._part / (self._n_looks * (self._n_looks + 1)) / 2
+        n = self._n_calibration
+        expected = round(self.expected_load * n)
+        if _fisher(n_delegated, n_new, expected, n) <= level:
+            self._seen_by_look = self._seen_by_look or "higher"
+        elif _fisher(n_new - n_delegated, n_new, n - expected, n) <= level:
+            self._seen_by_look = self._seen_by_look or "lower"
 
     @property
     def load(self) -> float | None:
@@ -194,7 +216,7 @@ class LoadMonitor:
 
     @property
     def load_evidence(self) -> float:
-        """The highest evidence so far that the share delegated has changed."""
+        """The highest value of the bets so far that the share delegated has changed."""
         return self._load.highest
 
     @property
@@ -206,7 +228,7 @@ class LoadMonitor:
     def load_change(self) -> Change | None:
         """Whether "higher" or "lower" than expected is shown for the load; None if neither is."""
         if self._load.highest < self.warning_evidence:
-            return None
+            return self._seen_by_look
         return "higher" if self._load.strongest == 0 else "lower"
 
     @property
@@ -276,6 +298,17 @@ def _load_game(threshold: float, load: float, n: int, part: float) -> Game:
     cuts = np.array([threshold, np.nextafter(threshold, -math.inf)])
     shares = np.clip([high, 1 - low], ALMOST, 1 - ALMOST)
     return Game(cuts, np.array([False, True]), share_bets(shares))
+
+
+def _fisher(k: int, n: int, k_before: int, n_before: int) -> float:
+    """Return the probability of k or more of n new cases, given how many there are in all."""
+    counts = np.arange(k, min(n, k + k_before) + 1)
+    logs = _log_choose(n, counts) + _log_choose(n_before, k + k_before - counts)
+    return float(np.exp(logs - _log_choose(n + n_before, k + k_before)).sum())
+
+
+def _log_choose(n: int, k: Any) -> Any:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def _clopper_pearson(k: int, n: int, part: float) -> tuple[float, float]:

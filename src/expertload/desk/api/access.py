@@ -14,8 +14,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from expertload._names import Role
 from expertload.desk.desk import Desk
-from expertload.desk.people.accounts import Principal, Role, find_token, require
+from expertload.desk.people.accounts import Principal, find_token, require
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError
 
 MOST_BYTES = 64_000_000

@@ -232,14 +232,12 @@ async def show(
 def _show(transaction: Transaction, key: str) -> dict[str, Any]:
     if CONTROL.search(key):  # no key has these, and PostgreSQL refuses to search for some of them
         raise DeskRefusedError("not_found", "There is no such case.")
-    case = transaction.connection.execute(
-        select(cases).where(cases.c.project_id == transaction.project.id, cases.c.key == key)
-    ).first()
+    case = transaction.first(select(cases).where(transaction.in_project(cases), cases.c.key == key))
     if case is None:
         raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
-    made = transaction.connection.execute(
+    made = transaction.all(
         select(decisions).where(decisions.c.case_id == case.id).order_by(decisions.c.version)
-    ).all()
+    )
     label = made[-1].label if made else None
     return {
         "key": case.key,

@@ -11,9 +11,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from expertload.desk.api.access import desk_of, needs
+from expertload.desk.intake.case import Body
 from expertload.desk.people.accounts import Principal
 from expertload.desk.queue import answers, claims
-from expertload.desk.queue.claims import Claim, ShownBody
+from expertload.desk.queue.claims import Claim
 
 router = APIRouter(prefix="/api")
 Reader = Annotated[Principal, Depends(needs("reader", "arbiter"))]
@@ -90,7 +91,7 @@ def _shown(held: Claim) -> dict[str, Any]:
     }
 
 
-def _body(body: ShownBody) -> dict[str, Any]:
+def _body(body: Body) -> dict[str, Any]:
     content: Any
     if body.kind == "image":
         content = base64.b64encode(body.content).decode()

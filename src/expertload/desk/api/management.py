@@ -9,10 +9,11 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
+from expertload._names import Which
 from expertload.desk.api.access import desk_of, needs, read_limited
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import AnyRow, Transaction
-from expertload.desk.trail.export import Format, Which, export_bytes
+from expertload.desk.trail.export import Format, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, end_webhook, send_again
 from expertload.desk.watch import policies, quality
 from expertload.desk.watch.state import state_of

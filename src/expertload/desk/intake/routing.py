@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -50,17 +50,21 @@ class RoutingPolicy:
 
     point: Point
 
-    @property
+    @cached_property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes; empty if the policy does not know them."""
         return tuple(str(label) for label in self.point.origin.labels or ())
 
-    @property
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.classes)
+
+    @cached_property
     def model(self) -> str | None:
         """The model that the policy was certified for."""
         return self.point.origin.model_name
 
-    @property
+    @cached_property
     def by_confidence(self) -> bool:
         """Whether the threshold applies to a confidence that is sent with the prediction."""
         return self.point.origin.ranked_by == "given_confidence"
@@ -95,7 +99,7 @@ class RoutingPolicy:
         return self._class_obstacle(case)
 
     def _class_obstacle(self, case: SentCase) -> str:
-        known = frozenset(self.classes)
+        known = self._known
         if case.probabilities is not None:
             if known and known != case.probabilities.keys():
                 return "unknown_class"

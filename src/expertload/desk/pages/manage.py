@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 from sqlalchemy import BigInteger, select
 
+from expertload._names import Role, Which
 from expertload.desk.api.access import desk_of
 from expertload.desk.api.management import export_response, policy_text
 from expertload.desk.intake.case import CONTROL
@@ -16,11 +17,10 @@ from expertload.desk.pages.overview import overview
 from expertload.desk.pages.page import HEADERS, PageRoute, go, render
 from expertload.desk.pages.sign_in import signed_in
 from expertload.desk.people import accounts, sessions
-from expertload.desk.people.accounts import Role
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import Id, cases, counters, events, metadata, seals, tokens, users
 from expertload.desk.trail.chain import Verdict, read_changes, verify
-from expertload.desk.trail.export import Format, Which
+from expertload.desk.trail.export import Format
 from expertload.desk.watch import policies, quality
 from expertload.exceptions import DeskRefusedError
 
@@ -142,13 +142,9 @@ async def _people(request: Request, **once: Any) -> Response:
 
 
 def _tokens(transaction: Transaction) -> list[AnyRow]:
-    return list(
-        transaction.connection.execute(
-            select(tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created, tokens.c.revoked)
-            .where(tokens.c.project_id == transaction.project.id)
-            .order_by(tokens.c.id.desc())
-        ).all()
-    )
+    shown = (tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.created, tokens.c.revoked)
+    ours = select(*shown).where(transaction.in_project(tokens))
+    return transaction.all(ours.order_by(tokens.c.id.desc()))
 
 
 @manager.get("/people")
@@ -301,7 +297,7 @@ def _audit(
 
 def _head(transaction: Transaction) -> str | None:
     newest = select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
-    head: str | None = transaction.connection.execute(newest).scalar()
+    head: str | None = transaction.value(newest)
     return head
 
 
@@ -313,16 +309,14 @@ def _events(transaction: Transaction, before: int, case: str, about: str) -> lis
                 cases, cases.c.id == events.c.case_id
             )
         )
-        .where(events.c.project_id == transaction.project.id, events.c.id < before)
+        .where(transaction.in_project(events), events.c.id < before)
         .order_by(events.c.id.desc())
         .limit(EVENTS_PER_PAGE + 1)
     )
     if CONTROL.search(case):  # no key has these, and PostgreSQL refuses to search for some of them
         return []
     if case:
-        named = select(cases.c.id).where(
-            cases.c.project_id == transaction.project.id, cases.c.key == case
-        )
+        named = select(cases.c.id).where(transaction.in_project(cases), cases.c.key == case)
         query = query.where(events.c.case_id == named.scalar_subquery())
     elif about:
         query = query.where(events.c.case_id.is_(None), events.c.kind.in_(ABOUT[about]))

@@ -92,11 +92,11 @@ def _agreement(transaction: Transaction) -> tuple[int, int]:
             .join(its, its.c.id == first.c.answer_id)
             .join(theirs, theirs.c.id == second.c.answer_id)
         )
-        .where(second.c.project_id == transaction.project.id, second.c.why == text("'second'"))
+        .where(transaction.in_project(second), second.c.why == text("'second'"))
         .order_by(second.c.id.desc())
         .limit(MOST_PAIRS)
     )
-    rows = transaction.connection.execute(pairs).all()
+    rows = transaction.all(pairs)
     return sum(row.one == row.other for row in rows), len(rows)
 
 
@@ -104,14 +104,14 @@ def _news(transaction: Transaction) -> list[AnyRow]:
     query = (
         select(events.c.at, events.c.kind)
         .where(
-            events.c.project_id == transaction.project.id,
+            transaction.in_project(events),
             events.c.case_id.is_(None),
             events.c.kind.in_(NEWS),
         )
         .order_by(events.c.id.desc())
         .limit(6)
     )
-    return list(transaction.connection.execute(query).all())
+    return transaction.all(query)
 
 
 # ------------------------------------------------------------------ accuracy over time
@@ -129,13 +129,13 @@ def _course(
     transaction: Transaction, monitor: dict[str, Any], target: float, n_drawn: int
 ) -> dict[str, Any] | None:
     """Draw the latest audits that the monitor has counted, so that the line ends at its bound."""
-    rows = transaction.connection.execute(
+    rows = transaction.values(
         select(cases.c.audit)
         .where(cases.c.policy_id == monitor["policy"], cases.c.audit.is_not(None))
         .order_by(cases.c.id.desc())
         .offset(max(0, n_drawn - monitor["audited"]))
         .limit(MOST_AUDITS)
-    ).scalars()
+    )
     audits = np.array(list(rows)[::-1], dtype=object)
     wrong, is_open = (audits == "wrong").astype(float), (audits == "open").astype(float)
     before = Before(

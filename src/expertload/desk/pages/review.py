@@ -83,14 +83,14 @@ def _page(transaction: Transaction, reader: Principal) -> dict[str, Any]:
 
 
 def _is_image(transaction: Transaction, case: int | None) -> bool:
-    kind = transaction.connection.execute(select(bodies.c.kind).where(bodies.c.id == case)).scalar()
+    kind: str | None = transaction.value(select(bodies.c.kind).where(bodies.c.id == case))
     return kind == "image"
 
 
 def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
     """Return the reader's last answer while it can be taken back."""
     undo_seconds = transaction.project.rules.undo_seconds
-    row = transaction.connection.execute(
+    row = transaction.first(
         select(answers.c.submission, answers.c.label, answers.c.given)
         .select_from(answers.join(readings, readings.c.id == answers.c.reading_id))
         .where(
@@ -101,7 +101,7 @@ def _can_undo(transaction: Transaction, reader: int) -> dict[str, Any] | None:
         )
         .order_by(answers.c.id.desc())
         .limit(1)
-    ).first()
+    )
     if row is None or not transaction.is_within(undo_seconds, row.given):
         return None
     left = undo_seconds - (transaction.now - row.given) / SECOND
@@ -153,9 +153,7 @@ def _image(transaction: Transaction, reader: Principal, case: int) -> tuple[str,
         claims.upcoming(transaction, reader.user, arbiter=is_arbiter) != case
     ):
         raise DeskRefusedError("not_found", "You hold no such case.")
-    row = transaction.connection.execute(
-        select(bodies).where(bodies.c.id == case, bodies.c.kind == "image")
-    ).first()
+    row = transaction.first(select(bodies).where(bodies.c.id == case, bodies.c.kind == "image"))
     if row is None:
         raise DeskRefusedError("not_found", "This case has no image.")
     return row.media_type, row.content

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Form, Request, Response
 
+from expertload._names import Role
 from expertload.desk.api.access import desk_of
 from expertload.desk.pages.page import PageRoute, go, render
 from expertload.desk.people import accounts, sessions, sign_on
-from expertload.desk.people.accounts import Principal, Role
+from expertload.desk.people.accounts import Principal
 from expertload.exceptions import DeskRefusedError
 
 router = APIRouter(route_class=PageRoute)

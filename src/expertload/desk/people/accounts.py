@@ -9,15 +9,15 @@ import hashlib
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from sqlalchemy import select, update
 
+from expertload._names import Role
 from expertload.desk.store.database import AnyRow, Transaction
 from expertload.desk.store.tables import memberships, sessions, tokens, users
 from expertload.exceptions import DeskRefusedError
 
-Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # The roles of people; "api" is for tokens of programs only.
 PERSONAL = tuple(role for role in ROLES if role != "api")
@@ -94,7 +94,7 @@ def find_user(transaction: Transaction, name: str) -> AnyRow | None:
     """Return a user's row by name."""
     if not name.isprintable():  # names are, and PostgreSQL refuses to search for a null character
         return None
-    return transaction.connection.execute(select(users).where(users.c.name == name)).first()
+    return transaction.first(select(users).where(users.c.name == name))
 
 
 def find_named(transaction: Transaction, name: str) -> Principal | None:
@@ -108,12 +108,12 @@ def find_named(transaction: Transaction, name: str) -> Principal | None:
 def people_of(transaction: Transaction) -> list[Person]:
     """Return everybody who has or had a role in this project, ordered by name."""
     current: dict[int, set[str]] = {}
-    of_project = memberships.c.project_id == transaction.project.id
+    of_project = transaction.in_project(memberships)
     for row in transaction.connection.execute(select(memberships).where(of_project)):
         roles = current.setdefault(row.user_id, set())
         if row.ended is None:
             roles.add(row.role)
-    rows = transaction.connection.execute(select(users).order_by(users.c.name)).all()
+    rows = transaction.all(select(users).order_by(users.c.name))
     return [
         Person(
             id=row.id,
@@ -133,13 +133,13 @@ def roles_of(transaction: Transaction, user: int) -> frozenset[str]:
 
 
 def _memberships(transaction: Transaction, user: int) -> Sequence[AnyRow]:
-    return transaction.connection.execute(
+    return transaction.all(
         select(memberships).where(
             memberships.c.user_id == user,
-            memberships.c.project_id == transaction.project.id,
+            transaction.in_project(memberships),
             memberships.c.ended.is_(None),
         )
-    ).all()
+    )
 
 
 def set_roles(transaction: Transaction, user: int, roles: Collection[str]) -> None:
@@ -209,7 +209,7 @@ def check_enabled(transaction: Transaction, user: int) -> None:
 
 
 def _user(transaction: Transaction, user: int) -> AnyRow:
-    row = transaction.connection.execute(select(users).where(users.c.id == user)).first()
+    row = transaction.first(select(users).where(users.c.id == user))
     if row is None:
         raise DeskRefusedError("not_found", f"There is no user {user}.")
     return row
@@ -275,7 +275,7 @@ _FIND_TOKEN = (
 
 def revoke_token(transaction: Transaction, number: int) -> None:
     """End a token; the next request with it is refused."""
-    row = transaction.connection.execute(select(tokens).where(tokens.c.id == number)).first()
+    row = transaction.first(select(tokens).where(tokens.c.id == number))
     if row is None or row.project_id != transaction.project.id:
         raise DeskRefusedError("not_found", f"There is no token {number}.")
     event = transaction.event("token.revoked")

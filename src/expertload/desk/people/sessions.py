@@ -188,7 +188,7 @@ def use_link(transaction: Transaction, secret: str, *, stretched: str | None = N
 def first_link(transaction: Transaction) -> str | None:
     """Return the secret of a link for the first user; None if somebody has ever signed in."""
     began = select(sessions.c.id).where(sessions.c.kind == "session").limit(1)
-    if transaction.connection.execute(began).first() is not None:
+    if transaction.first(began) is not None:
         return None
     transaction.require_alone()  # several servers may start together; only one adds the user
     known = find_user(transaction, FIRST)
@@ -215,7 +215,7 @@ def _add(transaction: Transaction, user: int, kind: str, seconds: int) -> str:
 
 
 def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None:
-    row: AnyRow | None = transaction.connection.execute(
+    row: AnyRow | None = transaction.first(
         select(sessions.c.user_id, users.c.name)
         .select_from(sessions.join(users, users.c.id == sessions.c.user_id))
         .where(
@@ -227,7 +227,7 @@ def _owner(transaction: Transaction, secret: str, kind: str) -> Principal | None
             sessions.c.created <= transaction.now + CLOCK_SLACK,
             users.c.disabled.is_(None),
         )
-    ).first()
+    )
     if row is None:
         return None
     return Principal(row.user_id, row.name, roles_of(transaction, row.user_id))

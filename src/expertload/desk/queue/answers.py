@@ -112,9 +112,9 @@ def _undo_until(transaction: Transaction, given: int) -> int:
 def _given_before(transaction: Transaction, reader: int, submission: str) -> AnyRow | None:
     if not submission.isprintable():  # all are, and PostgreSQL refuses to search for a NUL
         return None
-    return transaction.connection.execute(
+    return transaction.first(
         select(answers).where(answers.c.reader == reader, answers.c.submission == submission)
-    ).first()
+    )
 
 
 def _replay(transaction: Transaction, before: AnyRow, reading: int, label: str) -> Answered:
@@ -194,7 +194,7 @@ def _locked_case(transaction: Transaction, number: int) -> AnyRow:
 
 
 def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | str:
-    given = transaction.connection.execute(
+    given = transaction.values(
         select(answers.c.label)
         .select_from(readings.join(answers, answers.c.id == readings.c.answer_id))
         .where(
@@ -203,7 +203,7 @@ def _next(transaction: Transaction, case: AnyRow, reading: AnyRow) -> Settled | 
             readings.c.state == "done",
         )
         .order_by(readings.c.id)
-    ).scalars()
+    )
     # If a decision of the model is being checked, the model is one of those who must agree.
     model = [case.predicted] if case.accepted else []
     project = transaction.project
@@ -231,12 +231,12 @@ def _close(transaction: Transaction, case: AnyRow, label: str, reading: AnyRow) 
 
 def _live_decision(transaction: Transaction, case: int) -> AnyRow | None:
     """Return the current decision of a case, which no later one supersedes."""
-    return transaction.connection.execute(
+    return transaction.first(
         select(decisions)
         .where(decisions.c.case_id == case)
         .order_by(decisions.c.version.desc())
         .limit(1)
-    ).first()
+    )
 
 
 def _decide(
@@ -311,7 +311,7 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 
     Nobody can start one before this transaction ends.
     """
-    following = transaction.connection.execute(
+    following = transaction.all(
         select(readings)
         .where(
             readings.c.case_id == reading.case_id,
@@ -320,14 +320,12 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
             readings.c.state != "void",
         )
         .with_for_update()
-    ).all()
+    )
     if any(row.state != "waiting" for row in following):
         raise DeskRefusedError("cannot_undo", "Another reader already works on this case.")
     if not take_back(transaction, case.id):
         raise DeskRefusedError("cannot_undo", "The decision has been sent on already.")
-    alarmed = transaction.connection.execute(
-        select(policies.c.state).where(policies.c.id == case.policy_id)
-    ).scalar()
+    alarmed = transaction.value(select(policies.c.state).where(policies.c.id == case.policy_id))
     if case.audit is not None and alarmed == "withdrawn":
         raise DeskRefusedError("cannot_undo", "The policy has been withdrawn since.")
     event = transaction.event("reading.voided", case_id=case.id)
@@ -337,11 +335,11 @@ def _remove_what_follows(transaction: Transaction, case: AnyRow, reading: AnyRow
 
 def _release(transaction: Transaction, reader: int) -> None:
     """Return the case that the reader has taken since: a reader holds only one."""
-    held = transaction.connection.execute(
+    held = transaction.first(
         select(readings)
         .where(readings.c.reader == reader, in_state(readings, "leased"))
         .with_for_update()
-    ).first()
+    )
     if held is not None:
         event = transaction.event("reading.returned", case_id=held.case_id)
         free = {name: value for name, value in claims.FREE.items() if name != "state"}
@@ -353,7 +351,7 @@ def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
     live = _live_decision(transaction, case.id)
     if live is not None and live.reading_id == reading.id:
         before = select(decisions.c.label).where(decisions.c.id == live.supersedes)
-        label = transaction.connection.execute(before).scalar()
+        label = transaction.value(before)
         _decide(transaction, case, label, "correction", reading.id, live)
     state = _state_before(transaction, reading)
     if case.state != state:
@@ -365,9 +363,7 @@ def _reopen(transaction: Transaction, case: AnyRow, reading: AnyRow) -> None:
 
 def _state_before(transaction: Transaction, reading: AnyRow) -> str:
     """Return the state of a case before an answer; a case that was only checked stays decided."""
-    why = transaction.connection.execute(
-        select(readings.c.why).where(readings.c.id == reading.root)
-    ).scalar()
+    why = transaction.value(select(readings.c.why).where(readings.c.id == reading.root))
     if why == "quality":
         return "auto"
     return "disputed" if reading.why == "arbiter" else "waiting"

@@ -18,21 +18,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from expertload.desk.intake.case import Body
 from expertload.desk.intake.routing import read_policy
 from expertload.desk.store.database import CLOCK_SLACK, SECOND, Project, Transaction
 from expertload.desk.store.tables import policies, readings, skips
 from expertload.exceptions import DeskRefusedError
 
 LONGEST_REASON = 2_000
-
-
-@dataclass(frozen=True)
-class ShownBody:
-    """What a reader sees of a case."""
-
-    kind: str
-    media_type: str
-    content: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +41,7 @@ class Claim:
         The case.
     case : int
         Its number.
-    body : ShownBody or None
+    body : Body or None
         What to read.
     classes : tuple of str
         The answers that are allowed; if empty, any answer is.
@@ -59,7 +51,7 @@ class Claim:
     until: int
     key: str
     case: int
-    body: ShownBody | None
+    body: Body | None
     classes: tuple[str, ...]
 
 
@@ -215,7 +207,7 @@ def claim_of(transaction: Transaction, held: Held) -> Claim:
         until=held.until,
         key=key,
         case=held.case_id,
-        body=None if shown[0] is None else ShownBody(*shown),
+        body=None if shown[0] is None else Body(*shown),
         classes=classes_of(transaction),
     )
 
@@ -227,12 +219,12 @@ def classes_of(transaction: Transaction) -> tuple[str, ...]:
     """
     if transaction.project.rules.classes:
         return transaction.project.rules.classes
-    documents = transaction.connection.execute(
+    documents = transaction.values(
         select(policies.c.document)
-        .where(policies.c.project_id == transaction.project.id, policies.c.state != "draft")
+        .where(transaction.in_project(policies), policies.c.state != "draft")
         .order_by(policies.c.activated.desc(), policies.c.id.desc())
         .limit(1)
-    ).scalars()
+    )
     return next((read_policy(document).classes for document in documents), ())
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, Row, Table, update
+from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Row, Select, Table, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from expertload.desk.settings import Rules
@@ -238,6 +238,26 @@ class Transaction:
     def rows(self, query: str, **values: Any) -> Rows:
         """Return the rows of a query with `:names` in it; a list is written as `IN :name`."""
         return self._database.rows(self.connection, query, values)
+
+    def in_project(self, table: FromClause) -> ColumnElement[bool]:
+        """Return the condition that a row belongs to the project."""
+        return table.c.project_id == self.project.id
+
+    def first(self, query: Select[Any]) -> AnyRow | None:
+        """Return the first row of a query, or None."""
+        return self.connection.execute(query).first()
+
+    def all(self, query: Select[Any]) -> list[AnyRow]:
+        """Return every row of a query."""
+        return list(self.connection.execute(query).all())
+
+    def value(self, query: Select[Any]) -> Any:
+        """Return the first column of the first row of a query, or None."""
+        return self.connection.execute(query).scalar()
+
+    def values(self, query: Select[Any]) -> list[Any]:
+        """Return the first column of every row of a query."""
+        return list(self.connection.execute(query).scalars())
 
     def event(self, kind: str, *, case_id: int | None = None) -> Event:
         """Start an event; it is written when the transaction ends."""

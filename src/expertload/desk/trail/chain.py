@@ -61,7 +61,7 @@ def seal_events(desk: Desk) -> int:
 def _last_event(transaction: Transaction) -> int:
     """Return the last event while nothing else runs, so that no earlier one can still appear."""
     transaction.require_alone()
-    return transaction.connection.execute(select(func.max(events.c.id))).scalar() or 0
+    return transaction.value(select(func.max(events.c.id))) or 0
 
 
 def _next_block(transaction: Transaction, last_event: int) -> dict[str, Any] | None:
@@ -93,14 +93,14 @@ def _seal(transaction: Transaction, block: dict[str, Any]) -> int:
 
 def _last_block(transaction: Transaction) -> Any:
     query = select(seals).order_by(seals.c.id.desc()).limit(1)
-    return transaction.connection.execute(query).first() or BEFORE_THE_FIRST
+    return transaction.first(query) or BEFORE_THE_FIRST
 
 
 def _events_between(
     transaction: Transaction, after: int, last: int, *, most: int | None = None
 ) -> list[AnyRow]:
     query = select(*SEALED).where(events.c.id > after, events.c.id <= last).order_by(events.c.id)
-    return list(transaction.connection.execute(query.limit(most)).all())
+    return transaction.all(query.limit(most))
 
 
 def _hash_block(previous: str, rows: Iterable[AnyRow]) -> str:
@@ -156,7 +156,7 @@ def verify(transaction: Transaction, *, head: str | None = None, tables: bool = 
     """
     problems: list[str] = []
     last, n_events, n_blocks, heads = BEFORE_THE_FIRST, 0, 0, set()
-    for block in transaction.connection.execute(select(seals).order_by(seals.c.id)).all():
+    for block in transaction.all(select(seals).order_by(seals.c.id)):
         n_blocks += 1
         rows = _events_between(transaction, last.last_event, block.last_event)
         if block.id != n_blocks or block.previous != last.sha256:

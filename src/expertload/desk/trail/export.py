@@ -17,13 +17,13 @@ import orjson
 from sqlalchemy import text
 
 from expertload._check import require_extra
+from expertload._names import Which
 from expertload.desk.desk import Desk
 from expertload.desk.queue.claims import classes_of
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.io.write import open_writer, stream_writer
 
 Format = Literal["jsonl", "csv", "parquet"]
-Which = Literal["all", "labelled", "audited"]
 CELLS_TOGETHER = 120_000  # about so many cells are read and written at a time
 FEWEST_ROWS = 2_000
 # Each column's type, and where it comes from. "correct" follows from other columns.

@@ -84,10 +84,8 @@ def send_again(transaction: Transaction, webhook: int, *, since: int) -> int:
 
 
 def _find(transaction: Transaction, number: int) -> None:
-    known = select(webhooks.c.id).where(
-        webhooks.c.id == number, webhooks.c.project_id == transaction.project.id
-    )
-    if transaction.connection.execute(known).first() is None:
+    known = select(webhooks.c.id).where(webhooks.c.id == number, transaction.in_project(webhooks))
+    if transaction.first(known) is None:
         raise DeskRefusedError("not_found", f"There is no webhook {number}.")
 
 
@@ -103,11 +101,9 @@ def announce(
     delay: int = 0,
 ) -> None:
     """Put a message for every webhook of the project into the outbox."""
-    hooks = transaction.connection.execute(
-        select(webhooks.c.id).where(
-            webhooks.c.project_id == transaction.project.id, webhooks.c.ended.is_(None)
-        )
-    ).scalars()
+    hooks = transaction.values(
+        select(webhooks.c.id).where(transaction.in_project(webhooks), webhooks.c.ended.is_(None))
+    )
     text = json.dumps({"kind": kind, "at": transaction.now, **payload}, separators=(",", ":"))
     row = {
         "project_id": transaction.project.id,
@@ -128,7 +124,7 @@ def take_back(transaction: Transaction, case_id: int) -> bool:
     """Cancel the messages about the decision of a case; return False if one was already sent."""
     of_case = (outbox.c.case_id == case_id) & (outbox.c.kind == "case.decided")
     sent = select(outbox.c.id).where(of_case, outbox.c.state == "sent")
-    if transaction.connection.execute(sent).first() is not None:
+    if transaction.first(sent) is not None:
         return False
     waiting = of_case & (outbox.c.state == "waiting")
     transaction.connection.execute(update(outbox).where(waiting).values(state="cancelled"))

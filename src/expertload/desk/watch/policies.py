@@ -40,12 +40,10 @@ def add_policy(transaction: Transaction, document: str, *, source: str = "upload
     return transaction.insert(
         policies,
         event,
-        project_id=transaction.project.id,
         state="draft",
         document=document,
         sha256=hashlib.sha256(document.encode()).hexdigest(),
         source=source,
-        created=transaction.now,
     )
 
 
@@ -65,19 +63,8 @@ def activate(transaction: Transaction, number: int) -> None:
         withdraw(transaction, current.id, reason=f"replaced by policy {number}")
     event = transaction.event("policy.activated")
     transaction.move(policies, policy, "active", event, activated=transaction.now)
-    transaction.insert(
-        monitors,
-        event,
-        project_id=transaction.project.id,
-        policy_id=number,
-        state="not refuted",
-        evidence=0.0,
-        audited=0,
-        errors=0,
-        open=0,
-        bound=0.0,
-        memory="{}",
-    )
+    nothing = {"evidence": 0.0, "audited": 0, "errors": 0, "open": 0, "bound": 0.0, "memory": "{}"}
+    transaction.insert(monitors, event, policy_id=number, state="not refuted", **nothing)
     rate = transaction.project.rules.quality_rate
     transaction.update(projects, transaction.project.id, event, sampling_rate=rate)
     announce(transaction, "policy.activated", {"policy": number})
@@ -89,9 +76,7 @@ def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
     policy = find_policy(transaction, number)
     if policy.state == "withdrawn":
         return
-    last = transaction.connection.execute(
-        select(func.max(decisions.c.made)).where(decisions.c.policy_id == number)
-    ).scalar()
+    last = transaction.value(select(func.max(decisions.c.made)).filter_by(policy_id=number))
     moment = max(transaction.now, last or 0, policy.activated or 0)
     event = transaction.event("policy.withdrawn")
     transaction.move(policies, policy, "withdrawn", event, withdrawn=moment, reason=reason)
@@ -100,19 +85,17 @@ def withdraw(transaction: Transaction, number: int, *, reason: str) -> None:
 
 def all_policies(transaction: Transaction) -> list[AnyRow]:
     """Return every policy's row, the newest first."""
-    query = select(policies).where(policies.c.project_id == transaction.project.id)
-    return list(transaction.connection.execute(query.order_by(policies.c.id.desc())).all())
+    query = select(policies).where(transaction.in_project(policies))
+    return transaction.all(query.order_by(policies.c.id.desc()))
 
 
 def find_policy(transaction: Transaction, number: int) -> AnyRow:
     """Return a policy's row."""
     row = None
     if 0 <= number < 2**63:  # PostgreSQL refuses to search for other numbers
-        row = transaction.connection.execute(
-            select(policies).where(
-                policies.c.project_id == transaction.project.id, policies.c.id == number
-            )
-        ).first()
+        row = transaction.first(
+            select(policies).where(transaction.in_project(policies), policies.c.id == number)
+        )
     if row is None:
         raise DeskRefusedError("not_found", f"There is no policy {number}.")
     return row
@@ -120,11 +103,9 @@ def find_policy(transaction: Transaction, number: int) -> AnyRow:
 
 def active_policy(transaction: Transaction) -> AnyRow | None:
     """Return the active policy's row, if there is one."""
-    return transaction.connection.execute(
-        select(policies).where(
-            policies.c.project_id == transaction.project.id, in_state(policies, "active")
-        )
-    ).first()
+    return transaction.first(
+        select(policies).where(transaction.in_project(policies), in_state(policies, "active"))
+    )
 
 
 def _check_can_be_watched(policy: AnyRow) -> None:
@@ -161,7 +142,7 @@ def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: f
         raise DeskRefusedError(
             "conflict", f"Policy {policy} is not withdrawn.", "withdraw it first, then look back."
         )
-    chosen = transaction.connection.execute(
+    chosen = transaction.values(
         select(cases.c.id)
         .where(
             cases.c.policy_id == policy,
@@ -172,7 +153,7 @@ def look_back(transaction: Transaction, policy: int, *, since: int = 0, share: f
         )
         .order_by(cases.c.received, cases.c.id)
         .limit(MOST_AT_ONCE)
-    ).scalars()
+    )
     return _reopen(transaction, list(chosen))
 
 
@@ -205,28 +186,15 @@ _READING = (
 )
 
 
-def _open_readings(transaction: Transaction, case: int) -> list[AnyRow]:
-    """Return the open readings of a case; nobody can take them before this transaction ends."""
-    return list(
-        transaction.connection.execute(
-            select(readings)
-            .where(readings.c.case_id == case, readings.c.state.in_(("waiting", "leased")))
-            .with_for_update()
-        ).all()
-    )
-
-
 def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
     """Take an open case out of the queue, for example if it was sent by mistake.
 
     If the case is in the quality sample, its audit stays open for good, so it never counts in
     favour of the promise.
     """
-    case = transaction.connection.execute(
-        select(cases)
-        .where(cases.c.project_id == transaction.project.id, cases.c.key == key)
-        .with_for_update()
-    ).first()
+    case = transaction.first(
+        select(cases).where(transaction.in_project(cases), cases.c.key == key).with_for_update()
+    )
     if case is None:
         raise DeskRefusedError("not_found", f"There is no case '{key[:60]}'.")
     if case.state not in ("waiting", "disputed"):
@@ -235,5 +203,7 @@ def void_case(transaction: Transaction, key: str, *, reason: str) -> None:
         )
     event = transaction.event(f"case.voided: {reason[:200]}", case_id=case.id)
     transaction.move(cases, case, "void", event)
-    for reading in _open_readings(transaction, case.id):
+    still_open = readings.c.state.in_(("waiting", "leased"))
+    query = select(readings).where(readings.c.case_id == case.id, still_open).with_for_update()
+    for reading in transaction.all(query):  # locked: nobody takes one before this ends
         transaction.move(readings, reading, "void", event, finished=transaction.now)

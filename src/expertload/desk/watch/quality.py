@@ -117,12 +117,10 @@ def _values(
 
 
 def _later_audits(transaction: Transaction, policy: int, after: int) -> list[AnyRow]:
-    return list(
-        transaction.connection.execute(
-            select(cases.c.id, cases.c.audit, cases.c.received)
-            .where(cases.c.policy_id == policy, cases.c.audit.is_not(None), cases.c.id > after)
-            .order_by(cases.c.id)
-        ).all()
+    return transaction.all(
+        select(cases.c.id, cases.c.audit, cases.c.received)
+        .where(cases.c.policy_id == policy, cases.c.audit.is_not(None), cases.c.id > after)
+        .order_by(cases.c.id)
     )
 
 
@@ -197,7 +195,7 @@ def blind_labels(
     """Return the fair sample of a period, one case per cluster."""
     fair = _fair_sample(transaction, since, until, model)
     wanted = (cases.c.id, cases.c.key, cases.c.cluster, cases.c.probabilities)
-    rows = transaction.connection.execute(fair.select(*wanted).order_by(cases.c.id)).all()
+    rows = transaction.all(fair.select(*wanted).order_by(cases.c.id))
     sample = _one_per_cluster(transaction, rows)
     settled = [row for row in sample if row.label is not None]
     return BlindLabels(
@@ -212,16 +210,10 @@ def blind_labels(
 def blind_sample_size(transaction: Transaction) -> SampleSize:
     """Return the size of the fair sample over the whole time of the desk."""
     fair = _fair_sample(transaction, 0, None, None)
-    alone = fair.select().where(cases.c.cluster.is_(None)).subquery()
-    n, n_labels = transaction.connection.execute(
-        select(func.count(), func.count(alone.c.label)).select_from(alone)
-    ).one()
-    in_clusters = fair.select(cases.c.id, cases.c.key, cases.c.cluster).where(
-        cases.c.cluster.is_not(None)
-    )
-    chosen = _one_per_cluster(transaction, transaction.connection.execute(in_clusters).all())
-    n_labels += sum(row.label is not None for row in chosen)
-    return SampleSize(n_labels=n_labels, n_open=n + len(chosen) - n_labels, rate=fair.rate)
+    rows = transaction.all(fair.select(cases.c.id, cases.c.key, cases.c.cluster))
+    labels = [row.label for row in _one_per_cluster(transaction, rows)]
+    n_open = labels.count(None)
+    return SampleSize(n_labels=len(labels) - n_open, n_open=n_open, rate=fair.rate)
 
 
 class _FairSample(NamedTuple):
@@ -259,7 +251,7 @@ def _fair_sample(
     """Return the fair sample of a period, without cases of policies that ended in an alarm."""
     alarmed = select(monitors.c.policy_id).where(monitors.c.alarmed.is_not(None))
     conditions = [
-        cases.c.project_id == transaction.project.id,
+        transaction.in_project(cases),
         cases.c.received >= since,
         cases.c.probabilities.is_not(None),
         cases.c.state != "void",

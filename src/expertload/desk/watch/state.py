@@ -48,7 +48,7 @@ def count_of(transaction: Transaction) -> dict[str, int]:
     """Return every counter, except those of single hours."""
     rows = transaction.connection.execute(
         select(counters.c.name, func.sum(counters.c.value).label("value"))
-        .where(counters.c.project_id == transaction.project.id, counters.c.name.not_like("%@%"))
+        .where(transaction.in_project(counters), counters.c.name.not_like("%@%"))
         .group_by(counters.c.name)
     )
     return {row.name: int(row.value) for row in rows}
@@ -83,19 +83,17 @@ def state_of(transaction: Transaction) -> dict[str, Any]:
         "shift": load_shift(transaction),
         "policy": _policy(transaction),
         "monitor": _monitor(transaction),
-        "head": transaction.connection.execute(
-            select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)
-        ).scalar(),
+        "head": transaction.value(select(seals.c.sha256).order_by(seals.c.id.desc()).limit(1)),
     }
 
 
 def _oldest(transaction: Transaction) -> float:
     """Return the age of the oldest reading that waits; others may be due before it."""
-    created = transaction.connection.execute(
+    created = transaction.value(
         select(func.min(readings.c.created)).where(
-            readings.c.project_id == transaction.project.id, in_state(readings, "waiting")
+            transaction.in_project(readings), in_state(readings, "waiting")
         )
-    ).scalar()
+    )
     return 0.0 if created is None else max(0, transaction.now - created) / 1e6
 
 
@@ -154,12 +152,12 @@ def _policy(transaction: Transaction) -> dict[str, Any] | None:
 
 def _monitor(transaction: Transaction) -> dict[str, Any] | None:
     """Return the monitor of the latest policy, also after it was withdrawn."""
-    row = transaction.connection.execute(
+    row = transaction.first(
         select(monitors)
-        .where(monitors.c.project_id == transaction.project.id)
+        .where(transaction.in_project(monitors))
         .order_by(monitors.c.id.desc())
         .limit(1)
-    ).first()
+    )
     if row is None:
         return None
     return {
@@ -229,7 +227,7 @@ def hourly_counts(transaction: Transaction, kind: str, hours: range) -> dict[int
     names = [f"{kind}@{hour}" for hour in hours]
     rows = transaction.connection.execute(
         select(counters.c.name, func.sum(counters.c.value).label("n"))
-        .where(counters.c.project_id == transaction.project.id, counters.c.name.in_(names))
+        .where(transaction.in_project(counters), counters.c.name.in_(names))
         .group_by(counters.c.name)
     )
     return {int(row.name.partition("@")[2]): int(row.n) for row in rows}
@@ -279,12 +277,12 @@ def load_shift(transaction: Transaction) -> dict[str, Any] | None:
     policy = active_policy(transaction)
     if policy is None:
         return None
-    latest = transaction.connection.execute(
+    latest = transaction.values(
         select(cases.c.accepted)
         .where(cases.c.policy_id == policy.id)
         .order_by(cases.c.received.desc())
         .limit(LATEST_CASES)
-    ).scalars()
+    )
     accepted = np.array(list(latest)[::-1], dtype=np.float64)
     if len(accepted) < FEWEST_CASES:
         return None
@@ -360,11 +358,11 @@ def _check_classes(names: tuple[str, ...]) -> None:
 
 def _judge_anew(transaction: Transaction) -> None:
     """Update the latest monitor, whose bound and alarm depend on the level."""
-    audited = transaction.connection.execute(
+    audited = transaction.value(
         select(monitors.c.policy_id)
-        .where(monitors.c.project_id == transaction.project.id, monitors.c.audited > 0)
+        .where(transaction.in_project(monitors), monitors.c.audited > 0)
         .order_by(monitors.c.id.desc())
         .limit(1)
-    ).scalar()
+    )
     if audited is not None:
         recount(transaction, audited)
