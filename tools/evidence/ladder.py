@@ -16,8 +16,7 @@ from pathlib import Path
 
 from expertload.exceptions import FileFormatError
 from expertload.lab.ladder import Network, Questions, StepNumbers, climb, measure_step
-from expertload.lab.results.rows import finished_runs
-from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import LADDER, Record, update_records
 

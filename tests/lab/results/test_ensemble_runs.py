@@ -28,7 +28,7 @@ from expertload.lab.results import (
     write_rows,
 )
 from expertload.lab.results.ensembles import with_views
-from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.results.rows import runs_of_loss
 from expertload.lab.runs import FinishedRun
 from expertload.lab.runs.network import apply_network
 from expertload.operating_point import load_operating_point

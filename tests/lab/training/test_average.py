@@ -18,7 +18,7 @@ from expertload.lab.results import collect
 from expertload.lab.runs import FinishedRun, RunFolder
 from expertload.lab.runs.network import apply_network, load_weights
 from expertload.lab.training import train
-from expertload.lab.training.average import WeightAverage, make_average
+from expertload.lab.training.step import WeightAverage, make_average
 
 
 def wander(network, steps, seed=0):

@@ -22,8 +22,13 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
 from expertload.lab.results.measures import find_measure
-from expertload.lab.results.rows import Experiment, ResultRow, finished_runs, rows_of
-from expertload.lab.results.selection import choose_candidates
+from expertload.lab.results.rows import (
+    Experiment,
+    ResultRow,
+    choose_candidates,
+    finished_runs,
+    rows_of,
+)
 from expertload.lab.runs.finished import (
     FinishedRun,
     Runs,
