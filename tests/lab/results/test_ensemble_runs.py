@@ -172,7 +172,7 @@ def test_its_network_gives_its_predictions(views, trained, tmp_path):
     data = made.load_data()
     network = made.load_network(data)
     with torch.no_grad():
-        logits = apply_network(network, data.test, data.normalisation, network)
+        logits = apply_network(network, data.test, data.normalisation)
     np.testing.assert_allclose(np.exp(logits), made.test_proba, atol=1e-5)
     (viewed,) = with_views(made, views="flip")
     assert viewed.choice.passes == 4

@@ -134,7 +134,7 @@ def test_both_kinds_are_evaluated_and_the_better_is_kept(run_path):
     data = run.load_data()
     network = run.load_network(data)
     with torch.no_grad():
-        logits = apply_network(network, data.test, data.normalisation, network)
+        logits = apply_network(network, data.test, data.normalisation)
     np.testing.assert_allclose(logits, run.test[0], atol=1e-5)
     splits = {row.split for row in collect(run_path)}
     assert {"test", "raw:test", "averaged:test", "averaged:validation"} <= splits

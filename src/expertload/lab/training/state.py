@@ -197,8 +197,8 @@ class Checkpoint(NamedTuple):
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the state of a run."""
-    parts, scalars = dict(checkpoint.tensors), {}
-    parts["optimiser"] = {}
+    parts = {**checkpoint.tensors, "optimiser": {}}
+    scalars: dict[str, Any] = {}
     for index, state in checkpoint.optimiser["state"].items():
         for key, value in state.items():
             kept: dict[str, Any] = parts["optimiser"] if isinstance(value, Tensor) else scalars
