@@ -30,7 +30,6 @@ from scipy.special import expit
 
 from expertload._check import (
     check_count,
-    check_fitted,
     check_option,
     check_probabilities,
     check_same_length,
@@ -41,6 +40,7 @@ from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     DOCUMENT,
     FittedOnLogits,
+    check_fitted,
     learned,
     log_odds,
     log_probabilities,

@@ -32,7 +32,6 @@ import numpy as np
 
 from expertload._check import (
     as_floats,
-    check_columns,
     check_count,
     check_option,
     check_positive,
@@ -44,6 +43,7 @@ from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     SMALLEST_PROBABILITY,
     Calibrator,
+    check_columns,
     learned,
     normalise_rows,
     one_hot,
@@ -113,6 +113,9 @@ class KCal(Calibrator):
         target_="indices cases",
         weight_="array cases",
     )
+
+    centre_: FloatArray
+    axes_: FloatArray
 
     def __init__(
         self,

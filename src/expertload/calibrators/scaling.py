@@ -28,7 +28,7 @@ already one, and this is Platt's method.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -457,5 +457,5 @@ class _Logistic:
     def _per_group(self, values: FloatArray) -> FloatArray:
         if self._groups is None:
             return np.empty(0)
-        sums: FloatArray = np.bincount(self._groups, values, self._n_groups)
-        return sums
+        sums: Any = np.bincount(self._groups, values, self._n_groups)
+        return np.asarray(sums, dtype=np.float64)

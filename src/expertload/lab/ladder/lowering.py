@@ -252,7 +252,11 @@ class Trainer:
             )
         # The import path of the user's own network, which the recipe names, is allowed.
         device = "cpu" if self.accelerator == "cpu" else "auto"
-        access = {"data_dir": self.data_dir, "allow": sweep.imports(), "device": device}
+        access: dict[str, Any] = {
+            "data_dir": self.data_dir,
+            "allow": sweep.imports(),
+            "device": device,
+        }
         paths = [sweep.folder(run).path for run in sweep.final_runs(loss)]
         return [FinishedRun(path, **access) for path in paths]
 
