@@ -32,7 +32,7 @@ LAYERS = [
     {"_labels", "_label_arrays"},
     {"cases", "tally", "_answers"},
     {"curve", "metrics", "scores", "calibrators", "significance"},
-    {"operating_point", "monitoring", "display", "sklearn"},
+    {"operating_point", "monitoring", "team", "display", "sklearn"},
     {"evaluation", "report", "io"},
     {"losses", "torch_metrics", "ensembling"},
     {"lab", "desk"},

@@ -2,8 +2,8 @@
 
 The curve and its area are here; around them are `expertload.operating_point`,
 `expertload.monitoring`, `expertload.significance`, `expertload.metrics`, `expertload.scores`,
-`expertload.calibrators` and `expertload.display`. Imported by name, because they need more than
-numpy and scipy: `expertload.sklearn`, `expertload.losses`, `expertload.ensembling`,
+`expertload.calibrators`, `expertload.team` and `expertload.display`. Imported by name, because they
+need more than numpy and scipy: `expertload.sklearn`, `expertload.losses`, `expertload.ensembling`,
 `expertload.torch_metrics`, `expertload.io`, `expertload.report` and `expertload.lab`.
 
 Everything is imported on first use. So the package itself loads in a millisecond, and scikit-learn
@@ -31,6 +31,7 @@ __all__ = [
     "operating_point",
     "scores",
     "significance",
+    "team",
 ]
 
 # The modules that need nothing but numpy and scipy.
@@ -46,6 +47,7 @@ _MODULES = {
     "scores",
     "significance",
     "tally",
+    "team",
 }
 # The modules of the other names; the default is the curve. DelegatingClassifier is not in __all__,
 # because a star import would fail if scikit-learn is not installed.
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         operating_point,
         scores,
         significance,
+        team,
     )
     from expertload.cases import Cases
     from expertload.curve import (

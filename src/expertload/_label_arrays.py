@@ -26,6 +26,7 @@ from expertload._labels import (
     match_by_name,
     match_by_order,
     match_lone,
+    places_by_name,
     refuse_lone,
     same_spelling,
     truth_number,
@@ -93,6 +94,28 @@ def check_labels(
     else:
         found = match_by_name(values, columns, FOR_ARRAYS)
     return _places(values, found)[rows], in_kind_of(y, found.classes)
+
+
+def match_answers(
+    answers: ArrayLike, names: Sequence[ClassName], n: int, *, name: str = "expert_answers"
+) -> IntArray:
+    """Return the column of each expert's answer, -1 where it is missing (None, NaN or empty)."""
+    given = as_array(answers, name)
+    if given.shape != (n,):
+        wanted = f"must have one answer, or a missing value, for each of {n} cases"
+        raise ShapeError(message(name, wanted, f"shape {given.shape}"))
+    texts = ["" if is_missing(v) else same_spelling(v) for v in given.tolist()]
+    values, rows = np.unique(texts, return_inverse=True)
+    distinct = [value for value in values.tolist() if value]
+    place, _ = places_by_name(distinct, [str(name) for name in names])
+    stranger = next((value for value in distinct if value not in place), None)
+    if stranger is not None:
+        wanted = f"must hold classes of the model ({listed(names)}), or be missing"
+        hint = "leave out, or merge, what the model cannot answer"
+        raise LabelError(message(name, wanted, listed([stranger]), hint))
+    if not distinct:
+        raise EmptyInputError(message(name, "must hold at least one answer", "none"))
+    return np.array([place.get(value, -1) for value in values.tolist()], np.int64)[rows]
 
 
 def _check_categories(y_true: Any) -> None:

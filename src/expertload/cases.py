@@ -28,13 +28,19 @@ from expertload._check import (
     message,
     percent_hint,
 )
-from expertload._label_arrays import check_named_labels, frame_columns, number_clusters
+from expertload._label_arrays import (
+    check_named_labels,
+    frame_columns,
+    match_answers,
+    number_clusters,
+)
 from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
     InsufficientDataError,
+    LabelError,
     ParameterError,
     ProbabilityError,
     ShapeError,
@@ -51,7 +57,12 @@ SMALLEST, LARGEST = 2.0**-400, 2.0**400
 WIDEST = 2.0**-600
 
 # The fields with one value per case.
-ROW_WISE = ("correct", "confidence", "weight", "clusters", "groups", "target", "proba")
+ROW_WISE = (
+    *("correct", "confidence", "weight", "clusters", "groups", "target", "proba"),
+    *("expert_answers", "inclusion_probability"),
+)
+# Experts who are right in all of this many cases or more are the truth under another name.
+TOO_GOOD = 100
 # More names of classes than this are counted, not shown.
 MOST_SHOWN = 5
 
@@ -90,6 +101,10 @@ class Cases:
         The name of each column, or its number if it has no name.
     is_ranked_by_probability : bool
         Whether the confidence is the largest probability of each case.
+    expert_answers : ndarray of shape (n_cases,) or None
+        The column of what an expert alone answered to each case, -1 where nobody read it.
+    inclusion_probability : ndarray of shape (n_cases,) or None
+        The probability with which each case was given to an expert.
     index : pandas Index or None
         The index of the frame or series that the cases came from. Rows belong together by
         position; models are not compared if their indices hold the same entries in another order.
@@ -115,6 +130,8 @@ class Cases:
     proba: FloatArray | None = None
     labels: tuple[ClassName, ...] | None = None
     is_ranked_by_probability: bool = False
+    expert_answers: IntArray | None = None
+    inclusion_probability: FloatArray | None = None
     index: Any = None
 
     @classmethod
@@ -128,6 +145,8 @@ class Cases:
         labels: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        expert_answers: ArrayLike | None = None,
+        inclusion_probability: ArrayLike | None = None,
     ) -> Cases:
         """Validate labels and probabilities.
 
@@ -140,6 +159,12 @@ class Cases:
             independent: clusters are. By default all cases are.
         groups : array-like of shape (n_cases,), optional
             The group of each case, for example its site.
+        expert_answers : array-like of shape (n_cases,), optional
+            What an expert answered to each case without knowing the model's answer; missing (None
+            or NaN) where nobody read it. For `expertload.team`.
+        inclusion_probability : array-like of shape (n_cases,), optional
+            The probability with which each case was given to an expert, if not all were and not
+            all had the same chance.
 
         Examples
         --------
@@ -149,12 +174,14 @@ class Cases:
         """
         rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
         check_same_order(**rows, confidence=confidence, clusters=clusters, groups=groups)
+        check_same_order(y_true=y_true, y_proba=y_proba, expert_answers=expert_answers)
         (target, proba, weight), names = check_named_predictions(
             y_true, y_proba, sample_weight, labels
         )
         cases = cls.from_matched(target, proba, names, confidence=confidence, weight=weight)
         index = first_index(y_true, y_proba, confidence, sample_weight, clusters, groups)
-        return cases._belonging_to(clusters, groups, index)
+        cases = cases._belonging_to(clusters, groups, index)
+        return cases.with_experts(expert_answers, inclusion_probability)
 
     @classmethod
     def from_matched(
@@ -239,6 +266,25 @@ class Cases:
         numbers = number_clusters(clusters, len(self))
         return replace(self, clusters=numbers, groups=named, index=index)
 
+    def with_experts(
+        self, answers: ArrayLike | None, inclusion_probability: ArrayLike | None = None
+    ) -> Cases:
+        """Return the same cases with what experts answered, see `from_predictions`."""
+        if answers is None:
+            return self
+        target = self.predictions.target
+        matched = match_answers(answers, self.labels or (), len(self))
+        _check_are_not_the_truth(matched, target)
+        if inclusion_probability is None:
+            return replace(self, expert_answers=matched)
+        chance = as_floats(inclusion_probability, "inclusion_probability").astype(np.float64)
+        check_same_length(expert_answers=matched, inclusion_probability=chance)
+        if not ((chance > 0) & (chance <= 1)).all():
+            got = f"values from {chance.min():g} to {chance.max():g}"
+            hint = "a case that could not be read says nothing: leave it out"
+            raise ProbabilityError(message("inclusion_probability", "must be in (0, 1]", got, hint))
+        return replace(self, expert_answers=matched, inclusion_probability=chance)
+
     def __len__(self) -> int:
         return len(self.correct)
 
@@ -253,6 +299,8 @@ class Cases:
             parts.append(f"clusters={len(np.unique(self.clusters))}")
         if self.groups is not None:
             parts.append("grouped")
+        if self.expert_answers is not None:
+            parts.append(f"read={np.count_nonzero(self.expert_answers >= 0)}")
         return f"Cases({', '.join(parts)})"
 
     # ------------------------------------------------------------------ numbers
@@ -347,6 +395,17 @@ class Cases:
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.correct, self.confidence, self.weight, self.clusters)
+
+
+def _check_are_not_the_truth(answers: IntArray, target: IntArray) -> None:
+    """Raise if so many answers are all right that they must be the truth itself."""
+    read = answers >= 0
+    if np.count_nonzero(read) >= TOO_GOOD and (answers == target)[read].all():
+        wanted = "must be what a person answered alone, not the truth"
+        hint = "pass another column; if experts are always right, leave expert_answers out"
+        raise LabelError(
+            message("expert_answers", wanted, f"the truth of all {np.count_nonzero(read)}", hint)
+        )
 
 
 def check_are_cases(cases: object, name: str = "cases") -> None:

@@ -70,8 +70,7 @@ def test_spending_equals_the_written_out_one(cases, target, level):
     point = op.certify(
         Cases.from_correctness(*cases), target_accuracy=target, confidence_level=level
     )
-    tied = len(np.unique(confidence)) < len(confidence)
-    planned = plan(len(correct), target, 1 - level, tied=tied)
+    planned = plan(len(correct), target, 1 - level)
     tests = reference.spending(
         correct,
         confidence,

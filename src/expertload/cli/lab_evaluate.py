@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
-from expertload.cli.lab_train import AllowImport, DataDir, Device
+from expertload.cli.lab_train import AllowImport, DataDir
 from expertload.cli.outputs import AsJson, Report, Rows, check_output
 from expertload.cli.screen import console, rows_done
 from expertload.lab import Resize
@@ -61,7 +61,6 @@ def evaluate(
         ),
     ] = None,
     data_dir: DataDir = None,
-    device: Device = "auto",
     allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,10 +79,15 @@ def evaluate(
     from expertload.lab.results.evaluate import evaluate_runs
 
     models: Sequence[Path | FinishedRun] = runs
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     if views is not None:
-        models = _with_views(runs, views, console(stderr=as_json), **access)
-    evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
+        models = _with_views(runs, views, data_dir, allow_import or [], console(stderr=as_json))
+    evaluation = evaluate_runs(
+        models,
+        calibrator=calibrator,
+        target_accuracies=targets,
+        data_dir=data_dir,
+        allow=allow_import or (),
+    )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))
     else:
@@ -93,14 +97,14 @@ def evaluate(
 
 
 def _with_views(
-    runs: list[Path], views: str, screen: Console, **access: Any
+    runs: list[Path], views: str, data_dir: Path | None, allow: list[str], said: Console
 ) -> Sequence[FinishedRun]:
     """Predict again with several views of each image, and print how many passes that takes."""
     from expertload.lab.results.ensembles import with_views
 
-    viewed = with_views(runs, views=views, **access)
+    viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
     for run in viewed:
-        screen.print(f"{run.name}: {run.choice}", soft_wrap=True)
+        said.print(f"{run.name}: {run.choice}", soft_wrap=True)
     return viewed
 
 
@@ -184,7 +188,6 @@ def ensemble(
     ] = None,
     views: Views = None,
     data_dir: DataDir = None,
-    device: Device = "auto",
     allow_import: AllowImport = None,
 ) -> None:
     """Combine several runs into one model, which averages their probabilities.
@@ -194,8 +197,7 @@ def ensemble(
     """
     from expertload.lab.results.ensembles import make_ensemble
 
-    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
-    made = make_ensemble(runs, out=out, views=views, **access)
+    made = make_ensemble(runs, out=out, views=views, data_dir=data_dir, allow=allow_import or ())
     test = made.folder.read_json("results.json")["test"]
     said = console()
     said.print(
@@ -234,7 +236,6 @@ def predict(
     out: Rows = None,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of images in a batch.")] = 512,
     data_dir: DataDir = None,
-    device: Device = "auto",
     allow_import: AllowImport = None,
 ) -> None:
     """Write the probabilities of new images, for 'expertload decide'.
@@ -254,7 +255,6 @@ def predict(
             batch_size=batch_size,
             data_dir=data_dir,
             allow=allow_import or (),
-            device=device,
             progress=None if out is None and sys.stdout.isatty() else progress,
         )
     if out is not None:
@@ -294,8 +294,10 @@ def ood(
             min=1, help="Use at most this many test images and outliers.", show_default="all"
         ),
     ] = None,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="The device of the network: cpu or cuda.")
+    ] = "cpu",
     data_dir: DataDir = None,
-    device: Device = "auto",
     allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:

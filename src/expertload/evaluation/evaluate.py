@@ -216,6 +216,10 @@ def _read_options(
         )
     targets = check_targets(target_accuracy)
     level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    if certify_groups and clusters is not None:
+        raise parameter_error(
+            "certify_groups", "takes independent cases", "clusters", "certify all together"
+        )
     return _Options(targets, level, method, groups, certify_groups, clusters, cluster_promise)
 
 
@@ -273,7 +277,6 @@ def _certify_groups(cases: Cases, origin: Origin, options: _Options) -> Certifie
         target_accuracy=options.targets[0],
         confidence_level=options.level,
         method=options.method,
-        cluster_promise=options.cluster_promise,
     )
     return points.with_origin(origin)
 

@@ -106,6 +106,10 @@ class MMCELoss(LossModule):
     0.5000
     """
 
+    def __init__(self, *, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
         return mmce_loss(logits, target, ignore_index=self.ignore_index)
@@ -173,17 +177,29 @@ def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> tuple[Te
 # ------------------------------------------------------------------ soft-binned ECE
 
 
-def soft_ece_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+def soft_ece_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    temperature: float = 0.01,
+    n_bins: int = 15,
+    norm: float = 2.0,
+    ignore_index: int = -100,
+) -> Tensor:
     """Compute the soft-binned expected calibration error of a batch.
 
     A secondary loss: combine it with cross-entropy or focal loss (`CombinedLoss`).
 
     Parameters
     ----------
-    logits, target
+    logits, target, ignore_index
         As in `mmce_loss`.
-    **options
-        Those of `SoftECELoss`.
+    temperature : float, default=0.01
+        Softness of the bins. The paper's grid is 0.01, 0.1, 1, 10.
+    n_bins : int, default=15
+        Number of bins, their centres evenly spread over [0, 1].
+    norm : float, default=2.0
+        The power p, at least 1.
 
     Returns
     -------
@@ -198,22 +214,12 @@ def soft_ece_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     >>> print(f"{soft_ece_loss(logits, torch.tensor([0, 0])):.4f}")
     0.4452
     """
-    return SoftECELoss(**options).forward(logits, target)
+    loss = SoftECELoss(temperature=temperature, n_bins=n_bins, norm=norm, ignore_index=ignore_index)
+    return loss.forward(logits, target)
 
 
 class SoftECELoss(LossModule):
-    """Module form of `soft_ece_loss`.
-
-    Parameters
-    ----------
-    temperature : float, default=0.01
-        Softness of the bins. The paper's grid is 0.01, 0.1, 1, 10.
-    n_bins : int, default=15
-        Number of bins, their centres evenly spread over [0, 1].
-    norm : float, default=2.0
-        The power p, at least 1.
-    ignore_index : int, default=-100
-        Cases with this target do not count.
+    """Module form of `soft_ece_loss`, which documents the options.
 
     Examples
     --------
@@ -231,11 +237,12 @@ class SoftECELoss(LossModule):
         norm: float = 2.0,
         ignore_index: int = -100,
     ) -> None:
-        super().__init__(ignore_index=ignore_index)
+        super().__init__()
         hint = "use norm=2 for the paper's error, norm=1 for the usual ECE"
         self.temperature = check_positive(temperature, "temperature")
         self.n_bins = check_count(n_bins, "n_bins")
         self.norm = check_minimum(norm, 1, "norm", hint)
+        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -296,7 +303,14 @@ def _slopes(
 # ------------------------------------------------------------------ soft AvUC and entropy
 
 
-def soft_avuc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+def soft_avuc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    temperature: float = 1.0,
+    threshold: float = 0.4,
+    ignore_index: int = -100,
+) -> Tensor:
     """Compute the soft accuracy-versus-uncertainty loss of a batch.
 
     It trains a network to be certain where it is right and uncertain where it is wrong. AvUC
@@ -316,10 +330,13 @@ def soft_avuc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
 
     Parameters
     ----------
-    logits, target
+    logits, target, ignore_index
         As in `mmce_loss`.
-    **options
-        Those of `SoftAvUCLoss`.
+    temperature : float, default=1.0
+        Softness of the step. The paper's grid is 0.01, 0.1, 1, 10.
+    threshold : float, default=0.4
+        The relative entropy, in (0, 1), above which a case counts as uncertain. The paper's grid
+        is 0.2, 0.4, 0.7.
 
     Returns
     -------
@@ -334,21 +351,12 @@ def soft_avuc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     >>> print(f"{soft_avuc_loss(logits, torch.tensor([0, 0])):.4f}")
     0.3255
     """
-    return SoftAvUCLoss(**options).forward(logits, target)
+    loss = SoftAvUCLoss(temperature=temperature, threshold=threshold, ignore_index=ignore_index)
+    return loss.forward(logits, target)
 
 
 class SoftAvUCLoss(LossModule):
-    """Module form of `soft_avuc_loss`.
-
-    Parameters
-    ----------
-    temperature : float, default=1.0
-        Softness of the step. The paper's grid is 0.01, 0.1, 1, 10.
-    threshold : float, default=0.4
-        The relative entropy, in (0, 1), above which a case counts as uncertain. The paper's grid
-        is 0.2, 0.4, 0.7.
-    ignore_index : int, default=-100
-        Cases with this target do not count.
+    """Module form of `soft_avuc_loss`, which documents the options.
 
     Examples
     --------
@@ -363,9 +371,10 @@ class SoftAvUCLoss(LossModule):
     def __init__(
         self, *, temperature: float = 1.0, threshold: float = 0.4, ignore_index: int = -100
     ) -> None:
-        super().__init__(ignore_index=ignore_index)
+        super().__init__()
         self.temperature = check_positive(temperature, "temperature")
         self.threshold = check_fraction(threshold, "threshold", inclusive=False)
+        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -430,6 +439,10 @@ class ConfidencePenalty(LossModule):
     >>> print(f"{ConfidencePenalty()(torch.zeros(1, 2), torch.tensor([0])):.4f}")
     -0.6931
     """
+
+    def __init__(self, *, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""

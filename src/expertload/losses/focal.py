@@ -6,7 +6,7 @@ PyTorch computes in one fused pass over logits of any shape.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,7 +25,8 @@ class _LikelihoodLoss(LossModule):
     """The reduced terms of the cases, as `_terms` gives them for negative log-likelihoods."""
 
     def __init__(self, ignore_index: int, reduction: str) -> None:
-        super().__init__(ignore_index=ignore_index)
+        super().__init__()
+        self.ignore_index = ignore_index
         self.reduction = check_option(reduction, get_args(Reduction), "reduction")
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -46,7 +47,14 @@ class _LikelihoodLoss(LossModule):
         raise NotImplementedError
 
 
-def focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+def focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: float = 3.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
     """Compute the focal loss: cross-entropy with less weight on cases that are already right.
 
     The cross-entropy of a case is scaled by ``(1 - p) ** gamma``, p being the probability of the
@@ -59,8 +67,12 @@ def focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
         Unnormalised scores, never probabilities. Half precision is computed in float32.
     target : Tensor of shape (N,) or (N, d1, ...)
         Class numbers.
-    **options
-        Those of `FocalLoss`.
+    gamma : float, default=3.0
+        How fast the weight falls; 0 is cross-entropy.
+    ignore_index : int, default=-100
+        Cases with this target do not count.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        ``"none"`` returns a value per case in the shape of `target`, 0 for the ignored.
 
     Returns
     -------
@@ -75,20 +87,12 @@ def focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     >>> print(f"{focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.2567
     """
-    return FocalLoss(**options).forward(logits, target)
+    loss = FocalLoss(gamma=gamma, ignore_index=ignore_index, reduction=reduction)
+    return loss.forward(logits, target)
 
 
 class FocalLoss(_LikelihoodLoss):
-    """Module form of `focal_loss`.
-
-    Parameters
-    ----------
-    gamma : float, default=3.0
-        How fast the weight falls; 0 is cross-entropy.
-    ignore_index : int, default=-100
-        Cases with this target do not count.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        ``"none"`` returns a value per case in the shape of `target`, 0 for the ignored.
+    """Module form of `focal_loss`, which documents the options.
 
     Examples
     --------
@@ -116,7 +120,16 @@ def _focus(nll: Tensor, gamma: float | Tensor) -> Tensor:
     return doubt.clamp_min(torch.finfo(doubt.dtype).tiny) ** gamma * nll
 
 
-def adaptive_focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+def adaptive_focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma_below: float = 5.0,
+    gamma_above: float = 3.0,
+    switch_probability: float = 0.2,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
     """Compute the focal loss with gamma chosen by the probability of the true class.
 
     Mukhoti et al. 2020 take a larger gamma for cases whose true class has a low probability. Their
@@ -124,10 +137,14 @@ def adaptive_focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tenso
 
     Parameters
     ----------
-    logits, target
+    logits, target, ignore_index, reduction
         As in `focal_loss`.
-    **options
-        Those of `AdaptiveFocalLoss`.
+    gamma_below : float, default=5.0
+        Gamma of cases whose true class has a probability below `switch_probability`.
+    gamma_above : float, default=3.0
+        Gamma of all others.
+    switch_probability : float, default=0.2
+        Where gamma changes. The loss jumps there, and gamma is held fixed in the gradient.
 
     Returns
     -------
@@ -142,22 +159,18 @@ def adaptive_focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tenso
     >>> print(f"{adaptive_focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.5639
     """
-    return AdaptiveFocalLoss(**options).forward(logits, target)
+    loss = AdaptiveFocalLoss(
+        gamma_below=gamma_below,
+        gamma_above=gamma_above,
+        switch_probability=switch_probability,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+    return loss.forward(logits, target)
 
 
 class AdaptiveFocalLoss(_LikelihoodLoss):
-    """Module form of `adaptive_focal_loss`.
-
-    Parameters
-    ----------
-    gamma_below : float, default=5.0
-        Gamma of cases whose true class has a probability below `switch_probability`.
-    gamma_above : float, default=3.0
-        Gamma of all others.
-    switch_probability : float, default=0.2
-        Where gamma changes. The loss jumps there, and gamma is held fixed in the gradient.
-    ignore_index, reduction
-        As in `FocalLoss`.
+    """Module form of `adaptive_focal_loss`, which documents the options.
 
     Examples
     --------
@@ -187,7 +200,14 @@ class AdaptiveFocalLoss(_LikelihoodLoss):
         return _focus(nll, torch.where(is_below, *gammas))
 
 
-def generalised_cross_entropy_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+def generalised_cross_entropy_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    q: float = 0.1,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
     """Compute the generalised cross-entropy, in which hopeless cases count less.
 
     A case costs ``(1 - p ** q) / q``, p being the probability of the true class. In the limit q = 0
@@ -199,10 +219,11 @@ def generalised_cross_entropy_loss(logits: Tensor, target: Tensor, **options: An
 
     Parameters
     ----------
-    logits, target
+    logits, target, ignore_index, reduction
         As in `focal_loss`.
-    **options
-        Those of `GeneralisedCrossEntropyLoss`.
+    q : float, default=0.1
+        Between 0 (cross-entropy) and 1 (one minus the probability of the true class). The larger,
+        the less do hopeless cases count.
 
     Returns
     -------
@@ -222,19 +243,12 @@ def generalised_cross_entropy_loss(logits: Tensor, target: Tensor, **options: An
     >>> print(f"{generalised_cross_entropy_loss(logits, torch.tensor([0, 0]), q=1.0):.4f}")
     0.4251
     """
-    return GeneralisedCrossEntropyLoss(**options).forward(logits, target)
+    loss = GeneralisedCrossEntropyLoss(q=q, ignore_index=ignore_index, reduction=reduction)
+    return loss.forward(logits, target)
 
 
 class GeneralisedCrossEntropyLoss(_LikelihoodLoss):
-    """Module form of `generalised_cross_entropy_loss`.
-
-    Parameters
-    ----------
-    q : float, default=0.1
-        Between 0 (cross-entropy) and 1 (one minus the probability of the true class). The larger,
-        the less do hopeless cases count.
-    ignore_index, reduction
-        As in `FocalLoss`.
+    """Module form of `generalised_cross_entropy_loss`, which documents the options.
 
     Examples
     --------

@@ -48,6 +48,13 @@ CLUSTER_CONDITIONS: dict[ClusterPromise, str] = {
     ),
 }
 
+# Promises about experts who err; see `expertload.team`.
+TEAM_RISKS = ("team", "combined_team", "not_worse")
+TEAM_CONDITIONS = (
+    "It is about experts of the same pool, who answer as they did here, without help; the truth "
+    "must have been settled without the experts whose answers were counted."
+)
+
 
 class Advice(Protocol):
     """What would have been enough if nothing could be certified."""
@@ -74,9 +81,10 @@ class CertifiedPoint(OperatingPoint):
         The promised accuracy, and the confidence of the promise.
     method : str
         How the thresholds were tested, one of `expertload.operating_point.METHODS`.
-    risk : {"selective", "joint", "cost"}
-        Whether the target is for the accepted cases, for model and perfect experts together, or
-        one minus the mean cost of wrong automatic decisions (`certify_mean_cost`).
+    risk : {"selective", "joint", "cost", "team", "combined_team", "not_worse"}
+        Whether the target is for the accepted cases, for model and perfect experts together, one
+        minus the mean cost of wrong automatic decisions (`certify_mean_cost`), or for model and
+        real experts together (`expertload.team`).
     reason : str or None
         Why nothing was certified: "too_few_cases", "too_few_accepted", "over_confident_top",
         "not_enough_evidence" or "accuracy_too_low"; None if something was certified.
@@ -233,7 +241,8 @@ class CertifiedPoint(OperatingPoint):
     @property
     def conditions(self) -> str:
         """The conditions of the guarantee."""
-        return CONDITIONS if self.clusters is None else CLUSTER_CONDITIONS[self.clusters]
+        usual = CONDITIONS if self.clusters is None else CLUSTER_CONDITIONS[self.clusters]
+        return f"{usual} {TEAM_CONDITIONS}" if self.risk in TEAM_RISKS else usual
 
     @property
     def guarantee(self) -> str:
@@ -242,10 +251,15 @@ class CertifiedPoint(OperatingPoint):
             level = at_least(self.confidence_level)
             return f"With {level} confidence, {self._promise}. {self.conditions}"
         why = " ".join(filter(None, (self._cause, self._more_cases, self._lower_target)))
-        return f"Nothing is certified at a target of {at_least(self.target_accuracy)}: {why}"
+        target = f"at a target of {at_least(self.target_accuracy)}"
+        if self.risk == "not_worse":
+            target = f"against experts alone with a margin of {1 - self.target_accuracy:.6g}"
+        return f"Nothing is certified {target}: {why}"
 
     @property
     def _promise(self) -> str:
+        if self.risk in TEAM_RISKS:
+            return self._team_promise
         if self.risk == "cost":
             return (
                 f"wrong decisions on cases accepted at confidence >= {digits(self.threshold)} cost "
@@ -263,7 +277,24 @@ class CertifiedPoint(OperatingPoint):
         )
 
     @property
+    def _team_promise(self) -> str:
+        if self.risk == "not_worse":
+            margin = 1 - self.target_accuracy
+            what = f"at most {margin:.6g} less accurate than" if margin else "as accurate as"
+            promise = f"model and experts together are {what} the experts alone"
+        else:
+            answers = " and combined with the model's" if self.risk == "combined_team" else ""
+            promise = (
+                f"model and experts together, whose answers are taken{answers}, are right in at "
+                f"least {at_least(self.target_accuracy)} of all cases"
+            )
+        return f"{promise} if the model decides at confidence >= {digits(self.threshold)}"
+
+    @property
     def _cause(self) -> str:
+        if self.risk in TEAM_RISKS:
+            is_low = self.reason == "accuracy_too_low"
+            return "the team is too often wrong." if is_low else "what speaks for it could be luck."
         first = self._first_test
         counted = "case(s)" if self.clusters is None else "case(s) that count"
         if self.reason == "too_few_cases":

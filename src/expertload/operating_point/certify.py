@@ -195,7 +195,7 @@ def certify(
             f"The targets must be distinct, and at least one. Got {targets}. "
             "Hint: pass, for example, target_accuracy=[0.9, 0.95]."
         )
-    check_cluster_promise(cases, cluster_promise, risk)
+    _check_cluster_promise(cases, cluster_promise, risk)
     points = certify_promises(cases, promises, cluster_promise, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 
@@ -251,8 +251,7 @@ def _is_many(target_accuracy: Any) -> bool:
     return is_row or isinstance(target_accuracy, list | tuple)
 
 
-def check_cluster_promise(cases: Cases, what: Any, risk: Any) -> None:
-    """Raise unless this can be promised about clusters."""
+def _check_cluster_promise(cases: Cases, what: Any, risk: Any) -> None:
     check_option(what, get_args(ClusterPromise), "cluster_promise")
     if cases.clusters is not None and what == "all_cases" and risk != "selective":
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"
@@ -290,8 +289,7 @@ def run_tests(steps: Steps, n_cases: int, promise: Promise) -> Ladder:
     elif _is_single(steps, promise):
         runs = descend_from(steps.p_values(target), np.array([level]))
     elif promise.method == "spending" and steps.log_capital is None:
-        planned = plan(n_cases, target, level, tied=len(steps.threshold) < n_cases)
-        runs = descend(steps.n_accepted, steps.n_errors, planned)
+        runs = descend(steps.n_accepted, steps.n_errors, plan(n_cases, target, level))
     else:
         runs = fixed_sequence(steps, n_cases, target, level)
     return Ladder(steps, runs, target, is_whole=promise.thresholds is None)
@@ -321,9 +319,9 @@ def fewest_testable(steps: Steps, n_cases: int, promise: Promise) -> int:
         return least_graded_cases(target, level)
     in_sequence = not promise.counts_all_cases and not _is_single(steps, promise)
     if in_sequence and promise.method == "spending":
-        looks = plan(n_cases, target, level, tied=len(steps.threshold) < n_cases).looks
+        planned = plan(n_cases, target, level)
         # Of targets next to one, no number of cases may be enough within rounding.
-        return looks[0].n_cases if looks else least_cases(target, level)
+        level = float(planned.nominal.max()) if planned.looks else level
     return least_cases(target, level)
 
 

@@ -68,13 +68,9 @@ still holds unless the few above it are over-confident; for that corner the exac
 been computed over a wide range of cases and stays below the level
 (``tests/operating_point/test_starts.py``).
 
-*Graded cases* need no such factor. There v passes if L K >= 1, K being the capital at v, which has
-a probability of at most the mean of L K (Markov). Given k(v), L falls as k(w) rises. The mean of K
-given k(w) rises with it: each case above w, where the mean loss is r or less, multiplies it by 1 or
-more on average, and each one between w and v, where it is r or more, by 1 or less. So, by
-Chebyshev's association inequality, the mean of L K is at most that of L times that of K, which is
-at most 1 because v misses the target. Hence v passes with probability at most the mean of L, and
-the levels of the beginnings may add up to the whole level.
+The second point uses that cases are right or wrong. For graded correctness it is not proved: there
+each test is valid by itself, and that their sequence is rests on the slack of its bound and on
+simulation.
 
 Cases in clusters
 -----------------
@@ -101,7 +97,7 @@ where the cases of a cluster are much alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -241,7 +237,7 @@ def plan_starts(
     n_more = math.floor(math.log(max(last / first, 1)) / math.log(SPACING) + 0.5)
     if not n_more:
         return [_start(first, target, error_level, graded=graded)]
-    whole = error_level if graded else error_level / (1 + error_level)
+    whole = error_level / (1 + error_level)
     levels = [FIRST_SHARE * whole, *[(1 - FIRST_SHARE) * whole / n_more] * n_more]
     counts = np.geomspace(first, last, n_more + 1).astype(int).tolist()
     return [
@@ -310,7 +306,6 @@ def one_case_each(cases: Cases) -> Cases:
 
 def bet_on_clusters(cases: Cases, promise: Promise) -> Ladder:
     """Test thresholds by betting on the accepted cases of each cluster together."""
-    cases = replace(cases, clusters=np.unique(cases.unit, return_inverse=True)[1])  # no gaps
     largest = int(np.bincount(cases.unit).max())
     thresholds, shares, tested = _thresholds(cases, promise)
     wrong = 1.0 - tested.correct.astype(np.float64)

@@ -34,7 +34,7 @@ from expertload.tally import Tally
 
 __all__ = ["CertifiedThresholds", "Ladder", "Promise", "Risk", "Run", "Steps", "Stretch"]
 
-Risk = Literal["selective", "joint", "cost"]
+Risk = Literal["selective", "joint", "cost", "team", "combined_team", "not_worse"]
 # Rows that are tested as a block before any of them is tested separately.
 BLOCK = 64
 # The number of passed thresholds that a saved policy keeps.

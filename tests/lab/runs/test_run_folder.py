@@ -13,7 +13,6 @@ from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.training.setup import describe_environment
 from expertload.lab.training.state import (
-    Checkpoint,
     load_checkpoint,
     load_weights,
     save_checkpoint,
@@ -32,19 +31,20 @@ def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
         model(torch.ones(4, 3)).sum().backward()
         optimiser.step()
     states = [torch.get_rng_state(), torch.get_rng_state().flip(0)]
-    tensors = {
-        "model": model.state_dict(),
-        "averaged": {},
-        "loss": {"past": torch.ones(2, 3)},
-        "generator": {str(rank): state for rank, state in enumerate(states)},
-    }
-    before = Checkpoint(tensors, optimiser.state_dict(), {"history": [1, 2]})
-    save_checkpoint(tmp_path / "state", before)
+    save_checkpoint(
+        tmp_path / "state",
+        model=model.state_dict(),
+        averaged={},
+        loss={"past": torch.ones(2, 3)},
+        optimiser=optimiser.state_dict(),
+        generators=states,
+        progress={"history": [1, 2]},
+    )
     found = load_checkpoint(tmp_path / "state")
     assert found.progress == {"history": [1, 2]}
-    for part, own in tensors.items():
-        assert found.tensors[part].keys() == own.keys()
-        assert all(torch.equal(found.tensors[part][name], own[name]) for name in own)
+    assert torch.equal(found.loss.pop("past"), torch.ones(2, 3))
+    assert not found.loss
+    assert all(torch.equal(found.generators[rank], state) for rank, state in enumerate(states))
     other = make(torch.nn.Linear(3, 2).parameters(), lr=9.0, **options)
     other.load_state_dict(found.optimiser)
     ours, theirs = other.state_dict(), optimiser.state_dict()

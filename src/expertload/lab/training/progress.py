@@ -10,7 +10,6 @@ import json
 import math
 import time
 from datetime import datetime
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -190,13 +189,35 @@ class Reporters(Reporter):
     def __init__(self, *reporters: Reporter) -> None:
         self.reporters = reporters
 
-    def _pass_on(self, event: str, *values: Any, **details: Any) -> None:
+    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
+        """Pass it on."""
         for reporter in self.reporters:
-            getattr(reporter, event)(*values, **details)
+            reporter.start(config, first_epoch=first_epoch, n_batches=n_batches)
 
+    def step(self, epoch: int, number: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.step(epoch, number)
 
-for _event in ("start", "step", "epoch", "done", "found", "close"):
-    setattr(Reporters, _event, partialmethod(Reporters._pass_on, _event))
+    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.epoch(record, best_epoch=best_epoch)
+
+    def done(self, results: dict[str, Any]) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.done(results)
+
+    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.found(results, finished=finished)
+
+    def close(self) -> None:
+        """Pass it on."""
+        for reporter in self.reporters:
+            reporter.close()
 
 
 class TensorBoardReporter(Reporter):

@@ -1,0 +1,350 @@
+"""Promises about the team: not worse than the experts alone, or a target accuracy of its own.
+
+Not worse than the experts
+--------------------------
+Let m and h tell whether model and expert are wrong. Only cases that the model decides differ
+between the team and the experts alone, and among them only those where one is right and the other
+wrong. Of these *discordant* cases, call one good if the expert alone is wrong. A threshold harms if
+fewer than half of the discordant cases it accepts are good. Given their number they are
+independent, so the tests of `expertload.operating_point.spending` apply unchanged, with a target of
+one half. Concordant cases change nothing: the threshold moves down to the next discordant case.
+
+A margin, or a target for the team
+----------------------------------
+With a margin, or a target, all cases count, and the risk may rise and fall with the threshold.
+Sixty thresholds are fixed by confidences other than those tested, and tested from strict to loose.
+Parts of the level are granted where thresholds accept 10, 35 and 65 % of cases; what has not failed
+is handed on (Wiens 2003), which is valid for any tests of fixed thresholds. The test is
+
+- for a target r on the team's error rate, binomial: P(Bin(n, r) <= errors);
+- for a margin d, with N+ cases harmed and N- helped among n: the largest probability of so small a
+  difference N+ - N-, over all discordance rates in a 99.9 % interval, plus 0.001 (Berger and Boos
+  1994);
+- for clusters, or cases read with different probabilities, a bet: with D the sum over a cluster of
+  w (x - r), x what the team does wrong more than allowed to be r on average and w = least / pi, the
+  product of 1 - l D does not grow on average if the promise does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, betaincinv
+
+from expertload._check import as_floats, check_fraction, insufficient, message
+from expertload._typing import ArrayLike, BoolArray, FloatArray
+from expertload.cases import Cases, check_are_cases, check_unweighted, reaches
+from expertload.exceptions import ParameterError
+from expertload.operating_point import CertifiedPoint, OperatingPoint, at_threshold, certify
+from expertload.operating_point.certified import Reason
+from expertload.operating_point.graded import LADDER_SHARE, SEED, SHARES
+from expertload.operating_point.ladder import Risk
+from expertload.operating_point.point import origin_of
+from expertload.operating_point.spending import binomial_mass
+from expertload.team.combine import Combiner, combined_answers, experts_of
+
+# The parts of the level, and the shares of accepted cases where they are granted.
+GRANTS = ((0.10, 0.25), (0.35, 0.50), (0.65, 0.25))
+N_THRESHOLDS = 60
+# Discordance rates that are tried, and the probability that the true one lies outside.
+N_RATES, OUTSIDE = 60, 0.001
+
+
+class Tested(NamedTuple):
+    """The cases that were read, and who is wrong."""
+
+    cases: Cases
+    model: BoolArray
+    expert: BoolArray
+    weight: FloatArray | None  # least / pi; None if all cases were read with the same probability
+
+    @classmethod
+    def read(cls, cases: Cases, combine: Combiner | None = None) -> Tested:
+        """Return the cases that an expert has answered."""
+        check_are_cases(cases)
+        check_unweighted(cases.weight)
+        read = cases.take(experts_of(cases) >= 0)
+        answers = experts_of(read) if combine is None else combined_answers(combine, read)
+        chance, target = read.inclusion_probability, read.predictions.target
+        least = None if chance is None or chance.min() == chance.max() else chance.min() / chance
+        return cls(read, ~read.correct.astype(np.bool_), answers != target, least)
+
+    def take(self, rows: BoolArray) -> Tested:
+        """Return some of the cases."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Tested(self.cases.take(rows), self.model[rows], self.expert[rows], weight)
+
+
+def certify_not_worse(
+    cases: Cases,
+    *,
+    margin: float = 0.0,
+    confidence_level: float = 0.95,
+    other_confidence: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedPoint:
+    """Certify a threshold at which the team is at least as accurate as its experts alone.
+
+    Parameters
+    ----------
+    cases : Cases
+        Calibration cases with `expert_answers`: what people answered alone. Those nobody read are
+        left out. Where expert and model agree, the truth does not matter; an arbiter of the others
+        must not know whose answer is whose.
+    margin : float, default=0.0
+        How much less accurate than the experts the team may be: 0.01 for a point.
+    confidence_level : float, default=0.95
+        The probability, over draws of the calibration cases, that the promise is kept.
+    other_confidence : array-like, optional
+        Confidences of other cases, which need no labels; they fix the thresholds to test where
+        there is a margin. By default a tenth of the cases is set apart for this.
+    model_name : str, optional
+        Saved with the point.
+
+    Returns
+    -------
+    CertifiedPoint
+        With ``risk="not_worse"``; its ``target_accuracy`` is one minus the margin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.team import certify_not_worse
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(0.4, 0.4, size=2000)
+    >>> y_true = rng.random(2000) < y_proba
+    >>> answers = y_true ^ (rng.random(2000) < 0.1)
+    >>> cases = Cases.from_predictions(y_true, y_proba, expert_answers=answers)
+    >>> point = certify_not_worse(cases)
+    >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
+    0.784, load 0.320
+    """
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    allowed = check_fraction(margin, "margin")
+    if allowed == 1:
+        raise ParameterError(message("margin", "must be in [0, 1)", margin, "0.01 is one point"))
+    tested = Tested.read(cases)
+    if allowed == 0 and tested.weight is None:
+        found = _walk_discordant(tested, level)
+    else:
+        found = _descend(tested, cases, allowed, 1 - level, other_confidence, to_experts=True)
+    return _certified(cases, found, "not_worse", 1 - allowed, level, model_name)
+
+
+def certify_team(
+    cases: Cases,
+    *,
+    target_accuracy: float,
+    confidence_level: float = 0.95,
+    combine: Combiner | None = None,
+    other_confidence: ArrayLike | None = None,
+    model_name: str | None = None,
+) -> CertifiedPoint:
+    """Certify a threshold at which model and experts together reach a target accuracy.
+
+    Parameters
+    ----------
+    cases, confidence_level, other_confidence, model_name
+        As in `certify_not_worse`.
+    target_accuracy : float
+        The accuracy over all cases to promise, between 0 and 1, fixed before the data are seen.
+    combine : Combiner, optional
+        Combine each expert's answer with the model's probabilities; fitted to other cases.
+
+    Returns
+    -------
+    CertifiedPoint
+        With ``risk="team"``, or "combined_team".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from expertload import Cases
+    >>> from expertload.team import certify_team
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.beta(0.4, 0.4, size=2000)
+    >>> y_true = rng.random(2000) < y_proba
+    >>> answers = y_true ^ (rng.random(2000) < 0.1)
+    >>> cases = Cases.from_predictions(y_true, y_proba, expert_answers=answers)
+    >>> point = certify_team(cases, target_accuracy=0.9)
+    >>> print(f"{point.threshold:.3f}, load {point.expert_load:.3f}")
+    0.739, load 0.261
+    """
+    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+    target = check_fraction(target_accuracy, "target_accuracy", inclusive=False)
+    if combine is not None and not combine.is_fitted:
+        hint = "Combiner().fit(other_cases)"
+        raise ParameterError(message("combine", "must be fitted to other cases", "none", hint))
+    tested = Tested.read(cases, combine)
+    found = _descend(tested, cases, 1 - target, 1 - level, other_confidence, to_experts=False)
+    risk: Risk = "team" if combine is None else "combined_team"
+    return _certified(cases, found, risk, target, level, model_name)
+
+
+# ------------------------------------------------------------------ margin 0: the walk
+
+
+class Outcome(NamedTuple):
+    """The loosest threshold that passed, or the reason why none did."""
+
+    threshold: float = math.inf
+    reason: Reason | None = None
+
+
+def _walk_discordant(tested: Tested, level: float) -> Outcome:
+    """Test the discordant cases by `certify`; concordant ones let the threshold down further."""
+    differ = tested.model != tested.expert
+    if not differ.any():
+        return Outcome(reason="not_enough_evidence")
+    confidence = tested.cases.confidence
+    discordant = Cases(
+        tested.expert[differ],
+        confidence[differ],
+        clusters=None if tested.cases.clusters is None else tested.cases.clusters[differ],
+    )
+    point = certify(discordant, target_accuracy=0.5, confidence_level=level)
+    if not point.is_certified:
+        is_bad = point.reason == "accuracy_too_low"
+        return Outcome(reason="accuracy_too_low" if is_bad else "not_enough_evidence")
+    below = confidence[differ & ~reaches(confidence, point.threshold)]
+    free = confidence > below.max() if len(below) else np.ones(len(confidence), np.bool_)
+    return Outcome(float(confidence[free].min()))
+
+
+# ------------------------------------------------------------------ a margin, or a target
+
+
+def _descend(
+    tested: Tested,
+    cases: Cases,
+    allowed: float,
+    level: float,
+    other_confidence: ArrayLike | None,
+    *,
+    to_experts: bool,
+) -> Outcome:
+    """Test thresholds from strict to loose; levels that do not fail are handed on."""
+    scores, tested = _scores_apart(tested, cases, other_confidence)
+    quantiles = 1 - np.arange(1, N_THRESHOLDS + 1) / N_THRESHOLDS
+    thresholds = np.unique(np.quantile(scores, quantiles, method="lower"))[::-1]
+    granted = _grants((scores >= thresholds[:, None]).mean(axis=1))
+    best, left, seems_good = math.inf, 0.0, False
+    for threshold, part in zip(thresholds.astype(np.float64).tolist(), granted, strict=True):
+        left += part * level
+        excess = _excess(tested, threshold, to_experts=to_experts)
+        seems_good |= bool(np.average(excess, weights=tested.weight) < allowed)
+        if left and _p_value(tested, excess, allowed, to_experts=to_experts) <= left:
+            best = threshold
+        else:
+            left = 0.0
+    if best < math.inf:
+        return Outcome(best)
+    return Outcome(reason="not_enough_evidence" if seems_good else "accuracy_too_low")
+
+
+def _grants(shares: FloatArray) -> FloatArray:
+    """Return the part of the level granted at each threshold, which accepts about this share."""
+    granted = np.zeros(len(shares))
+    for share, part in GRANTS:
+        granted[min(int(np.searchsorted(shares, share - 1e-9)), len(shares) - 1)] += part
+    return granted
+
+
+def _scores_apart(
+    tested: Tested, cases: Cases, other_confidence: ArrayLike | None
+) -> tuple[FloatArray, Tested]:
+    """Return confidences that fix the thresholds, and the cases that are tested."""
+    if other_confidence is not None:
+        return as_floats(other_confidence, "other_confidence"), tested
+    unread = cases.confidence[experts_of(cases) < 0]
+    if len(unread) >= N_THRESHOLDS and cases.clusters is None:
+        return unread, tested
+    unit = np.unique(tested.cases.unit, return_inverse=True)[1]
+    n_units = int(unit.max()) + 1
+    n_apart = math.ceil(LADDER_SHARE * n_units)
+    apart = (np.random.default_rng(SEED).permutation(n_units) < n_apart)[unit]
+    if apart.all():
+        raise insufficient("at least 2 cases or clusters that were read", "1", "read more cases")
+    return tested.cases.confidence[apart], tested.take(~apart)
+
+
+def _excess(tested: Tested, threshold: float, *, to_experts: bool) -> FloatArray:
+    """Return whether the team is wrong on each case, or how much more than its experts."""
+    accepted = reaches(tested.cases.confidence, threshold)
+    model, expert = tested.model.astype(np.float64), tested.expert.astype(np.float64)
+    return (
+        np.where(accepted, model - expert, 0.0) if to_experts else np.where(accepted, model, expert)
+    )
+
+
+def _p_value(tested: Tested, excess: FloatArray, allowed: float, *, to_experts: bool) -> float:
+    """P-value of the hypothesis that the mean excess is more than allowed."""
+    if tested.weight is not None or tested.cases.clusters is not None:
+        return _bet(tested, excess - allowed, 1 - allowed)
+    n = len(excess)
+    if to_experts:
+        harms, benefits = int(np.sum(excess > 0)), int(np.sum(excess < 0))
+        return margin_p_value(harms, benefits, n, allowed)
+    return float(bdtr(excess.sum(), n, allowed))
+
+
+def _bet(tested: Tested, loss: FloatArray, most: float) -> float:
+    """Bet on each cluster that the mean loss is below 0; `most` is the largest loss of a case."""
+    weight = np.ones(len(loss)) if tested.weight is None else tested.weight
+    unit = tested.cases.unit
+    total = np.bincount(unit, weights=weight * loss)
+    largest = np.bincount(unit, weights=weight).max()
+    logs = np.log1p(-np.outer(np.array(SHARES) / (most * largest), total)).sum(axis=1)
+    return math.exp(min(0.0, math.log(len(logs)) - float(np.logaddexp.reduce(logs))))
+
+
+def margin_p_value(harms: int, benefits: int, n: int, margin: float) -> float:
+    """Bound the chance of so small a difference if its mean is the margin (Berger and Boos).
+
+    Parameters
+    ----------
+    harms, benefits : int
+        Cases in which the team is wrong and the expert right, and the reverse.
+    n : int
+        All cases.
+    margin : float
+        The mean of harms minus benefits, per case, if the promise is just broken.
+    """
+    discordant, difference = harms + benefits, harms - benefits
+    low = betaincinv(discordant, n - discordant + 1, OUTSIDE / 2) if discordant else 0.0
+    high = betaincinv(discordant + 1, n - discordant, 1 - OUTSIDE / 2) if discordant < n else 1.0
+    low = min(max(low, margin * (1 + 1e-6), 1e-12), 1.0)
+    rates = np.linspace(low, max(high, low), N_RATES)
+    return max(_difference_tail(difference, n, rate, margin) for rate in rates.tolist()) + OUTSIDE
+
+
+def _difference_tail(difference: int, n: int, rate: float, margin: float) -> float:
+    """P(N+ - N- <= difference), if a share `rate` of n cases is discordant."""
+    mass, fewest = (np.ones(1), n) if rate >= 1 else binomial_mass(n, rate)
+    discordant = fewest + np.arange(len(mass))
+    harms = np.floor((discordant + difference) / 2)
+    tail = bdtr(np.clip(harms, 0, discordant), discordant, (rate + margin) / (2 * rate))
+    return float(mass @ np.where(harms < 0, 0.0, tail))
+
+
+# ------------------------------------------------------------------ the point
+
+
+def _certified(
+    cases: Cases, found: Outcome, risk: Risk, target: float, level: float, model_name: str | None
+) -> CertifiedPoint:
+    point = at_threshold(cases, threshold=found.threshold)
+    described = {f.name: getattr(point, f.name) for f in fields(OperatingPoint)}
+    return CertifiedPoint(
+        **{**described, "origin": origin_of(cases, model_name)},
+        target_accuracy=target,
+        confidence_level=level,
+        method="spending" if risk == "not_worse" and target == 1 else "fixed_sequence",
+        risk=risk,
+        reason=found.reason,
+        clusters=None if cases.clusters is None else "all_cases",
+    )
