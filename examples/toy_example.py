@@ -62,8 +62,8 @@ def draw(path):
 
     figure, (left, right) = plt.subplots(ncols=2, figsize=(10.5, 4.2), layout="constrained")
     draw_confidences(left)
-    models = {name: (correct, CONFIDENCE) for name, correct in CORRECT.items()}
-    COCComparisonDisplay.from_correctness(models, ax=right, band=False)
+    models = {name: Cases.from_correctness(right, CONFIDENCE) for name, right in CORRECT.items()}
+    COCComparisonDisplay.from_cases(models, ax=right, band=False)
     right.set_title("... except the COC curve", loc="left", fontsize=11)
     figure.savefig(path, dpi=150)
     plt.close(figure)

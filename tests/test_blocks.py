@@ -8,7 +8,7 @@ import pytest
 from expertload import Cases, _blocks
 from expertload._blocks import blocks
 from expertload.cases import Predictions, pick, top_label
-from expertload.tally import Tally, cumulative_from_bottom
+from expertload.tally import cumulative_from_bottom
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_the_area_from_counts(dtype, digits, convention):
 @pytest.mark.parametrize("digits", [None, 1])
 def test_cases_are_counted(dtype, digits):
     cases = some_cases(1, dtype=dtype, digits=digits)
-    table = Tally.from_cases(cases)
+    table = cases.tally
     distinct, n_cases = np.unique(cases.confidence, return_counts=True)
     n_right = [np.count_nonzero(cases.correct[cases.confidence == c]) for c in distinct]
     np.testing.assert_array_equal(table.confidence, distinct)

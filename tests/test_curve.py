@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import expertload as el
 from expertload import Cases
 from expertload.exceptions import MissingExtraError, ParameterError, WeightError
-from expertload.tally import Tally
 from tests.reference import coc
 from tests.strategies import correctness_cases, predictions, whole_weights
 
@@ -275,7 +274,7 @@ def test_a_tally_is_what_counting_by_hand_gives(cases, dtype, shifted):
     correct, confidence = cases[0] == 1, cases[1].astype(dtype)
     confidence = confidence - dtype(0.5) if shifted else np.where(confidence == 0, -0.0, confidence)
     confidence = confidence.astype(dtype)
-    table = Tally.from_cases(Cases(correct, confidence, None))
+    table = Cases(correct, confidence, None).tally
     assert table.confidence.dtype == dtype
     by_hand = {}
     for is_right, at in zip(correct.tolist(), confidence.tolist(), strict=True):

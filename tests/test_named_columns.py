@@ -11,7 +11,7 @@ import expertload as el
 from expertload import Cases
 from expertload import exceptions as ex
 from expertload import operating_point as op
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.metrics import brier_loss
 from expertload.significance import bootstrap_interval, permutation_test
 
@@ -60,7 +60,10 @@ def test_everything_that_takes_predictions_reads_the_names():
     y = np.array(["a", "b", "c"])[TRUE]
     frame = frame_of("pandas", NAMES[0], [2, 0, 1])
     assert brier_loss(y, frame) == pytest.approx(brier_loss(TRUE, PROBA))
-    found, wanted = evaluate_predictions(y, frame), evaluate_predictions(TRUE, PROBA)
+    found, wanted = (
+        evaluate(Cases.from_predictions(y, frame)),
+        evaluate(Cases.from_predictions(TRUE, PROBA)),
+    )
     assert found.accuracy == wanted.accuracy
     assert found.calibration.brier_loss == pytest.approx(wanted.calibration.brier_loss)
     options = {"metric": brier_loss, "random_state": 0}

@@ -24,17 +24,8 @@ from expertload._check import (
     message,
 )
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
+from expertload.cases import Cases
 from expertload.exceptions import LabelError, ParameterError, ShapeError
-
-__all__ = [
-    "Answers",
-    "answers_of",
-    "check_calibration_size",
-    "check_delegate_label",
-    "judge",
-    "right_answers",
-    "selectable",
-]
 
 
 class Answers(NamedTuple):
@@ -63,11 +54,20 @@ def answers_of(estimator: Any, X: Any) -> Answers:
     return Answers(names[column], np.take_along_axis(proba, column[:, None], axis=1)[:, 0])
 
 
-def judge(estimator: Any, X: Any, y_true: ArrayLike, **rows: Any) -> tuple[BoolArray, FloatArray]:
-    """Return which answers of a classifier are right, and its confidence; `rows` go with X."""
-    check_same_order(X=X, y=y_true, **rows)
+def cases_of(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Cases:
+    """Return the cases of a fitted classifier; its top probability ranks them by default."""
+    check_same_order(X=X, y=y, confidence=confidence, sample_weight=sample_weight)
     answers = answers_of(estimator, X)
-    return right_answers(answers.labels, y_true), answers.confidence
+    scores = answers.confidence if confidence is None else confidence
+    right = right_answers(answers.labels, y)
+    return Cases.from_correctness(right, scores, sample_weight=sample_weight)
 
 
 def right_answers(labels: AnyArray, y_true: ArrayLike) -> BoolArray:

@@ -412,12 +412,6 @@ def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
     return numbers[rows]
 
 
-def independent_units(n: int, clusters: ArrayLike | None) -> IntArray:
-    """Return the number of each case's cluster; if there are none, of the case itself."""
-    cluster = number_clusters(clusters, n)
-    return np.arange(n) if cluster is None else cluster
-
-
 def name_groups(groups: ArrayLike, n: int) -> AnyArray:
     """Return the group name of each case as a string; missing values form a group."""
     array = as_array(groups, "groups")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -39,7 +38,6 @@ from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntAr
 from expertload.exceptions import (
     CorrectnessError,
     DataTypeError,
-    InsufficientDataError,
     LabelError,
     ParameterError,
     ProbabilityError,
@@ -175,9 +173,10 @@ class Cases:
         rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
         check_same_order(**rows, confidence=confidence, clusters=clusters, groups=groups)
         check_same_order(y_true=y_true, y_proba=y_proba, expert_answers=expert_answers)
-        (target, proba, weight), names = check_named_predictions(
-            y_true, y_proba, sample_weight, labels
-        )
+        proba = _one_class(check_probabilities(y_proba, "y_proba"), y_proba, labels)
+        target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
+        check_same_length(y_true=target, y_proba=proba)
+        weight = check_weight(sample_weight, len(target))
         cases = cls.from_matched(target, proba, names, confidence=confidence, weight=weight)
         index = first_index(y_true, y_proba, confidence, sample_weight, clusters, groups)
         cases = cases._belonging_to(clusters, groups, index)
@@ -313,7 +312,12 @@ class Cases:
     @cached_property
     def sha256(self) -> str:
         """The digest of the cases, the same for every precision and for 0/1 as for False/True."""
-        return _digest(self)
+        digest = hashlib.sha256()
+        for values in (self.correct, self.confidence, self.weight):
+            if values is not None:
+                for rows in blocks(len(values)):
+                    digest.update(np.ascontiguousarray(values[rows], dtype="<f8").data)
+        return digest.hexdigest()
 
     @property
     def accuracy(self) -> float:
@@ -382,20 +386,6 @@ class Cases:
         taken = {name: values[rows] for name, values in given.items() if values is not None}
         return replace(self, **taken, index=None)
 
-    # Ways of before `Cases` was public, until all rooms use the others.
-
-    @property
-    def cluster(self) -> IntArray | None:
-        """Return `clusters`."""
-        return self.clusters
-
-    def in_clusters(self, clusters: ArrayLike | None) -> Cases:
-        """Return the same cases with the cluster of each."""
-        return replace(self, clusters=number_clusters(clusters, len(self)))
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from (self.correct, self.confidence, self.weight, self.clusters)
-
 
 def _check_are_not_the_truth(answers: IntArray, target: IntArray) -> None:
     """Raise if so many answers are all right that they must be the truth itself."""
@@ -413,15 +403,6 @@ def check_are_cases(cases: object, name: str = "cases") -> None:
     if not isinstance(cases, Cases):
         hint = "make them with Cases.from_predictions or Cases.from_correctness"
         raise DataTypeError(message(name, "must be Cases", f"a {type(cases).__name__}", hint))
-
-
-def _digest(cases: Cases) -> str:
-    digest = hashlib.sha256()
-    for values in (cases.correct, cases.confidence, cases.weight):
-        if values is not None:
-            for rows in blocks(len(values)):
-                digest.update(np.ascontiguousarray(values[rows], dtype="<f8").data)
-    return digest.hexdigest()
 
 
 def as_cases(
@@ -500,12 +481,6 @@ def check_whole_weight(weight: FloatArray | None) -> None:
         )
 
 
-def check_correctness_cases(
-    correct: ArrayLike, confidence: ArrayLike, sample_weight: ArrayLike | None
-) -> Cases:
-    return Cases.from_correctness(correct, confidence, sample_weight=sample_weight)
-
-
 def check_grades(correct: ArrayLike) -> AnyArray:
     """Return correctness as booleans if it is only right or wrong, else as grades."""
     array = as_array(correct, "correct")
@@ -525,35 +500,6 @@ def check_grades(correct: ArrayLike) -> AnyArray:
     return right if (right | (grades == 0)).all() else grades
 
 
-def check_cases(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-) -> Cases:
-    return Cases.from_predictions(
-        y_true, y_proba, confidence=confidence, sample_weight=sample_weight, labels=labels
-    )
-
-
-def check_named_cases(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-) -> tuple[Cases, tuple[ClassName, ...]]:
-    cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-    return cases, cases.labels or ()
-
-
-def with_confidence(predictions: Predictions, confidence: ArrayLike | None) -> tuple[Cases, Cases]:
-    target, proba, weight = predictions
-    cases = Cases.from_matched(target, proba, (), confidence=confidence, weight=weight)
-    return cases.by_probability, cases
-
-
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
     """Return whether the top label is right, and its probability; of equals, the first wins."""
     target, proba, _ = predictions
@@ -564,24 +510,6 @@ def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
 def pick(proba: FloatArray, column: IntArray) -> FloatArray:
     """Return one value per row, from the given column of that row."""
     return np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
-
-
-def check_predictions(
-    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
-) -> Predictions:
-    """Validate labels and probabilities against each other."""
-    return check_named_predictions(y_true, y_proba, sample_weight, labels)[0]
-
-
-def check_named_predictions(
-    y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None
-) -> tuple[Predictions, tuple[ClassName, ...]]:
-    """Validate labels and probabilities; return with them the name or number of each column."""
-    check_same_order(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
-    proba = _one_class(check_probabilities(y_proba, "y_proba"), y_proba, labels)
-    target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
-    check_same_length(y_true=target, y_proba=proba)
-    return Predictions(target, proba, check_weight(sample_weight, len(target))), names
 
 
 def _one_class(proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None) -> FloatArray:
@@ -615,51 +543,3 @@ def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:
     """
     accepted: BoolArray = confidence.astype(np.float64, copy=False) >= threshold
     return accepted
-
-
-def check_several(cases: Cases) -> None:
-    """Raise unless there are two independent cases or clusters, of positive weight."""
-    counted = np.ones(len(cases.correct), np.bool_) if cases.weight is None else cases.weight > 0
-    what, present = "cases", int(np.count_nonzero(counted))
-    if cases.cluster is not None:
-        what, present = "clusters", len(np.unique(cases.cluster[counted]))
-    if present < 2:
-        raise InsufficientDataError(f"At least 2 {what} are needed. Got {present}.")
-
-
-def check_unweighted(sample_weight: Any) -> None:
-    """Raise if cases are weighted, because they must be counted."""
-    if sample_weight is not None:
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must be None: the tests count cases drawn one by one",
-                "weights",
-                "certify each group of cases separately with certify_groups, or draw cases as "
-                "new ones will come",
-            )
-        )
-
-
-def check_same_cases(
-    a: Cases, b: Cases, target_a: AnyArray | None, target_b: AnyArray | None
-) -> None:
-    """Raise unless two models were evaluated on the same cases, as far as is known."""
-    check_same_length(first_model=a.correct, second_model=b.correct)
-    check_same_order(first_model=a, second_model=b)
-    known = target_a is not None and target_b is not None
-    pairs = {
-        "labels": (target_a, target_b) if known else (None, None),
-        "weights": (a.weight, b.weight),
-        "clusters": (a.clusters, b.clusters),
-    }
-    for what, (of_a, of_b) in pairs.items():
-        if not _are_same(of_a, of_b):
-            raise ShapeError(
-                f"The models must be evaluated on the same cases in the same "
-                f"order. Got {what} that differ. Hint: sort both by the same identifier."
-            )
-
-
-def _are_same(a: AnyArray | None, b: AnyArray | None) -> bool:
-    return a is b if a is None or b is None else bool((a == b).all())

@@ -25,10 +25,10 @@ import numpy as np
 from expertload._answers import (
     Answers,
     answers_of,
+    cases_of,
     check_calibration_size,
     check_classifier,
     check_delegate_label,
-    judge,
     right_answers,
     selectable,
 )
@@ -392,8 +392,7 @@ class Scorer(BaseEstimator):  # type: ignore[misc]
         self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> float:
         """Score a fitted classifier with ``predict_proba``; a scorer is called the same way."""
-        right, confidence = judge(estimator, X, y, sample_weight=sample_weight)
-        cases = Cases.from_correctness(right, confidence, sample_weight=sample_weight)
+        cases = cases_of(estimator, X, y, sample_weight=sample_weight)
         if self.name == "aucoc":
             return cases.aucoc()
         if self.name.startswith("accuracy_at_load"):

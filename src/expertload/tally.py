@@ -28,7 +28,7 @@ Since Q runs from 0 to 1, a perfect classifier scores 1 and an always-wrong one 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import digamma, xlogy
@@ -36,9 +36,6 @@ from scipy.special import digamma, xlogy
 from expertload._check import check_option
 from expertload._typing import AnyArray, BoolArray, FloatArray
 from expertload.exceptions import MissingExtraError
-
-if TYPE_CHECKING:
-    from expertload.cases import Cases
 
 __all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_bottom", "cumulative_from_top"]
 
@@ -152,11 +149,6 @@ class Tally(NamedTuple):
     confidence: FloatArray
     weight: FloatArray
     correct: FloatArray
-
-    @classmethod
-    def from_cases(cls, cases: Cases) -> Tally:
-        """Return the tally of cases, which is computed once."""
-        return cases.tally
 
     @classmethod
     def add_up(

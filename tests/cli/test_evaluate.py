@@ -15,7 +15,7 @@ import pytest
 import expertload
 from expertload import Cases, tally
 from expertload import cases as cases_module
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.io import read
 from expertload.operating_point import certify_groups, load_operating_point
 from tests.io.files import CLASSES, predictions, write
@@ -23,8 +23,9 @@ from tests.io.files import CLASSES, predictions, write
 
 def evaluation_of(table, **options):
     proba = np.column_stack([table[f"p_{name}"] for name in CLASSES])
-    return evaluate_predictions(
-        table["label"], proba, labels=CLASSES, groups=table["group"], **options
+    return evaluate(
+        Cases.from_predictions(table["label"], proba, labels=CLASSES, groups=table["group"]),
+        **options,
     )
 
 

@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from expertload.calibrators import CALIBRATORS
+from expertload.cases import Cases
 from expertload.cli.app import app
 from expertload.ensembling import view_names
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.lab.results.evaluate import evaluate_runs
 from expertload.lab.results.rows import collect, read_rows
 from expertload.lab.runs.finished import FinishedRun
@@ -134,7 +135,9 @@ def test_runs_become_a_report_and_a_policy(runs, tmp_path):
     point = load_operating_point(policy)
     runs_read = [FinishedRun(path) for path in chosen]
     mean = np.mean([found.test_proba for found in runs_read], axis=0)
-    by_hand = evaluate_predictions(runs_read[0].test[1], mean, target_accuracy=[0.8, 0.9])
+    by_hand = evaluate(
+        Cases.from_predictions(runs_read[0].test[1], mean), target_accuracy=[0.8, 0.9]
+    )
     assert point.threshold == by_hand.certification.threshold
     assert "ensemble" in policy.read_text()
 

@@ -8,6 +8,8 @@ import re
 import pytest
 from sqlalchemy import select
 
+from expertload.cases import Cases
+
 pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
@@ -16,7 +18,7 @@ from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
 from expertload.desk.people.sessions import make_link
 from expertload.desk.store.tables import answers, monitors, policies, readings, skips
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.exceptions import DeskRefusedError
 from expertload.io import read_predictions
 from tests.desk.people import person
@@ -372,7 +374,7 @@ def _check_export(world, boss, folder):
     file = folder / "audited.parquet"
     download.value.save_as(file)
     table = read_predictions(file)
-    evaluation = evaluate_predictions(table.y_true, table.y_proba, target_accuracy=0.9)
+    evaluation = evaluate(Cases.from_predictions(table.y_true, table.y_proba), target_accuracy=0.9)
     counted = world.rows(select(monitors))
     n, wrong = sum(m.audited - m.open for m in counted), sum(m.errors for m in counted)
     assert evaluation.n_cases == n

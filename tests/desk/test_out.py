@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
+from expertload.cases import Cases
 from expertload.desk import Desk
 from expertload.desk.app import create_app
 from expertload.desk.client import DeskClient
@@ -25,7 +26,7 @@ from expertload.desk.store.tables import metadata, monitors, outbox
 from expertload.desk.trail.chain import seal_events, verify
 from expertload.desk.trail.export import export, export_bytes
 from expertload.desk.trail.webhooks import add_webhook, deliver, send_again
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.exceptions import DeskRefusedError, DeskUnavailableError, FileWriteError
 from expertload.io import ColumnNames, read_predictions
 from tests.desk.serving import serving
@@ -54,13 +55,13 @@ def test_an_export_evaluates_to_the_desks_numbers(used, tmp_path, kind):
     (monitor,) = used.rows(select(monitors))
     assert n == monitor.audited - monitor.open > 5
     table = read_predictions(file)
-    evaluation = evaluate_predictions(table.y_true, table.y_proba, target_accuracy=0.9)
+    evaluation = evaluate(Cases.from_predictions(table.y_true, table.y_proba), target_accuracy=0.9)
     assert evaluation.n_cases == monitor.audited
     assert evaluation.accuracy.estimate == pytest.approx(1 - monitor.errors / monitor.audited)
     by_correctness = read_predictions(
         file, names=ColumnNames(correct="correct", confidence="confidence", label="none")
     )
-    again = evaluate_from_correctness(by_correctness.correct, by_correctness.confidence)
+    again = evaluate(Cases.from_correctness(by_correctness.correct, by_correctness.confidence))
     assert again.aucoc.estimate == pytest.approx(evaluation.aucoc.estimate)
 
 

@@ -53,8 +53,8 @@ def test_draws_the_numbers_of_the_library():
 def test_options_reach_the_numbers():
     correct, confidence = model()
     weight = np.random.default_rng(1).exponential(size=len(correct))
-    display = COCDisplay.from_correctness(
-        correct, confidence, sample_weight=weight, confidence_level=0.8
+    display = COCDisplay.from_cases(
+        Cases.from_correctness(correct, confidence, sample_weight=weight), confidence_level=0.8
     )
     curve = coc_curve(Cases.from_correctness(correct, confidence, sample_weight=weight))
     assert_drawn(display.line_, curve)
@@ -69,7 +69,7 @@ def test_options_reach_the_numbers():
 
 def test_band_is_that_of_the_library():
     correct, confidence = model(50)
-    display = COCDisplay.from_correctness(correct, confidence)
+    display = COCDisplay.from_cases(Cases.from_correctness(correct, confidence))
     band = coc_band(Cases.from_correctness(correct, confidence))
     drawn = {tuple(vertex) for vertex in display.band_.get_paths()[0].vertices.round(9)}
     for ends in (band.low, band.high):
@@ -79,7 +79,7 @@ def test_band_is_that_of_the_library():
 
 
 def test_band_can_be_left_out():
-    assert COCDisplay.from_correctness(*model(), band=False).band_ is None
+    assert COCDisplay.from_cases(Cases.from_correctness(*model()), band=False).band_ is None
 
 
 def test_string_classes_from_an_estimator_and_a_pipeline():
@@ -133,7 +133,9 @@ def test_an_estimator_without_probabilities_is_refused_in_words():
 def test_several_curves_on_one_axes():
     _, ax = plt.subplots()
     theirs = ax.scatter([0.5], [0.9], alpha=0.7)
-    displays = [COCDisplay.from_correctness(*model(seed=k), ax=ax) for k in range(3)]
+    displays = [
+        COCDisplay.from_cases(Cases.from_correctness(*model(seed=k)), ax=ax) for k in range(3)
+    ]
     assert all(display.ax_ is ax for display in displays)
     assert tuple(display.line_.get_color() for display in displays) == PALETTE[:3]
     assert {display.band_.get_alpha() for display in displays} == {ALPHA_AMONG_OTHERS}
@@ -142,43 +144,47 @@ def test_several_curves_on_one_axes():
 
 
 def test_line_options_win():
-    display = COCDisplay.from_correctness(*model(), line_options={"color": "k", "linestyle": ":"})
+    display = COCDisplay.from_cases(
+        Cases.from_correctness(*model()), line_options={"color": "k", "linestyle": ":"}
+    )
     assert display.line_.get_color() == "k"
     assert display.line_.get_linestyle() == ":"
 
 
 def test_the_axis_zooms_to_the_data_and_widens_for_the_next():
-    good = COCDisplay.from_correctness(*model(5000), band=False)
+    good = COCDisplay.from_cases(Cases.from_correctness(*model(5000)), band=False)
     low, high = good.ax_.get_ylim()
     assert 0.6 < low < good.accuracy[0]
     assert 1 < high < 1.02
-    COCDisplay.from_correctness([0, 0, 1], [0.1, 0.2, 0.3], ax=good.ax_)
+    COCDisplay.from_cases(Cases.from_correctness([0, 0, 1], [0.1, 0.2, 0.3]), ax=good.ax_)
     assert good.ax_.get_ylim()[0] < 0.3
     bottom = good.ax_.get_ylim()[0]
-    COCDisplay.from_correctness(*model(5000), ax=good.ax_)
+    COCDisplay.from_cases(Cases.from_correctness(*model(5000)), ax=good.ax_)
     assert good.ax_.get_ylim()[0] == bottom
 
 
 def test_limits_that_the_caller_set_stay():
     _, ax = plt.subplots()
     ax.set_ylim(0.2, 0.9)
-    COCDisplay.from_correctness(*model(), ax=ax)
+    COCDisplay.from_cases(Cases.from_correctness(*model()), ax=ax)
     assert ax.get_ylim() == (0.2, 0.9)
 
 
 @pytest.mark.parametrize("value", [0, 1])
 def test_all_right_and_all_wrong_are_visible(value):
-    display = COCDisplay.from_correctness([value] * 30, range(30))
+    display = COCDisplay.from_cases(Cases.from_correctness([value] * 30, range(30)))
     low, high = display.ax_.get_ylim()
     assert set(display.line_.get_ydata()) == {value}
     assert low < value < high
 
 
 def test_one_case_has_an_area_but_no_interval():
-    display = COCDisplay.from_correctness([1, 0], [0.3, 0.4], sample_weight=[1, 0])
+    display = COCDisplay.from_cases(
+        Cases.from_correctness([1, 0], [0.3, 0.4], sample_weight=[1, 0])
+    )
     assert display.aucoc == 1.0
     assert display.line_.get_label() == "AUCOC 1.000"
-    assert COCDisplay.from_correctness([1], [0.3], name="one").aucoc == 1.0
+    assert COCDisplay.from_cases(Cases.from_correctness([1], [0.3]), name="one").aucoc == 1.0
 
 
 def test_constructor_alone_draws_nothing_and_needs_no_area():
@@ -212,7 +218,7 @@ def test_points_that_are_no_curve_are_refused(load, accuracy, error):
 
 def test_axes_that_are_none_are_refused():
     with pytest.raises(ParameterError, match=r"'ax'"):
-        COCDisplay.from_correctness(*model(), ax="left")
+        COCDisplay.from_cases(Cases.from_correctness(*model()), ax="left")
 
 
 # ------------------------------------------------------------------ operating points
@@ -222,7 +228,7 @@ def test_axes_that_are_none_are_refused():
 def test_an_operating_point_is_marked_where_it_is():
     case = model()
     point = operating_point.choose(Cases.from_correctness(*case), target_accuracy=0.9)
-    display = COCDisplay.from_correctness(*case, operating_points=[point])
+    display = COCDisplay.from_cases(Cases.from_correctness(*case), operating_points=[point])
     (marks,) = display.marks_
     assert marks.dot.get_xydata().tolist() == [[point.expert_load, point.accuracy]]
     assert marks.dot.get_color() == display.line_.get_color()
@@ -239,7 +245,7 @@ def test_delegating_everything_stands_on_the_axis():
     case = [0, 0, 1], [0.3, 0.4, 0.2]
     point = operating_point.at_threshold(Cases.from_correctness(*case), threshold=np.inf)
     assert point.accuracy is None
-    display = COCDisplay.from_correctness(*case).mark(point)
+    display = COCDisplay.from_cases(Cases.from_correctness(*case)).mark(point)
     (marks,) = display.marks_
     assert marks.label.get_text() == "everything delegated"
     assert marks.dot.get_markerfacecolor() == "white"
@@ -257,7 +263,11 @@ def test_all_that_is_certified_is_marked_along_the_curve_with_its_gaps(threshold
     point = operating_point.certify(
         Cases.from_correctness(*case), target_accuracy=0.93, thresholds=thresholds
     )
-    display = COCDisplay.from_correctness(*case).mark(point).mark(point.at(expert_load=0.9))
+    display = (
+        COCDisplay.from_cases(Cases.from_correctness(*case))
+        .mark(point)
+        .mark(point.at(expert_load=0.9))
+    )
     drawn = display.marks_[0].certified
     x, y = drawn.get_data()
     assert len(point.passed.ranges) == np.isnan(x).sum() == np.isnan(y).sum() == 2
@@ -281,7 +291,12 @@ def test_a_single_certified_threshold_is_a_dot():
     )
     assert point.passed.is_continuous
     assert len(point.passed) == 1
-    drawn = COCDisplay.from_correctness(correct, confidence).mark(point).marks_[0].certified
+    drawn = (
+        COCDisplay.from_cases(Cases.from_correctness(correct, confidence))
+        .mark(point)
+        .marks_[0]
+        .certified
+    )
     assert drawn.get_xydata()[drawn.get_markevery()].tolist() == [[0.5, 1.0]]
 
 
@@ -289,7 +304,7 @@ def test_a_single_certified_threshold_is_a_dot():
 def test_a_point_that_promises_nothing_marks_no_part_of_the_curve():
     chosen = operating_point.choose(Cases.from_correctness(*model()), target_accuracy=0.9)
     refused = operating_point.certify(Cases.from_correctness(*model(30)), target_accuracy=0.99)
-    display = COCDisplay.from_correctness(*model()).mark(chosen).mark(refused)
+    display = COCDisplay.from_cases(Cases.from_correctness(*model())).mark(chosen).mark(refused)
     assert [marks.certified for marks in display.marks_] == [None, None]
 
 
@@ -306,7 +321,7 @@ def test_a_point_from_other_data_is_shown_too():
     point = operating_point.at_threshold(
         Cases.from_correctness([0, 0, 1], [0.1, 0.2, 0.3]), threshold=0
     )
-    display = COCDisplay.from_correctness(*model(5000)).mark(point)
+    display = COCDisplay.from_cases(Cases.from_correctness(*model(5000))).mark(point)
     assert display.ax_.get_ylim()[0] < 1 / 3
 
 
@@ -319,7 +334,9 @@ def test_labels_dots_and_legend_keep_clear_of_each_other():
         for target in targets
     ]
     everything = operating_point.at_threshold(Cases.from_correctness(*case), threshold=np.inf)
-    display = COCDisplay.from_correctness(*case, name="m", operating_points=[*points, everything])
+    display = COCDisplay.from_cases(
+        Cases.from_correctness(*case), name="m", operating_points=[*points, everything]
+    )
     display.figure_.canvas.draw()
     boxes = [marks.label.get_window_extent() for marks in display.marks_]
     boxes.append(display.ax_.get_legend().get_window_extent())
@@ -339,8 +356,10 @@ def test_a_legend_without_a_free_place_gets_room_below():
     )
     for k in range(4):
         correct, confidence = model(400, seed=k)
-        display = COCDisplay.from_correctness(
-            correct, np.where(correct, confidence, 1 - confidence), name=f"model {k}", ax=ax
+        display = COCDisplay.from_cases(
+            Cases.from_correctness(correct, np.where(correct, confidence, 1 - confidence)),
+            name=f"model {k}",
+            ax=ax,
         )
     before = ax.get_ylim()[0]
     display.mark(everything)

@@ -61,12 +61,11 @@ def test_estimators_may_order_their_classes_as_they_like():
 
 def test_operating_points_go_to_their_model():
     confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    models = {"a": ([0, 1, 0, 1, 1], confidence), "b": ([1, 0, 1, 1, 0], confidence)}
-    point = operating_point.choose(Cases.from_correctness(*models["b"]), load_budget=0.5)
+    correct = {"a": [0, 1, 0, 1, 1], "b": [1, 0, 1, 1, 0]}
+    models = {name: Cases.from_correctness(right, confidence) for name, right in correct.items()}
+    point = operating_point.choose(models["b"], load_budget=0.5)
     _, ax = plt.subplots()
-    comparison = COCComparisonDisplay.from_correctness(
-        models, ax=ax, operating_points={"b": [point]}
-    )
+    comparison = COCComparisonDisplay.from_cases(models, ax=ax, operating_points={"b": [point]})
     assert comparison.ax_ is ax
     assert comparison.figure_ is ax.figure
     assert comparison.displays["a"].marks_ == []

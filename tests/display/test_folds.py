@@ -50,7 +50,7 @@ def test_the_mean_is_that_of_the_accuracies_at_each_load():
     """Against a slow reading of every curve at every load."""
     rng = np.random.default_rng(0)
     cases = [(rng.random(n) < 0.7, rng.permutation(n) / n) for n in (7, 20, 31)]
-    folds = [COCDisplay.from_correctness(*case) for case in cases]
+    folds = [COCDisplay.from_cases(Cases.from_correctness(*case)) for case in cases]
     loads, mean, spread = mean_curve([(fold.expert_load, fold.accuracy) for fold in folds])
     assert loads[0] == 0
     assert loads[-1] == 1
@@ -98,7 +98,9 @@ def test_two_models_share_axes(data):
     for name, model_cv in (("a", 3), ("b", 5)):
         COCDisplay.from_cv_results(results(*data, cv=model_cv), *data, name=name, ax=ax)
     assert len(ax.get_legend().get_texts()) == 2
-    comparison = COCComparisonDisplay.from_correctness({"c": ([1, 0, 1], [0.3, 0.2, 0.1])}, ax=ax)
+    comparison = COCComparisonDisplay.from_cases(
+        {"c": Cases.from_correctness([1, 0, 1], [0.3, 0.2, 0.1])}, ax=ax
+    )
     colours = {line.get_color() for line in ax.lines}
     assert comparison.displays["c"].line_.get_color() in colours
     assert len(colours) == 3

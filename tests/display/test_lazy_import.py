@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from expertload.cases import Cases
 from expertload.display import COCDisplay, OutlierDisplay, ReliabilityDisplay
 from expertload.exceptions import MissingExtraError
 
@@ -20,8 +21,8 @@ def test_importing_displays_does_not_import_matplotlib():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: COCDisplay.from_correctness([0, 1], [0.1, 0.2]),
-        lambda: ReliabilityDisplay.from_correctness([0, 1], [0.1, 0.2]),
+        lambda: COCDisplay.from_cases(Cases.from_correctness([0, 1], [0.1, 0.2])),
+        lambda: ReliabilityDisplay.from_cases(Cases.from_correctness([0, 1], [0.1, 0.2])),
         lambda: OutlierDisplay.from_scores([0, 1], [0.1, 0.2]),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from expertload.cases import Cases
 from expertload.display import (
     COCComparisonDisplay,
     COCDisplay,
@@ -52,10 +53,12 @@ def cases(seed=0):
 def test_in_every_display(name):
     correct, confidence = cases()
     for display in (
-        COCDisplay.from_correctness(correct, confidence, name=name),
-        ReliabilityDisplay.from_correctness(correct, confidence, name=name),
+        COCDisplay.from_cases(Cases.from_correctness(correct, confidence), name=name),
+        ReliabilityDisplay.from_cases(Cases.from_correctness(correct, confidence), name=name),
         OutlierDisplay.from_scores(correct, confidence, name=name),
-        COCFoldsDisplay([COCDisplay.from_correctness(*cases(s)) for s in (0, 1)], name=name).plot(),
+        COCFoldsDisplay(
+            [COCDisplay.from_cases(Cases.from_correctness(*cases(s))) for s in (0, 1)], name=name
+        ).plot(),
     ):
         texts = written(display.figure_)
         assert name in texts or any(text.startswith(f"{name}: ") for text in texts), display
@@ -63,7 +66,9 @@ def test_in_every_display(name):
 
 
 def test_all_of_them_together_in_order():
-    comparison = COCComparisonDisplay.from_correctness({name: cases() for name in NAMES})
+    comparison = COCComparisonDisplay.from_cases(
+        {name: Cases.from_correctness(*cases()) for name in NAMES}
+    )
     texts = written(comparison.figure_)
     shown = [text.split(": AUCOC")[0] for text in texts if ": AUCOC" in text]
     assert shown == NAMES
@@ -72,7 +77,7 @@ def test_all_of_them_together_in_order():
 
 def test_a_name_without_numbers_is_shown_and_no_name_is_not():
     correct, confidence = cases()
-    curve = COCDisplay.from_correctness(correct, confidence)
+    curve = COCDisplay.from_cases(Cases.from_correctness(correct, confidence))
     points = {"expert_load": curve.expert_load, "accuracy": curve.accuracy}
     _, ax = plt.subplots()
     COCDisplay(**points).plot(ax)
@@ -86,7 +91,7 @@ def test_labels_of_a_callers_own_lines_stay_as_matplotlib_has_them():
     _, ax = plt.subplots()
     ax.plot([0, 1], [0.5, 0.5], label=r"$\tau$")
     ax.plot([0, 1], [0.6, 0.6], label="_hidden")
-    display = COCDisplay.from_correctness(*cases(), name="_mine", ax=ax)
+    display = COCDisplay.from_cases(Cases.from_correctness(*cases()), name="_mine", ax=ax)
     texts = written(display.figure_)
     assert "τ" in texts
     assert not any("hidden" in text for text in texts)

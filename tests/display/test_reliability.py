@@ -46,8 +46,8 @@ def test_gaps_reach_from_the_points_to_the_diagonal():
 
 def test_histogram_holds_all_cases_also_at_the_ends():
     weight = [1.0, 2.0, 3.0, 4.0]
-    display = ReliabilityDisplay.from_correctness(
-        [0, 1, 1, 1], [0.0, 0.52, 0.53, 1.0], sample_weight=weight, n_bins=2
+    display = ReliabilityDisplay.from_cases(
+        Cases.from_correctness([0, 1, 1, 1], [0.0, 0.52, 0.53, 1.0], sample_weight=weight), n_bins=2
     )
     shares = display.bars_.get_data().values
     assert shares.sum() == pytest.approx(1)
@@ -108,14 +108,14 @@ def test_points_alone_need_no_histogram_and_no_errors():
 
 
 def test_a_perfect_model():
-    display = ReliabilityDisplay.from_correctness([1, 1, 1], [1, 1, 1])
+    display = ReliabilityDisplay.from_cases(Cases.from_correctness([1, 1, 1], [1, 1, 1]))
     ece = expected_calibration_error(Cases.from_correctness([1, 1, 1], [1, 1, 1]))
     assert display.expected_error == ece == 0
 
 
 def test_bad_input_is_refused_in_words():
     with pytest.raises(ProbabilityError, match="confidence"):
-        ReliabilityDisplay.from_correctness([1, 0], [0.5, 97])
+        ReliabilityDisplay.from_cases(Cases.from_correctness([1, 0], [0.5, 97]))
     with pytest.raises(ShapeError, match="one row per case"):
         ReliabilityDisplay(confidence=[0.1, 0.2], accuracy=[0.1], share=[0.5, 0.5])
     with pytest.raises(ShapeError, match="one row per case"):

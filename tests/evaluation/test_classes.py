@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 
 
 def slow(y_true, proba, labels, threshold, weight):
@@ -43,7 +44,9 @@ def test_against_one_case_at_a_time(seed, weighted):
     y_true = rng.choice(labels, n)
     weight = rng.integers(0, 4, n).astype(float) + (np.arange(n) < 2) if weighted else np.ones(n)
     options = {"sample_weight": weight} if weighted else {}
-    evaluation = evaluate_predictions(y_true, proba, labels=labels, target_accuracy=0.7, **options)
+    evaluation = evaluate(
+        Cases.from_predictions(y_true, proba, labels=labels, **options), target_accuracy=0.7
+    )
     wanted = slow(y_true, proba, labels, evaluation.operating_point.threshold, weight)
     assert {part.name for part in evaluation.classes} == set(wanted)
     for part in evaluation.classes:
@@ -63,14 +66,14 @@ def test_the_worst_class_comes_first():
     proba = np.tile([0.05, 0.05, 0.9], (150, 1))
     proba[:50] = [0.9, 0.05, 0.05]
     proba[50:75] = [0.05, 0.9, 0.05]
-    classes = evaluate_predictions(y_true, proba, target_accuracy=0.5).classes
+    classes = evaluate(Cases.from_predictions(y_true, proba), target_accuracy=0.5).classes
     assert classes[0].name == "1"
     assert classes[0].confused_with == (("2", 0.5),)
     assert classes[1].confused_with == ()
 
 
 def test_correctness_alone_has_no_classes():
-    assert evaluate_from_correctness([1, 0, 1], [0.2, 0.3, 0.4]).classes == ()
+    assert evaluate(Cases.from_correctness([1, 0, 1], [0.2, 0.3, 0.4])).classes == ()
 
 
 @pytest.mark.slow
@@ -78,6 +81,6 @@ def test_a_thousand_classes_are_quick_and_small():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(1000, 0.01), 5000)
     y_true = rng.integers(0, 1000, 5000)
-    evaluation = evaluate_predictions(y_true, proba)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba))
     assert len(evaluation.classes) == len(np.unique(y_true))
     assert evaluation.answers.target.dtype.itemsize == 2

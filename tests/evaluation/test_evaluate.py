@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -14,12 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import expertload
-from expertload import Cases, metrics, operating_point, significance, tally
-from expertload import cases as cases_module
+from expertload import Cases, metrics, operating_point, significance
 from expertload.evaluation import (
     compare_evaluations,
-    evaluate_from_correctness,
-    evaluate_predictions,
+    evaluate,
 )
 from expertload.exceptions import InsufficientDataError, ParameterError, ShapeError, WeightError
 from expertload.report import build_report
@@ -36,7 +33,9 @@ def predictions(n=1500, seed=0):
 
 def test_numbers_are_those_of_the_functions():
     y, proba = predictions()
-    found = evaluate_predictions(y, proba, target_accuracy=(0.9, 0.8), confidence_level=0.9)
+    found = evaluate(
+        Cases.from_predictions(y, proba), target_accuracy=(0.9, 0.8), confidence_level=0.9
+    )
     assert found.accuracy.estimate == np.mean(proba.argmax(axis=1) == y)
     assert found.aucoc == significance.aucoc_interval(
         Cases.from_predictions(y, proba), confidence_level=0.9
@@ -64,7 +63,7 @@ def test_string_labels_and_own_confidence():
     y, proba = predictions()
     names = np.array(["cat", "dog", "owl"])
     rank = proba.max(axis=1) ** 2 - 3
-    found = evaluate_predictions(names[y], proba, confidence=rank, labels=names)
+    found = evaluate(Cases.from_predictions(names[y], proba, confidence=rank, labels=names))
     assert found.aucoc == significance.aucoc_interval(Cases.from_predictions(y, proba))
     assert found.calibration.expected_error == metrics.expected_calibration_error(y, proba)
     assert found.operating_point.origin.ranked_by == "given_confidence"
@@ -74,14 +73,14 @@ def test_string_labels_and_own_confidence():
 
 def test_where_nothing_is_certified_the_point_is_described_and_said_to_promise_nothing():
     y, proba = predictions(60)
-    found = evaluate_predictions(y, proba, target_accuracy=0.95)
+    found = evaluate(Cases.from_predictions(y, proba), target_accuracy=0.95)
     assert not found.is_certified
     assert found.operating_point == operating_point.choose(
         Cases.from_predictions(y, proba), target_accuracy=0.95
     )
     assert "No threshold can be promised" in found.guarantee
     assert "Nothing is certified" in found.conditions
-    hopeless = evaluate_from_correctness([0, 0, 0], [0.1, 0.2, 0.3])
+    hopeless = evaluate(Cases.from_correctness([0, 0, 0], [0.1, 0.2, 0.3]))
     assert "none does on these" in hopeless.guarantee
     assert hopeless.to_dict()["operating_point"]["threshold"] is None
 
@@ -90,20 +89,20 @@ def test_weighted_cases_are_described_but_not_certified():
     y, proba = predictions()
     weight = np.random.default_rng(1).random(len(y))
     weight[:10] = 0
-    found = evaluate_predictions(y, proba, sample_weight=weight, groups=y)
+    found = evaluate(Cases.from_predictions(y, proba, sample_weight=weight, groups=y))
     assert found.is_weighted
     assert found.certification is None
     assert "cannot be certified" in found.conditions
     assert found.n_cases == len(y) - 10
     assert sum(group.n_cases for group in found.groups) == found.n_cases
-    kept = evaluate_predictions(y[10:], proba[10:], sample_weight=weight[10:])
+    kept = evaluate(Cases.from_predictions(y[10:], proba[10:], sample_weight=weight[10:]))
     assert found.aucoc.estimate == pytest.approx(kept.aucoc.estimate)
     assert found.accuracy.low == pytest.approx(kept.accuracy.low)
 
 
 @pytest.mark.parametrize("target", [0, 1])
 def test_extreme_targets_are_not_tested(target):
-    found = evaluate_from_correctness([1] * 99 + [0], range(100), target_accuracy=target)
+    found = evaluate(Cases.from_correctness([1] * 99 + [0], range(100)), target_accuracy=target)
     assert found.certification is None
     assert "No finite number" in found.conditions
 
@@ -112,7 +111,7 @@ def test_groups_are_read_at_one_threshold_worst_first():
     y, proba = predictions()
     site = np.where(np.arange(len(y)) % 3 == 0, "A", "B").astype(object)
     site[:5] = None
-    found = evaluate_predictions(y, proba, groups=site, target_accuracy=0.9)
+    found = evaluate(Cases.from_predictions(y, proba, groups=site), target_accuracy=0.9)
     assert {group.name for group in found.groups} == {"A", "B", "(missing)"}
     rates = [group.accepted_accuracy.estimate for group in found.groups]
     assert rates == sorted(rates)
@@ -130,8 +129,10 @@ def test_groups_are_read_at_one_threshold_worst_first():
 
 
 def test_a_group_that_is_delegated_whole_comes_last():
-    found = evaluate_from_correctness(
-        [1] * 70 + [0] * 30, np.arange(100)[::-1], groups=["up"] * 70 + ["down"] * 30
+    found = evaluate(
+        Cases.from_correctness(
+            [1] * 70 + [0] * 30, np.arange(100)[::-1], groups=["up"] * 70 + ["down"] * 30
+        )
     )
     assert [g.name for g in found.groups] == ["up", "down"]
     assert found.groups[1].accepted_accuracy is None
@@ -139,39 +140,39 @@ def test_a_group_that_is_delegated_whole_comes_last():
 
 def test_groups_that_are_no_groups():
     with pytest.raises(ParameterError, match="identifier"):
-        evaluate_from_correctness([1] * 2000, range(2000), groups=range(2000))
+        evaluate(Cases.from_correctness([1] * 2000, range(2000), groups=range(2000)))
     with pytest.raises(ShapeError, match="group for each of 3 cases"):
-        evaluate_from_correctness([1, 0, 1], [0.1, 0.2, 0.3], groups=["a"])
+        evaluate(Cases.from_correctness([1, 0, 1], [0.1, 0.2, 0.3], groups=["a"]))
 
 
 def test_comparison_is_the_paired_test_and_needs_the_same_cases():
     (y, a), (_, b) = predictions(seed=0), predictions(seed=1)
-    first, second = evaluate_predictions(y, a), evaluate_predictions(y, b)
+    first, second = evaluate(Cases.from_predictions(y, a)), evaluate(Cases.from_predictions(y, b))
     assert first.compare(second) == significance.aucoc_paired_test(
         Cases.from_predictions(y, a), Cases.from_predictions(y, b)
     )
     with pytest.raises(ShapeError, match="labels that differ"):
-        first.compare(evaluate_predictions(y[::-1], b))
+        first.compare(evaluate(Cases.from_predictions(y[::-1], b)))
     with pytest.raises(ShapeError, match="weights that differ"):
-        first.compare(evaluate_predictions(y, b, sample_weight=np.ones(len(y))))
+        first.compare(evaluate(Cases.from_predictions(y, b, sample_weight=np.ones(len(y)))))
     with pytest.raises(ShapeError, match="one row per case"):
-        first.compare(evaluate_predictions(y[:9], b[:9]))
+        first.compare(evaluate(Cases.from_predictions(y[:9], b[:9])))
 
 
 @pytest.mark.parametrize("wrong", ["0.9", [], 95, [0.9, 95], None])
 def test_wrong_targets(wrong):
     with pytest.raises(ParameterError, match="target_accuracy"):
-        evaluate_from_correctness([0, 1], [0.1, 0.2], target_accuracy=wrong)
+        evaluate(Cases.from_correctness([0, 1], [0.1, 0.2]), target_accuracy=wrong)
 
 
 def test_one_case_is_too_few():
     with pytest.raises(InsufficientDataError, match="At least 2"):
-        evaluate_from_correctness([1], [0.5])
+        evaluate(Cases.from_correctness([1], [0.5]))
 
 
 def test_text_and_json_say_the_same():
     y, proba = predictions()
-    found = evaluate_predictions(y, proba, groups=y, target_accuracy=0.9)
+    found = evaluate(Cases.from_predictions(y, proba, groups=y), target_accuracy=0.9)
     numbers = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert numbers["aucoc"]["estimate"] == found.aucoc.estimate
     assert numbers["operating_point"]["threshold"] == found.operating_point.threshold
@@ -193,7 +194,7 @@ grades = st.lists(
 @given(grades)
 def test_any_cases_add_up(rows):
     correct, confidence, group = zip(*rows, strict=True)
-    found = evaluate_from_correctness(correct, confidence, groups=group)
+    found = evaluate(Cases.from_correctness(correct, confidence, groups=group))
     edges, right, wrong = found.histogram
     assert right.sum() == pytest.approx(sum(correct))
     assert right.sum() + wrong.sum() == pytest.approx(len(rows))
@@ -209,12 +210,13 @@ def test_sums_of_weights_are_called_so():
     rng = np.random.default_rng(0)
     confidence = rng.random(400)
     correct = rng.random(400) < 0.7 + 0.3 * confidence
-    weighted = evaluate_from_correctness(
-        correct, confidence, sample_weight=np.full(400, 5000.25), target_accuracy=0.9
+    weighted = evaluate(
+        Cases.from_correctness(correct, confidence, sample_weight=np.full(400, 5000.25)),
+        target_accuracy=0.9,
     )
     assert "of a sum of weights of 2000100)" in weighted.guarantee
     assert "examined" not in weighted.guarantee
-    counted = evaluate_from_correctness(correct, confidence, target_accuracy=0.9)
+    counted = evaluate(Cases.from_correctness(correct, confidence), target_accuracy=0.9)
     assert "of the 400 examined)" in counted.guarantee
 
 
@@ -222,7 +224,9 @@ def test_a_group_that_is_delegated_whole_is_not_small_for_that():
     confidence = np.repeat([0.9, 0.1, 0.1], [500, 400, 20])
     correct = np.append(np.ones(500), np.arange(420) % 2)
     groups = np.repeat(["kept", "delegated", "tiny"], [500, 400, 20])
-    found = evaluate_from_correctness(correct, confidence, groups=groups, target_accuracy=0.95)
+    found = evaluate(
+        Cases.from_correctness(correct, confidence, groups=groups), target_accuracy=0.95
+    )
     assert {g.name: (g.n_accepted, g.is_small) for g in found.groups} == {
         "kept": (500, False),
         "delegated": (0, False),
@@ -233,53 +237,22 @@ def test_a_group_that_is_delegated_whole_is_not_small_for_that():
 # ------------------------------------------------------------------ each thing once
 
 
-def counting(monkeypatch, *places):
-    """Count the calls of functions, each named by the module that calls it."""
-    calls = Counter()
-
-    def watch(module, name):
-        original = getattr(module, name)
-
-        def counted(*args, **options):
-            calls[name] += 1
-            return original(*args, **options)
-
-        monkeypatch.setattr(module, name, counted)
-
-    for module, name in places:
-        watch(module, name)
-    return calls
-
-
-def test_arrays_are_validated_tallied_and_hashed_once(monkeypatch):
+def test_cases_are_added_up_and_hashed_once():
+    """The tally and the digest are kept, so that no other function computes them again."""
     y, proba = predictions()
-    calls = counting(
-        monkeypatch,
-        (cases_module, "check_probabilities"),
-        (cases_module, "check_named_labels"),
-        (cases_module, "check_grades"),
-        (tally, "_count"),
-        (tally, "_add_up"),
-        (cases_module, "_digest"),
-    )
-    evaluate_predictions(y, proba, groups=y, target_accuracy=[0.9, 0.8])
-    assert calls == {
-        "check_probabilities": 1,
-        "check_named_labels": 1,
-        "_count": 1,
-        "_digest": 1,
-    }
-    calls.clear()
-    evaluate_from_correctness(proba.argmax(axis=1) == y, proba.max(axis=1), target_accuracy=0.999)
-    assert calls == {"check_grades": 1, "_count": 1, "_digest": 1}
+    cases = Cases.from_predictions(y, proba, groups=y)
+    evaluate(cases, target_accuracy=[0.9, 0.8])
+    assert {"tally", "sha256"} <= vars(cases).keys()
+    assert cases.by_probability is cases
 
 
-def test_a_comparison_tallies_nothing_again(monkeypatch):
+def test_a_comparison_is_that_of_the_cases():
     (y, a), (_, b), (_, c) = (predictions(seed=seed) for seed in range(3))
-    models = {name: evaluate_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
-    calls = counting(monkeypatch, (tally, "_count"), (significance.compare, "influence_of_cases"))
+    models = {
+        name: evaluate(Cases.from_predictions(y, p))
+        for name, p in zip("abc", (a, b, c), strict=True)
+    }
     found = compare_evaluations(models, pairs="all")
-    assert calls == {"influence_of_cases": 3}
     assert found == significance.compare_models(
         {name: Cases.from_predictions(y, p) for name, p in zip("abc", (a, b, c), strict=True)}
     )
@@ -300,7 +273,9 @@ def test_weights_of_any_size_give_the_numbers_of_their_ratios(data):
     weight = data.draw(st.lists(sizes, min_size=n, max_size=n))
     assume(np.count_nonzero(weight) >= 2)
     with np.errstate(all="raise", under="ignore"):
-        found = evaluate_from_correctness(correct, confidence, sample_weight=weight, groups=correct)
+        found = evaluate(
+            Cases.from_correctness(correct, confidence, sample_weight=weight, groups=correct)
+        )
     for load, accuracy, threshold in zip(*found.curve, strict=True):
         inside = [i for i in range(n) if confidence[i] >= threshold]
         whole = sum(Fraction(w) for w in weight)
@@ -315,11 +290,11 @@ def test_weights_of_any_size_give_the_numbers_of_their_ratios(data):
 
 def test_weights_too_far_apart_are_refused():
     with pytest.raises(WeightError, match="1e-300 and 1e"):
-        evaluate_from_correctness([1, 0], [1, 2], sample_weight=[1e300, 1e-300])
+        evaluate(Cases.from_correctness([1, 0], [1, 2], sample_weight=[1e300, 1e-300]))
 
 
 def test_true_classes_without_a_probability_are_counted():
-    found = evaluate_predictions([0, 1, 1, 0], [[1, 0], [0, 1], [1, 0], [0.6, 0.4]])
+    found = evaluate(Cases.from_predictions([0, 1, 1, 0], [[1, 0], [0, 1], [1, 0], [0.6, 0.4]]))
     assert found.calibration.n_impossible == 1
     assert found.calibration.log_loss == pytest.approx((708.3964 - np.log(0.6)) / 4, abs=1e-3)
 
@@ -344,7 +319,7 @@ class Tags(HTMLParser):
 
 def test_notebooks_show_an_evaluation_and_its_point():
     y, proba = predictions()
-    found = evaluate_predictions(y, proba, target_accuracy=0.9)
+    found = evaluate(Cases.from_predictions(y, proba), target_accuracy=0.9)
     page = Tags(found._repr_html_())
     assert set(page.tags) == {"div", "p", "b", "table", "tbody", "tr", "th", "td"}
     assert f"{found.aucoc.estimate:.4f}" in page.text
@@ -356,7 +331,9 @@ def test_notebooks_show_an_evaluation_and_its_point():
 
 def test_nothing_in_a_notebook_is_markup_of_a_stranger():
     y, proba = predictions()
-    hostile = replace(evaluate_predictions(y, proba), guarantee="<script>alert(1)</script>")
+    hostile = replace(
+        evaluate(Cases.from_predictions(y, proba)), guarantee="<script>alert(1)</script>"
+    )
     assert "script" not in Tags(hostile._repr_html_()).tags
     nothing = operating_point.at_threshold(Cases.from_predictions(y, proba), threshold=2)
     assert "none" in nothing._repr_html_()
@@ -364,7 +341,7 @@ def test_nothing_in_a_notebook_is_markup_of_a_stranger():
 
 @pytest.mark.parametrize("pair", [(-1e308, 1e308), (1e17, 1e17), (-1.7e308, -1e308)])
 def test_confidences_as_large_as_floats_can_be(tmp_path, pair):
-    found = evaluate_from_correctness([1, 0] * 20, list(pair) * 20)
+    found = evaluate(Cases.from_correctness([1, 0] * 20, list(pair) * 20))
     edges, right, wrong = found.histogram
     assert edges[0] <= pair[0] <= pair[1] <= edges[-1]
     assert (np.diff(edges / 2) > 0).all()

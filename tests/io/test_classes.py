@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expertload import Cases
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.exceptions import ExpertLoadError, LabelError
 from expertload.io import decide_file, read_predictions
 from expertload.operating_point import certify_groups, choose
@@ -61,7 +61,7 @@ def test_two_classes_in_any_order_or_one_of_them(tmp_path, rows, pair, columns, 
         with pytest.raises(LabelError, match="needs two classes"):
             read_predictions(path)
         return
-    expected = evaluate_predictions(y, p, labels=[0, 1])
+    expected = evaluate(Cases.from_predictions(y, p, labels=[0, 1]))
     found = read_predictions(path).evaluate()
     assert found.accuracy == expected.accuracy
     assert found.aucoc == expected.aucoc
@@ -92,7 +92,7 @@ def test_many_classes_in_any_order(tmp_path, data, names, kind):
         types = "header = true, types = {'label': 'VARCHAR'}"
         duckdb.sql(f"COPY (FROM read_csv('{path}', {types})) TO '{typed}'")
         path = typed
-    expected = evaluate_predictions(y, proba, labels=range(len(names)))
+    expected = evaluate(Cases.from_predictions(y, proba, labels=range(len(names))))
     found = read_predictions(path).evaluate()
     assert found.accuracy == expected.accuracy
     assert found.aucoc.estimate == pytest.approx(expected.aucoc.estimate, abs=1e-12)

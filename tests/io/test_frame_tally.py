@@ -202,7 +202,7 @@ def test_readings_check_their_options():
 
 def test_rows_serve_every_function_that_takes_cases():
     table = exact_table([0.3, 0.3, 0.7, 0.9], [0, 1, 1, 1], np.ones(4))
-    assert Cases.from_correctness(**table.cases()).aucoc() == pytest.approx(table.aucoc())
+    assert table.cases().aucoc() == pytest.approx(table.aucoc())
     assert table.accuracy == 0.75
     assert repr(table.rounded(3)) == "FrameTally(3 rows, 4 cases, rounded to 2**-3)"
 

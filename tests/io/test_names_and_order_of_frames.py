@@ -14,8 +14,7 @@ from expertload._check import EXACT_ONLY, as_array, as_floats
 from expertload.calibrators import ConfidenceScore, TemperatureScaling
 from expertload.evaluation import (
     choose_confidence,
-    evaluate_from_correctness,
-    evaluate_predictions,
+    evaluate,
 )
 from expertload.exceptions import (
     DataTypeError,
@@ -139,15 +138,17 @@ IN_OTHER_ORDER = {
     "probabilities": lambda: coc_curve(SERIES, FRAME.iloc[SHUFFLED]),
     "confidence": lambda: aucoc_interval(Cases.from_predictions(SERIES, FRAME, confidence=OTHER)),
     "weights": lambda: brier_loss(SERIES, FRAME, sample_weight=OTHER),
-    "correctness": lambda: evaluate_from_correctness(CORRECT, OTHER),
-    "groups": lambda: evaluate_predictions(SERIES, FRAME, groups=SITES),
+    "correctness": lambda: evaluate(Cases.from_correctness(CORRECT, OTHER)),
+    "groups": lambda: evaluate(Cases.from_predictions(SERIES, FRAME, groups=SITES)),
     "clusters": lambda: certify(SERIES, FRAME, clusters=SITES, target_accuracy=0.8),
     "groups to certify": lambda: certify_groups(
         Cases.from_predictions(SERIES, FRAME, groups=SITES), target_accuracy=0.8
     ),
     "calibration": lambda: TemperatureScaling().fit(FRAME, SERIES.iloc[SHUFFLED]),
     "learned scores": lambda: ConfidenceScore("temperature").fit(FRAME, SERIES.iloc[SHUFFLED]),
-    "clusters to choose by": lambda: choose_confidence(SERIES, FRAME, clusters=SITES),
+    "clusters to choose by": lambda: choose_confidence(
+        Cases.from_predictions(SERIES, FRAME, clusters=SITES)
+    ),
     "costs": lambda: certify_mean_cost(
         Cases.from_predictions(SERIES, FRAME), error_costs=OTHER, max_mean_cost=0.1
     ),
@@ -167,11 +168,11 @@ IN_OTHER_ORDER = {
     "groups beside probabilities": lambda: certify_groups(
         Cases.from_predictions(LABELS, FRAME, groups=SITES), target_accuracy=0.8
     ),
-    "groups beside a confidence": lambda: evaluate_predictions(
-        LABELS, BOTH, groups=SITES, confidence=CONFIDENCE
+    "groups beside a confidence": lambda: evaluate(
+        Cases.from_predictions(LABELS, BOTH, groups=SITES, confidence=CONFIDENCE)
     ),
-    "groups beside correctness": lambda: evaluate_from_correctness(
-        CORRECT.to_numpy(), CONFIDENCE, groups=SITES
+    "groups beside correctness": lambda: evaluate(
+        Cases.from_correctness(CORRECT.to_numpy(), CONFIDENCE, groups=SITES)
     ),
     "groups to decide": lambda: certify_groups(
         Cases.from_predictions(LABELS, BOTH, groups=SITES, confidence=CONFIDENCE.to_numpy()),

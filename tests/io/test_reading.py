@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 from expertload.exceptions import DataNotFoundError, FileFormatError, LabelError
 from expertload.io import ColumnNames, Columns, FileOptions, read_predictions
 from tests.io.files import CLASSES, KINDS, predictions, write
@@ -41,7 +42,9 @@ def test_all_kinds_of_files_agree(tmp_path, kind):
     # Numbers of a file lie column by column in memory. Sums follow that order, and a sum in another
     # order may end in another last digit.
     proba = np.asfortranarray(proba)
-    expected = evaluate_predictions(table["label"], proba, groups=table["group"], labels=CLASSES)
+    expected = evaluate(
+        Cases.from_predictions(table["label"], proba, groups=table["group"], labels=CLASSES)
+    )
     assert found.evaluate().to_dict() == expected.to_dict()
 
 
@@ -74,7 +77,7 @@ def test_columns_by_name(csv):
 def test_confidence_and_correct(csv):
     path = csv("confidence,correct\n0.9,true\n0.2,false\n0.5,true\n")
     found = read_predictions(path)
-    expected = evaluate_from_correctness([1, 0, 1], [0.9, 0.2, 0.5])
+    expected = evaluate(Cases.from_correctness([1, 0, 1], [0.9, 0.2, 0.5]))
     assert found.evaluate().to_dict() == expected.to_dict()
     graded = csv("dice,certainty\n0.5,-3\n0.25,12\n", "graded.csv")
     names = ColumnNames(correct="dice", confidence="certainty")
@@ -125,7 +128,10 @@ def test_matrix_in_an_npz(tmp_path):
     np.savez(path, y_true=y[:, None], y_proba=proba.astype(np.float32), features=np.ones((300, 7)))
     found = read_predictions(path)
     assert found.y_proba.dtype == np.float32
-    assert found.evaluate().aucoc == evaluate_predictions(y, proba.astype(np.float32)).aucoc
+    assert (
+        found.evaluate().aucoc
+        == evaluate(Cases.from_predictions(y, proba.astype(np.float32))).aucoc
+    )
     renamed = tmp_path / "r.npz"
     np.savez(renamed, y_true=y, softmax=proba)
     found = read_predictions(renamed, names=ColumnNames(probabilities="softmax_*"))

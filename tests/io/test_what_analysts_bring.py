@@ -14,7 +14,7 @@ import expertload as el
 from expertload import Cases
 from expertload import exceptions as ex
 from expertload.cli.app import app
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.io import ColumnNames, decide_file, read_predictions
 from expertload.operating_point import choose, load_operating_point
 
@@ -91,7 +91,7 @@ def test_a_prediction_is_right_where_it_is_the_label(tmp_path, labels, predictio
     found = read_predictions(path, names=ColumnNames(**own))
     assert found.correct.tolist() == right
     assert str(found.columns) == f"label: {y}, confidence: {sure}, prediction: {guess}"
-    expected = evaluate_from_correctness(right, [0.9, 0.5, 0.7])
+    expected = evaluate(Cases.from_correctness(right, [0.9, 0.5, 0.7]))
     assert found.evaluate().to_dict() == expected.to_dict()
 
 
@@ -139,7 +139,7 @@ def test_the_softmax_of_logits_is_taken_and_said(tmp_path, prefix):
     found = read_predictions(path, names=ColumnNames(**own))
     np.testing.assert_allclose(found.y_proba, PROBA, rtol=1e-14)
     assert "probabilities: softmax of " + prefix + "cat" in str(found.columns)
-    expected = evaluate_predictions(TRUE, PROBA)
+    expected = evaluate(Cases.from_predictions(TRUE, PROBA))
     assert found.evaluate().aucoc.estimate == pytest.approx(expected.aucoc.estimate, abs=1e-12)
     policy = found.evaluate(target_accuracy=0.9).operating_point
     counts, rows = decide(policy, path, **own)

@@ -14,7 +14,7 @@ import pytest
 import expertload as el
 from expertload import Cases
 from expertload._check import EXACT, as_floats
-from expertload.evaluation import evaluate_predictions
+from expertload.evaluation import evaluate
 from expertload.exceptions import DataTypeError, ExpertLoadError, FileFormatError, LabelError
 from expertload.io import (
     FileOptions,
@@ -241,7 +241,7 @@ def test_arrays_and_frames_of_such_floats(kind, limit):
             pl.DataFrame({"label": large, f"p_{limit}": 0.9, "p_1": 0.1}), probabilities="p_*"
         )
     with pytest.raises(ExpertLoadError, match="floats skip whole numbers"):
-        evaluate_predictions([0, 1], proba, groups=large)
+        evaluate(Cases.from_predictions([0, 1], proba, groups=large))
 
 
 def test_mixed_objects_that_round_to_a_neighbour():

@@ -9,7 +9,7 @@ import pytest
 
 from expertload import Cases, aucoc_score
 from expertload import operating_point as op
-from expertload.evaluation import choose_confidence, evaluate_predictions, split_cases
+from expertload.evaluation import choose_confidence, evaluate, split_cases
 from expertload.exceptions import DataTypeError, LabelError, ParameterError, ShapeError
 from expertload.monitoring import AccuracyMonitor
 
@@ -36,7 +36,7 @@ def test_what_is_no_target_is_refused(target):
         lambda: op.certify_groups(
             Cases.from_predictions(NUMBERS, BOTH, groups=NUMBERS), target_accuracy=target
         ),
-        lambda: evaluate_predictions(NUMBERS, BOTH, target_accuracy=target),
+        lambda: evaluate(Cases.from_predictions(NUMBERS, BOTH), target_accuracy=target),
         lambda: AccuracyMonitor(target_accuracy=target),
     ):
         with pytest.raises(ParameterError, match="'target_accuracy'"):
@@ -112,7 +112,7 @@ def test_clusters_to_split_by_are_names(clusters):
     with pytest.raises((DataTypeError, ShapeError), match="'clusters'"):
         split_cases(N, clusters=clusters)
     with pytest.raises((DataTypeError, ShapeError), match="'clusters'"):
-        choose_confidence(NUMBERS, BOTH, clusters=clusters)
+        choose_confidence(Cases.from_predictions(NUMBERS, BOTH, clusters=clusters))
 
 
 @pytest.mark.parametrize("n_cases", [0, -1, 2.5, "10", None, [1]])

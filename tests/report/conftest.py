@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expertload.evaluation import evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 
 SITES = ["Basel", "Bern", "Genève", "Chur"]
 
@@ -66,5 +67,7 @@ def models():
     found = {}
     for seed, name in enumerate(("first", "second", "third")):
         y_true, proba, site = predictions(2000, seed=seed, noise=0.2 + 0.6 * seed)
-        found[name] = evaluate_predictions(y_true, proba, groups=site, target_accuracy=0.9)
+        found[name] = evaluate(
+            Cases.from_predictions(y_true, proba, groups=site), target_accuracy=0.9
+        )
     return found

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
 from expertload.report.stops import find_stops
@@ -59,8 +60,9 @@ def test_weighted_graded_cases_agree_too(visit, tmp_path):
     rng = np.random.default_rng(3)
     confidence = rng.normal(size=1500)
     correct = np.clip(0.6 + 0.2 * confidence + rng.normal(0, 0.1, 1500), 0, 1)
-    evaluation = evaluate_from_correctness(
-        correct, confidence, sample_weight=rng.random(1500), target_accuracy=0.7
+    evaluation = evaluate(
+        Cases.from_correctness(correct, confidence, sample_weight=rng.random(1500)),
+        target_accuracy=0.7,
     )
     path = build_report(
         evaluation,
@@ -199,7 +201,9 @@ HOSTILE = [
 def test_hostile_names_are_inert_and_shown_as_they_are(visit, tmp_path):
     y_true, proba, _ = predictions(400)
     groups = np.array(HOSTILE)[np.arange(400) % len(HOSTILE)]
-    models = {name: evaluate_predictions(y_true, proba, groups=groups) for name in HOSTILE}
+    models = {
+        name: evaluate(Cases.from_predictions(y_true, proba, groups=groups)) for name in HOSTILE
+    }
     path = build_report(models, path=tmp_path / "r.html", title=HOSTILE[1], note=HOSTILE[2])
     seen = visit(path, width=390)
     assert seen.page.evaluate("window.bad") is None
@@ -335,7 +339,7 @@ def test_the_slider_says_which_thresholds_are_certified(visit, page, models):
 
 
 def test_few_distinct_confidences_and_nothing_reached(visit, tmp_path):
-    evaluation = evaluate_from_correctness([0, 0, 1, 0], [0.9, 0.9, 0.5, 0.5])
+    evaluation = evaluate(Cases.from_correctness([0, 0, 1, 0], [0.9, 0.9, 0.5, 0.5]))
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"))
     assert seen.value("load") == 1
     assert seen.n_stops == 3
@@ -349,7 +353,7 @@ def test_a_lone_histogram_is_no_larger_than_one_of_two(visit, page, tmp_path, wi
     """Confidences that are no probabilities have no reliability diagram beside it."""
     rng = np.random.default_rng(0)
     score = rng.normal(0, 5, 400)
-    found = evaluate_from_correctness(rng.random(400) < 1 / (1 + np.exp(-score)), score)
+    found = evaluate(Cases.from_correctness(rng.random(400) < 1 / (1 + np.exp(-score)), score))
     path = build_report({"m": found}, path=tmp_path / "lone.html")
     lone = visit(path, width=width).page.locator(".pair svg:visible").bounding_box()
     beside = visit(page, width=width).page.locator(".pair svg:visible").last.bounding_box()
@@ -359,7 +363,9 @@ def test_a_lone_histogram_is_no_larger_than_one_of_two(visit, page, tmp_path, wi
 @pytest.mark.parametrize("width", [1280, 375])
 @pytest.mark.parametrize("target", [0.95, 0.952, 0.97])
 def test_the_target_is_not_written_over_the_axis(visit, tmp_path, width, target):
-    found = evaluate_from_correctness(np.ones(500), np.linspace(0, 1, 500), target_accuracy=target)
+    found = evaluate(
+        Cases.from_correctness(np.ones(500), np.linspace(0, 1, 500)), target_accuracy=target
+    )
     seen = visit(build_report({"m": found}, path=tmp_path / "right.html"), width=width)
     label = seen.page.locator("#coc text.target").bounding_box()
     axis = seen.page.locator("#coc .ticks text.x:visible").first.bounding_box()

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
@@ -30,7 +31,7 @@ def test_ten_models_of_twenty_thousand_cases_stay_below_two_megabytes(tmp_path):
     models = {}
     for seed in range(10):
         y_true, proba, site = predictions(20_000, seed=seed, noise=0.2 * seed)
-        models[f"model {seed}"] = evaluate_predictions(y_true, proba, groups=site)
+        models[f"model {seed}"] = evaluate(Cases.from_predictions(y_true, proba, groups=site))
     path = build_report(models, path=tmp_path / "report.html")
     assert path.stat().st_size < 2_000_000
     assert len(payload(path)["models"]) == 10
@@ -38,7 +39,7 @@ def test_ten_models_of_twenty_thousand_cases_stay_below_two_megabytes(tmp_path):
 
 def test_the_slider_offers_about_every_fifth_of_a_percent_and_the_marks():
     y_true, proba, _ = predictions(20_000)
-    evaluation = evaluate_predictions(y_true, proba)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba))
     stops = find_stops(evaluation)
     assert N_STEPS <= len(stops.threshold) <= N_STEPS + 10
     assert np.diff(stops.load).max() == pytest.approx(1 / N_STEPS)
@@ -68,7 +69,7 @@ def test_every_stop_on_the_page_holds_the_librarys_numbers(models, tmp_path):
 
 def test_all_thresholds_are_offered_where_they_are_few():
     confidence = np.arange(100) / 100
-    stops = find_stops(evaluate_from_correctness(np.arange(100) % 3 > 0, confidence))
+    stops = find_stops(evaluate(Cases.from_correctness(np.arange(100) % 3 > 0, confidence)))
     assert stops.threshold[:-1].tolist() == confidence.tolist()
 
 
@@ -102,7 +103,7 @@ def test_a_name_that_is_no_text_is_written_all_the_same(tmp_path, models):
 
 def test_models_on_other_cases_are_not_tested_in_pairs(models, tmp_path):
     y_true, proba, _ = predictions(300)
-    mixed = {**models, "elsewhere": evaluate_predictions(y_true, proba)}
+    mixed = {**models, "elsewhere": evaluate(Cases.from_predictions(y_true, proba))}
     assert list(compare_with_first(mixed)) == list(models)[1:]
     assert "other cases" in build_report(mixed, path=tmp_path / "r.html").read_text("utf-8")
 
@@ -122,7 +123,7 @@ def test_old_file_survives_a_failure(tmp_path, models, monkeypatch):
     path.write_text("old")
     with pytest.raises(ParameterError):
         build_report(models, path=path, expert_accuracy=97)
-    with pytest.raises(ParameterError, match="evaluate_predictions"):
+    with pytest.raises(ParameterError, match="evaluate"):
         build_report({"a": 3}, path=path)
     with pytest.raises(ParameterError, match="at least one name"):
         build_report({}, path=path)
@@ -139,7 +140,7 @@ def test_a_page_is_named_as_one(tmp_path, models, name):
 
 
 def test_the_least_number_of_cases_is_said(tmp_path):
-    evaluation = evaluate_from_correctness(np.ones(50), np.linspace(0, 1, 50))
+    evaluation = evaluate(Cases.from_correctness(np.ones(50), np.linspace(0, 1, 50)))
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
     assert "50 case(s) are too few, even if all were right" in text
     assert "it takes at least 59 cases" in text
@@ -148,7 +149,7 @@ def test_the_least_number_of_cases_is_said(tmp_path):
 @pytest.mark.slow
 def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
     y_true, proba, _ = predictions(1200)
-    evaluation = evaluate_predictions(y_true, proba, groups=np.arange(1200) % 130)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba, groups=np.arange(1200) % 130))
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
     assert "These are the 12 least accurate of 130 groups" in text
     assert text.count('class="folded"') == 118
@@ -159,7 +160,7 @@ def test_all_groups_are_on_the_page_and_most_of_them_folded(tmp_path):
 def test_more_classes_than_a_page_holds(tmp_path):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(1100, 0.05), 3300)
-    evaluation = evaluate_predictions(np.arange(3300) % 1100, proba)
+    evaluation = evaluate(Cases.from_predictions(np.arange(3300) % 1100, proba))
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
     assert "The 100 most accurate classes are left out" in text
 
@@ -177,7 +178,7 @@ def test_more_classes_than_a_page_holds(tmp_path):
 def test_few_cases_are_not_called_under_confident(tmp_path, n, confidence, said):
     """Of all cases, 94 % are right."""
     correct = np.arange(n) % 50 >= 3
-    evaluation = evaluate_from_correctness(correct, np.full(n, confidence))
+    evaluation = evaluate(Cases.from_correctness(correct, np.full(n, confidence)))
     text = build_report(evaluation, path=tmp_path / "r.html").read_text("utf-8")
     assert said in text
 
@@ -192,15 +193,12 @@ def model_with_a_dip(n=6000):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"method": "fixed_sequence"},
-        {"clusters": np.arange(6000) // 3},
-    ],
+    ("clusters", "method"),
+    [({}, "spending"), ({}, "fixed_sequence"), ({"clusters": np.arange(6000) // 3}, "spending")],
 )
-def test_the_certified_stops_are_the_thresholds_that_passed(tmp_path, options):
-    evaluation = evaluate_from_correctness(*model_with_a_dip(), target_accuracy=0.93, **options)
+def test_the_certified_stops_are_the_thresholds_that_passed(tmp_path, clusters, method):
+    cases = Cases.from_correctness(*model_with_a_dip(), **clusters)
+    evaluation = evaluate(cases, target_accuracy=0.93, method=method)
     point = evaluation.certification
     page = payload(build_report(evaluation, path=tmp_path / "r.html"))["models"][0]
     tested_and_passed = set(point.ladder.threshold[point.ladder.passed].tolist())
@@ -222,7 +220,7 @@ def starts_and_ends(path):
 
 @pytest.mark.slow
 def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
-    evaluation = evaluate_from_correctness(*model_with_a_dip(), target_accuracy=0.93)
+    evaluation = evaluate(Cases.from_correctness(*model_with_a_dip()), target_accuracy=0.93)
     ranges = evaluation.certification.passed.ranges
     assert len(ranges) > 1
     (part,), frame = models_of_page({"m": evaluation})
@@ -238,8 +236,9 @@ def test_the_certified_stroke_lies_on_the_curve_and_keeps_its_gaps():
 
 
 def test_thresholds_tested_apart_are_dots():
-    evaluation = evaluate_from_correctness(
-        *model_with_a_dip(), target_accuracy=0.93, clusters=np.arange(6000) // 3
+    evaluation = evaluate(
+        Cases.from_correctness(*model_with_a_dip(), clusters=np.arange(6000) // 3),
+        target_accuracy=0.93,
     )
     (part,), _ = models_of_page({"m": evaluation})
     strokes = part.lines.certified
@@ -250,8 +249,8 @@ def test_thresholds_tested_apart_are_dots():
 
 @pytest.mark.parametrize("weight", [None, np.linspace(1, 2, 300)])
 def test_nothing_is_marked_where_nothing_is_certified(tmp_path, weight):
-    evaluation = evaluate_from_correctness(
-        np.arange(300) % 2, np.linspace(0, 1, 300), sample_weight=weight
+    evaluation = evaluate(
+        Cases.from_correctness(np.arange(300) % 2, np.linspace(0, 1, 300), sample_weight=weight)
     )
     path = build_report(evaluation, path=tmp_path / "r.html")
     assert not any(payload(path)["models"][0]["certified"])
@@ -266,6 +265,6 @@ def test_nothing_is_marked_where_nothing_is_certified(tmp_path, weight):
 def test_extremes_make_a_page(tmp_path, n, kind):
     confidence = np.full(n, 0.5) if kind == "tied" else np.linspace(0, 1, n)
     correct = np.arange(n) % 2 if kind == "tied" else np.full(n, kind == "right")
-    evaluation = evaluate_from_correctness(correct, confidence, groups=["g"] * n)
+    evaluation = evaluate(Cases.from_correctness(correct, confidence, groups=["g"] * n))
     data = payload(build_report(evaluation, path=tmp_path / "r.html"))
     assert len(data["models"][0]["accepted"]) == (2 if kind == "tied" else n + 1)

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from expertload.evaluation import evaluate_from_correctness, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import evaluate
 from expertload.report import build_report
 from expertload.report.stops import find_stops
 from expertload.significance.band import wilson
@@ -32,7 +33,7 @@ def many(n, k, *, seed=0):
 @pytest.fixture(scope="module")
 def thirty():
     y_true, proba, names = many(3000, 30)
-    return evaluate_predictions(y_true, proba, labels=names, target_accuracy=0.9)
+    return evaluate(Cases.from_predictions(y_true, proba, labels=names), target_accuracy=0.9)
 
 
 def shown(seen, kind):
@@ -82,7 +83,7 @@ def assert_follows(seen, evaluation, member, kind):
 
 def test_groups_and_classes_follow_the_slider(visit, tmp_path):
     y_true, proba, site = predictions(1500)
-    evaluation = evaluate_predictions(y_true, proba, groups=site, target_accuracy=0.9)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba, groups=site), target_accuracy=0.9)
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"))
     assert_follows(seen, evaluation, site, "group")
     assert_follows(seen, evaluation, y_true.astype(str), "class")
@@ -94,8 +95,9 @@ def test_weighted_graded_groups_follow_too(visit, tmp_path):
     confidence, site = rng.random(600), rng.choice(["a", "b", "c"], 600)
     correct = np.clip(confidence + rng.normal(0, 0.2, 600), 0, 1)
     weight = rng.integers(0, 3, 600) * 0.7
-    evaluation = evaluate_from_correctness(
-        correct, confidence, groups=site, sample_weight=weight, target_accuracy=0.6
+    evaluation = evaluate(
+        Cases.from_correctness(correct, confidence, groups=site, sample_weight=weight),
+        target_accuracy=0.6,
     )
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"))
     assert_follows(seen, evaluation, site, "group")
@@ -103,7 +105,7 @@ def test_weighted_graded_groups_follow_too(visit, tmp_path):
 
 def test_what_the_page_says_first_is_what_it_says_at_the_operating_point(visit, tmp_path):
     y_true, proba, site = predictions(1500)
-    evaluation = evaluate_predictions(y_true, proba, groups=site, target_accuracy=0.9)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba, groups=site), target_accuracy=0.9)
     path = build_report(evaluation, path=tmp_path / "r.html")
     seen = visit(path)
     moved = seen.page.locator(".parts").all_inner_texts()
@@ -120,7 +122,7 @@ def test_what_the_page_says_first_is_what_it_says_at_the_operating_point(visit, 
 
 def test_delegating_everything_leaves_no_rate(visit, tmp_path):
     y_true, proba, site = predictions(300)
-    evaluation = evaluate_predictions(y_true, proba, groups=site)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba, groups=site))
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"))
     seen.page.get_by_role("button", name="Delegate everything").click()
     for _, rate, load, interval, _ in shown(seen, "group"):
@@ -135,7 +137,9 @@ def test_two_classes_are_shown_whole(visit, tmp_path):
     rng = np.random.default_rng(0)
     proba = rng.random(400)
     y_true = np.where(rng.random(400) < proba, "ill", "well")
-    evaluation = evaluate_predictions(y_true, np.stack([proba, 1 - proba], 1), target_accuracy=0.8)
+    evaluation = evaluate(
+        Cases.from_predictions(y_true, np.stack([proba, 1 - proba], 1)), target_accuracy=0.8
+    )
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"))
     assert seen.page.locator(".finder").count() == 0
     assert sorted(row[0] for row in shown(seen, "class")) == ["ill", "well"]
@@ -165,7 +169,7 @@ def test_thirty_classes_fold_unfold_and_are_found(visit, tmp_path, thirty):
 
 def test_a_thousand_classes_stay_light(visit, tmp_path):
     y_true, proba, names = many(20_000, 1000)
-    evaluation = evaluate_predictions(y_true, proba, labels=names)
+    evaluation = evaluate(Cases.from_predictions(y_true, proba, labels=names))
     path = build_report(evaluation, path=tmp_path / "r.html")
     assert path.stat().st_size < 1_500_000
     for width in (1280, 390):
@@ -194,7 +198,9 @@ def test_hostile_names_of_classes_are_inert(visit, tmp_path):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(len(HOSTILE)), 400)
     y_true = np.array(HOSTILE)[rng.integers(0, len(HOSTILE), 400)]
-    evaluation = evaluate_predictions(y_true, proba, labels=HOSTILE, target_accuracy=0.2)
+    evaluation = evaluate(
+        Cases.from_predictions(y_true, proba, labels=HOSTILE), target_accuracy=0.2
+    )
     seen = visit(build_report(evaluation, path=tmp_path / "r.html"), width=390)
     assert {row[0] for row in shown(seen, "class")} == set(HOSTILE)
     assert seen.page.evaluate("window.bad") is None

@@ -12,7 +12,7 @@ from tests.strategies import correctness_cases
 import expertload as el
 from expertload import Cases
 from expertload import significance as sig
-from expertload.evaluation import evaluate_from_correctness
+from expertload.evaluation import evaluate
 from expertload.exceptions import DataTypeError, InsufficientDataError, ShapeError
 from expertload.metrics import brier_loss
 from expertload.significance.interval import (
@@ -274,7 +274,7 @@ def test_an_evaluation_uses_its_clusters_for_every_interval():
     correct, confidence, cluster = patients(np.random.default_rng(0), 100, 5, 0.8)
     site = np.where(cluster % 2, "north", "south")
     plain, found = (
-        evaluate_from_correctness(correct, confidence, groups=site, clusters=clusters)
+        evaluate(Cases.from_correctness(correct, confidence, groups=site, clusters=clusters))
         for clusters in (None, cluster)
     )
     assert found.aucoc == sig.aucoc_interval(
@@ -300,7 +300,7 @@ def test_one_cluster_is_not_enough():
     with pytest.raises(InsufficientDataError, match="At least 2 clusters are needed. Got 1"):
         sig.aucoc_interval(Cases.from_correctness([1, 0, 1], [0.1, 0.2, 0.3], clusters=["a"] * 3))
     with pytest.raises(InsufficientDataError, match="At least 2"):
-        evaluate_from_correctness([1, 0, 1], [0.1, 0.2, 0.3], clusters=["a"] * 3)
+        evaluate(Cases.from_correctness([1, 0, 1], [0.1, 0.2, 0.3], clusters=["a"] * 3))
 
 
 def test_clusters_that_do_not_fit_are_refused():

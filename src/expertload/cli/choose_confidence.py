@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -71,13 +70,8 @@ def choose_on_a_part(
     choosing, certifying = split_cases(
         table.n_cases, share=SHARE, clusters=clusters, random_state=seed
     )
-    part = table.take(choosing)
-    y_proba = np.asarray(part.y_proba)
     found = choose_confidence(
-        np.asarray(part.place),
-        y_proba,
-        labels=range(y_proba.shape[1]),
-        clusters=part.clusters if table.is_clustered else None,
+        table.take(choosing).cases,
         target_accuracy=target,
         confidence_level=level,
         random_state=seed,

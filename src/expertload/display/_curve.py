@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expertload._check import check_fraction, check_same_length, check_unit_interval, message
+from expertload._check import check_same_length, check_unit_interval, message
 from expertload._format import percent
 from expertload._typing import FloatArray, IntArray
-from expertload.cases import Cases
 from expertload.display._draw import (
     GREEN,
     GUIDE,
@@ -36,7 +35,7 @@ from expertload.display._draw import (
 )
 from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint
-from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
+from expertload.significance import COCBand
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -321,31 +320,3 @@ def _with_gaps(point: CertifiedPoint) -> tuple[FloatArray, FloatArray]:
         loads.append(np.append(load[seen], np.nan))
         accuracies.append(np.append(accuracy[seen], np.nan))
     return np.concatenate(loads), np.concatenate(accuracies)
-
-
-class Measured(TypedDict):
-    """The numbers that `COCDisplay` is made of."""
-
-    expert_load: FloatArray
-    accuracy: FloatArray
-    aucoc: Interval | float
-    band: COCBand
-
-
-def measure(cases: Cases, confidence_level: float) -> Measured:
-    """Compute the curve, its area and its band."""
-    level = check_fraction(confidence_level, "confidence_level", inclusive=False)
-    curve = cases.curve()
-    return Measured(
-        expert_load=curve.expert_load,
-        accuracy=curve.accuracy,
-        aucoc=_area(cases, level),
-        band=coc_band(cases, confidence_level=level),
-    )
-
-
-def _area(cases: Cases, level: float) -> Interval | float:
-    n_present = len(cases.correct) if cases.weight is None else np.count_nonzero(cases.weight)
-    if n_present < 2:  # one case has an area but no interval; its plot must not fail
-        return cases.tally.area()
-    return aucoc_interval(cases, confidence_level=level)

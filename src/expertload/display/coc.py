@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from expertload._answers import judge
-from expertload._check import as_floats
+import numpy as np
+
+from expertload._answers import cases_of
+from expertload._check import as_floats, check_fraction
 from expertload._format import promised
 from expertload._typing import ArrayLike, FloatArray
-from expertload.cases import check_cases, check_correctness_cases
+from expertload.cases import Cases, check_are_cases
 from expertload.display._curve import (
     PointMarks,
     along_curve,
@@ -18,12 +20,11 @@ from expertload.display._curve import (
     draw_line,
     finish,
     mark_operating_point,
-    measure,
     next_style,
     zoom,
 )
 from expertload.display._draw import add_legend, figure_of, one_axes, with_name
-from expertload.significance import COCBand, Interval
+from expertload.significance import COCBand, Interval, aucoc_interval, coc_band
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,15 +37,13 @@ if TYPE_CHECKING:
     from expertload.display.several import COCFoldsDisplay
     from expertload.operating_point import CertifiedCurve, OperatingPoint
 
-__all__ = ["COCDisplay"]
-
 SIZE = (6.4, 4.6)
 
 
 class COCDisplay:
     """The COC curve of one model, with its area, its interval band and its operating points.
 
-    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or pass
+    Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw, or pass
     computed numbers and call `plot`. To compare several, plot them on the same ``ax``, or use
     `COCComparisonDisplay`.
 
@@ -118,25 +117,21 @@ class COCDisplay:
         self.name = name
 
     @classmethod
-    def from_predictions(
+    def from_cases(
         cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        cases: Cases,
         *,
-        confidence: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
         confidence_level: float = 0.95,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Compute the curve of a classifier and draw it.
+        """Compute the curve of cases and draw it.
 
         Parameters
         ----------
-        y_true, y_proba, confidence, sample_weight, labels
-            As in `expertload.coc_curve`.
+        cases : Cases
+            The cases; their weights and clusters change the band and the interval of AUCOC.
         confidence_level : float, default=0.95
             The confidence level of the band and of the interval of AUCOC.
         name : str, optional
@@ -153,6 +148,55 @@ class COCDisplay:
 
         Examples
         --------
+        >>> from expertload import Cases
+        >>> from expertload.display import COCDisplay
+        >>> cases = Cases.from_correctness([0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75])
+        >>> print(f"{COCDisplay.from_cases(cases).aucoc.estimate:.3f}")
+        0.839
+        """
+        return cls.measured(cases, confidence_level, name).plot(ax, **plot_options)
+
+    @classmethod
+    def measured(cls, cases: Cases, confidence_level: float, name: str | None = None) -> Self:
+        """Compute the curve, its area and its band, without drawing them."""
+        level = check_fraction(confidence_level, "confidence_level", inclusive=False)
+        check_are_cases(cases)
+        n_present = len(cases) if cases.weight is None else np.count_nonzero(cases.weight)
+        area: Interval | float = cases.tally.area()
+        if n_present > 1:  # one case has an area but no interval; its plot must not fail
+            area = aucoc_interval(cases, confidence_level=level)
+        band, curve = coc_band(cases, confidence_level=level), cases.curve()
+        return cls(
+            expert_load=curve.expert_load, accuracy=curve.accuracy, aucoc=area, band=band, name=name
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute the curve of a classifier and draw it.
+
+        Parameters
+        ----------
+        y_true, y_proba, confidence, sample_weight, labels
+            As in `expertload.coc_curve`.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        COCDisplay
+            The display, drawn.
+
+        Examples
+        --------
         >>> from expertload.display import COCDisplay
         >>> y_true = [0, 1, 1, 0]
         >>> y_proba = [[0.9, 0.1], [0.3, 0.7], [0.6, 0.4], [0.8, 0.2]]
@@ -160,8 +204,8 @@ class COCDisplay:
         >>> display.line_.get_label()
         'toy: AUCOC 0.966 [0.027, 1.000]'
         """
-        cases = check_cases(y_true, y_proba, confidence, sample_weight, labels)
-        return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
+        rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
+        return cls.from_cases(Cases.from_predictions(y_true, y_proba, **rows), **options)
 
     @classmethod
     def from_estimator(
@@ -171,6 +215,7 @@ class COCDisplay:
         y: ArrayLike,
         *,
         confidence: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         name: str | None = None,
         **options: Any,
     ) -> Self:
@@ -186,21 +231,21 @@ class COCDisplay:
             True labels; labels that the estimator does not know count as errors.
         confidence : array-like of shape (n_cases,), optional
             The confidence that ranks cases; the top probability by default.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options
-            Options of `from_correctness`.
+            Options of `from_cases`.
 
         Returns
         -------
         COCDisplay
             The display, drawn.
         """
-        rows = {"confidence": confidence, "sample_weight": options.get("sample_weight")}
-        right, own = judge(estimator, X, y, **rows)
+        cases = cases_of(estimator, X, y, confidence=confidence, sample_weight=sample_weight)
         name = type(estimator).__name__ if name is None else name
-        scores = own if confidence is None else confidence
-        return cls.from_correctness(right, scores, name=name, **options)
+        return cls.from_cases(cases, name=name, **options)
 
     @classmethod
     def from_cv_results(
@@ -226,43 +271,6 @@ class COCDisplay:
         from expertload.display.several import COCFoldsDisplay  # avoids a cycle
 
         return COCFoldsDisplay.from_cv_results(cv_results, X, y, **options)
-
-    @classmethod
-    def from_correctness(
-        cls,
-        correct: ArrayLike,
-        confidence: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        confidence_level: float = 0.95,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Compute the curve from the correctness and the confidence of each case and draw it.
-
-        Parameters
-        ----------
-        correct, confidence, sample_weight
-            As in `expertload.Cases.from_correctness`.
-        confidence_level, name, ax, **plot_options
-            As in `from_predictions`.
-
-        Returns
-        -------
-        COCDisplay
-            The display, drawn.
-
-        Examples
-        --------
-        >>> from expertload.display import COCDisplay
-        >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-        >>> display = COCDisplay.from_correctness([0, 1, 0, 1, 1], confidence)
-        >>> print(f"{display.aucoc.estimate:.3f}")
-        0.839
-        """
-        cases = check_correctness_cases(correct, confidence, sample_weight)
-        return cls(**measure(cases, confidence_level), name=name).plot(ax, **plot_options)
 
     def plot(
         self,
@@ -329,9 +337,9 @@ class COCDisplay:
         --------
         >>> from expertload.display import COCDisplay
         >>> from expertload import Cases, operating_point
-        >>> case = [0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75]
-        >>> point = operating_point.choose(Cases.from_correctness(*case), target_accuracy=0.95)
-        >>> display = COCDisplay.from_correctness(*case).mark(point)
+        >>> cases = Cases.from_correctness([0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75])
+        >>> point = operating_point.choose(cases, target_accuracy=0.95)
+        >>> display = COCDisplay.from_cases(cases).mark(point)
         >>> display.marks_[0].label.get_text()
         '100 % accuracy at 60 % load'
         """
@@ -364,9 +372,8 @@ class COCDisplay:
         >>> from expertload.display import COCDisplay
         >>> from expertload import Cases
         >>> from expertload.operating_point import certified_curve
-        >>> case = [1] * 200, range(200)
-        >>> bound = certified_curve(Cases.from_correctness(*case))
-        >>> COCDisplay.from_correctness(*case).floor(bound).floor_.get_label()
+        >>> cases = Cases.from_correctness([1] * 200, range(200))
+        >>> COCDisplay.from_cases(cases).floor(certified_curve(cases)).floor_.get_label()
         'certified at all thresholds at once (95 %)'
         """
         if not hasattr(self, "ax_"):

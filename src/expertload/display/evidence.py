@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from expertload.display._draw import AxesOrPair
     from expertload.monitoring import AccuracyMonitor
 
-__all__ = ["EvidenceDisplay"]
-
 SIZE = (7.2, 5.4)
 WARNING = 5.0
 # Evidence below this means that nothing is against the promise; its exact value does not matter,

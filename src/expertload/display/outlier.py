@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
@@ -34,8 +34,8 @@ from expertload.display._draw import (
     with_name,
 )
 from expertload.exceptions import ParameterError
-from expertload.metrics.outliers import check_outlier_cases, outlier_auroc_score
-from expertload.tally import COMPARISON_SLACK, Tally
+from expertload.metrics.outliers import check_outlier_cases, opposite, outlier_auroc_score
+from expertload.tally import COMPARISON_SLACK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,7 +155,22 @@ class OutlierDisplay:
         check_option(positive, get_args(Positive), "positive")
         level = check_fraction(tpr, "tpr")
         cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
-        return cls(**_measure(cases, level, positive), name=name).plot(ax)
+        side = cases if positive == "outlier" else opposite(cases)
+        table = side.tally
+        found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
+        true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
+        reached = int(np.argmax(true >= level - COMPARISON_SLACK))
+        threshold = float(table.confidence[::-1][reached])
+        return cls(
+            false_positive_rate=np.append(0.0, false),
+            true_positive_rate=np.append(0.0, true),
+            auroc=outlier_auroc_score(is_outlier, outlier_score, sample_weight=sample_weight),
+            tpr=level,
+            histogram=_histogram(cases),
+            threshold=threshold if positive == "outlier" else -threshold,
+            positive=positive,
+            name=name,
+        ).plot(ax)
 
     @property
     def fpr_at_tpr(self) -> float:
@@ -212,34 +227,6 @@ class OutlierDisplay:
     def _legend_entry(self, name: str | None) -> str:
         text = "" if self.auroc is None else f"AUROC {self.auroc:.3f}"
         return with_name(self.name if name is None else name, text)
-
-
-class _Measured(TypedDict):
-    false_positive_rate: FloatArray
-    true_positive_rate: FloatArray
-    auroc: float
-    tpr: float
-    histogram: tuple[FloatArray, FloatArray, FloatArray]
-    threshold: float
-    positive: Positive
-
-
-def _measure(cases: Cases, tpr: float, positive: Positive) -> _Measured:
-    outlier, score, weight = cases.correct, cases.confidence, cases.weight
-    sign = 1 if positive == "outlier" else -1
-    table = Tally.add_up(outlier if sign == 1 else ~outlier, sign * score, weight)
-    found, flagged = table.accepted_correct[::-1], table.accepted[::-1]
-    true, false = found / found[-1], (flagged - found) / (flagged - found)[-1]
-    reached = int(np.argmax(true >= tpr - COMPARISON_SLACK))
-    return _Measured(
-        false_positive_rate=np.append(0.0, false),
-        true_positive_rate=np.append(0.0, true),
-        auroc=outlier_auroc_score(outlier, score, sample_weight=weight),
-        tpr=tpr,
-        histogram=_histogram(cases),
-        threshold=sign * float(table.confidence[::-1][reached]),
-        positive=positive,
-    )
 
 
 def _histogram(cases: Cases) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._answers import judge
-from expertload._check import as_floats, check_same_length, check_unit_interval
+from expertload._answers import cases_of
+from expertload._check import as_floats, check_same_length
 from expertload._typing import ArrayLike, FloatArray
-from expertload.cases import Cases, check_cases, check_correctness_cases
+from expertload.cases import Cases, check_are_cases
 from expertload.display._draw import (
     add_legend,
     draw_diagonal,
@@ -25,7 +25,6 @@ from expertload.display._draw import (
 from expertload.metrics.calibration import (
     ReliabilityCurve,
     Strategy,
-    expected_error,
     kolmogorov_smirnov_error,
     reliability_curve,
 )
@@ -49,7 +48,7 @@ HISTOGRAM_BINS = 20
 class ReliabilityDisplay:
     """A reliability diagram, and below it how often each confidence occurs.
 
-    Use `from_predictions`, `from_estimator` or `from_correctness`, which compute and draw, or pass
+    Use `from_cases`, `from_predictions` or `from_estimator`, which compute and draw, or pass
     computed numbers and call `plot`.
 
     Parameters
@@ -78,11 +77,10 @@ class ReliabilityDisplay:
 
     Examples
     --------
+    >>> from expertload import Cases
     >>> from expertload.display import ReliabilityDisplay
-    >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> display = ReliabilityDisplay.from_correctness(
-    ...     [0, 1, 0, 1, 1], confidence, n_bins=5, strategy="width"
-    ... )
+    >>> cases = Cases.from_correctness([0, 1, 0, 1, 1], [0.45, 0.55, 0.65, 0.70, 0.75])
+    >>> display = ReliabilityDisplay.from_cases(cases, n_bins=5, strategy="width")
     >>> display.line_.get_label()
     'ECE 0.020, KS 0.130'
     """
@@ -120,24 +118,21 @@ class ReliabilityDisplay:
         self.name = name
 
     @classmethod
-    def from_predictions(
+    def from_cases(
         cls,
-        y_true: ArrayLike,
-        y_proba: ArrayLike,
+        cases: Cases,
         *,
         n_bins: int = 15,
         strategy: Strategy = "mass",
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
         name: str | None = None,
         ax: AxesOrPair = None,
     ) -> Self:
-        """Compute the diagram of the top label and draw it.
+        """Compute the diagram of cases and draw it.
 
         Parameters
         ----------
-        y_true, y_proba, sample_weight, labels
-            As in `expertload.coc_curve`.
+        cases : Cases
+            The cases; made from correctness, they need confidences in [0, 1].
         n_bins, strategy
             As in `expertload.metrics.reliability_curve`.
         name : str, optional
@@ -150,12 +145,60 @@ class ReliabilityDisplay:
         ReliabilityDisplay
             The display, drawn.
         """
-        cases = check_cases(y_true, y_proba, None, sample_weight, labels)
-        return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
+        check_are_cases(cases)
+        cases = cases.by_probability
+        curve = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
+        counts, _ = np.histogram(
+            cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
+        )
+        return cls(
+            confidence=curve.confidence,
+            accuracy=curve.accuracy,
+            share=curve.share,
+            histogram=counts / counts.sum(),
+            expected_error=curve.expected_error,
+            kolmogorov_smirnov_error=kolmogorov_smirnov_error(cases),
+            binning=f"{n_bins} bins of equal {strategy}",
+            name=name,
+        ).plot(ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute the diagram of the top label and draw it.
+
+        Parameters
+        ----------
+        y_true, y_proba, sample_weight, labels
+            As in `expertload.coc_curve`.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            The display, drawn.
+        """
+        rows = {"sample_weight": sample_weight, "labels": labels}
+        return cls.from_cases(Cases.from_predictions(y_true, y_proba, **rows), **options)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        **options: Any,
     ) -> Self:
         """Compute the diagram of a fitted classifier and draw it.
 
@@ -167,50 +210,21 @@ class ReliabilityDisplay:
             What the estimator predicts from.
         y : array-like of shape (n_cases,)
             True labels; labels that the estimator does not know count as errors.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
         name : str, optional
             The name for the legend, that of the estimator's class by default.
         **options
-            Options of `from_correctness`.
+            Options of `from_cases`.
 
         Returns
         -------
         ReliabilityDisplay
             The display, drawn.
         """
-        weight = options.get("sample_weight")
-        right, confidence = judge(estimator, X, y, sample_weight=weight)
+        cases = cases_of(estimator, X, y, sample_weight=sample_weight)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_correctness(right, confidence, name=name, **options)
-
-    @classmethod
-    def from_correctness(
-        cls,
-        correct: ArrayLike,
-        confidence: ArrayLike,
-        *,
-        n_bins: int = 15,
-        strategy: Strategy = "mass",
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: AxesOrPair = None,
-    ) -> Self:
-        """Compute the diagram from correctness and confidence and draw it.
-
-        Parameters
-        ----------
-        correct, confidence, sample_weight
-            As in `expertload.Cases.from_correctness`; confidences must be in [0, 1].
-        n_bins, strategy, name, ax
-            As in `from_predictions`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-        """
-        cases = check_correctness_cases(correct, confidence, sample_weight)
-        check_unit_interval(cases.confidence, "confidence")
-        return cls(**_measure(cases, n_bins, strategy), name=name).plot(ax)
+        return cls.from_cases(cases, name=name, **options)
 
     def plot(self, ax: AxesOrPair = None, *, name: str | None = None) -> Self:
         """Draw the diagram, and the histogram where there are axes for it.
@@ -248,32 +262,6 @@ class ReliabilityDisplay:
 
     def _legend_title(self) -> str | None:
         return None if self.binning is None else f"ECE over {self.binning}"
-
-
-class _Measured(TypedDict):
-    confidence: FloatArray
-    accuracy: FloatArray
-    share: FloatArray
-    histogram: FloatArray
-    expected_error: float
-    kolmogorov_smirnov_error: float
-    binning: str
-
-
-def _measure(cases: Cases, n_bins: int, strategy: Strategy) -> _Measured:
-    curve = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
-    counts, _ = np.histogram(
-        cases.confidence, bins=HISTOGRAM_BINS, range=(0, 1), weights=cases.weight
-    )
-    return _Measured(
-        confidence=curve.confidence,
-        accuracy=curve.accuracy,
-        share=curve.share,
-        histogram=counts / counts.sum(),
-        expected_error=expected_error(curve),
-        kolmogorov_smirnov_error=kolmogorov_smirnov_error(cases),
-        binning=f"{n_bins} bins of equal {strategy}",
-    )
 
 
 CURVE = "expertload-reliability-curve"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from expertload._answers import answers_of, judge, right_answers
+from expertload._answers import cases_of
 from expertload._check import (
     as_array,
     check_models,
@@ -16,13 +16,12 @@ from expertload._check import (
     require_extra,
 )
 from expertload._typing import ArrayLike, FloatArray
-from expertload.cases import Cases, check_cases, check_correctness_cases
+from expertload.cases import Cases
 from expertload.display._curve import (
     draw_fold,
     draw_mean,
     finish,
     mean_curve,
-    measure,
     next_style,
     zoom,
 )
@@ -63,10 +62,12 @@ class COCComparisonDisplay:
 
     Examples
     --------
+    >>> from expertload import Cases
     >>> from expertload.display import COCComparisonDisplay
+    >>> correct = {"first": [0, 1, 0, 1, 1], "second": [1, 0, 1, 1, 0]}
     >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-    >>> comparison = COCComparisonDisplay.from_correctness(
-    ...     {"first": ([0, 1, 0, 1, 1], confidence), "second": ([1, 0, 1, 1, 0], confidence)}
+    >>> comparison = COCComparisonDisplay.from_cases(
+    ...     {name: Cases.from_correctness(right, confidence) for name, right in correct.items()}
     ... )
     >>> {name: round(d.aucoc.estimate, 3) for name, d in comparison.displays.items()}
     {'first': 0.839, 'second': 0.406}
@@ -79,25 +80,20 @@ class COCComparisonDisplay:
         self.displays: dict[str, COCDisplay] = check_models(displays)
 
     @classmethod
-    def from_predictions(
+    def from_cases(
         cls,
-        y_true: ArrayLike,
-        models: Mapping[str, ArrayLike],
+        models: Mapping[str, Cases],
         *,
-        sample_weight: ArrayLike | None = None,
-        labels: ArrayLike | None = None,
         confidence_level: float = 0.95,
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Compute and draw the curves of several models on the same cases.
+        """Compute and draw the curves of several models.
 
         Parameters
         ----------
-        y_true, sample_weight, labels
-            As in `expertload.coc_curve`.
-        models : mapping from str to array-like
-            The probabilities that each model gives, ``{"CE": proba_a, "CE+AUCOC": proba_b}``.
+        models : mapping from str to Cases
+            The cases of each model.
         confidence_level : float, default=0.95
             That of the bands and of the intervals of AUCOC.
         ax : matplotlib Axes, optional
@@ -110,15 +106,53 @@ class COCComparisonDisplay:
         COCComparisonDisplay
             The display, drawn.
         """
+        displays = {
+            name: COCDisplay.measured(cases, confidence_level, name)
+            for name, cases in check_models(models).items()
+        }
+        return cls(displays).plot(ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        models: Mapping[str, ArrayLike],
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compute and draw the curves of several models on the same cases.
+
+        Parameters
+        ----------
+        y_true, sample_weight, labels
+            As in `expertload.coc_curve`.
+        models : mapping from str to array-like
+            The probabilities that each model gives, ``{"CE": proba_a, "CE+AUCOC": proba_b}``.
+        **options
+            Options of `from_cases`.
+
+        Returns
+        -------
+        COCComparisonDisplay
+            The display, drawn.
+        """
         cases = {
-            name: check_cases(y_true, proba, None, sample_weight, labels)
+            name: Cases.from_predictions(y_true, proba, sample_weight=sample_weight, labels=labels)
             for name, proba in check_models(models).items()
         }
-        return cls._of_cases(cases, confidence_level).plot(ax, **plot_options)
+        return cls.from_cases(cases, **options)
 
     @classmethod
     def from_estimators(
-        cls, models: Mapping[str, Any], X: Any, y: ArrayLike, **options: Any
+        cls,
+        models: Mapping[str, Any],
+        X: Any,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
     ) -> Self:
         """Compute and draw the curves of several fitted classifiers on the same cases.
 
@@ -130,39 +164,10 @@ class COCComparisonDisplay:
             What they predict from.
         y : array-like of shape (n_cases,)
             True labels; those an estimator does not know count as its errors.
+        sample_weight : array-like of shape (n_cases,), optional
+            How much each case counts.
         **options
-            Options of `from_correctness`.
-
-        Returns
-        -------
-        COCComparisonDisplay
-            The display, drawn.
-        """
-        weight = options.get("sample_weight")
-        pairs = {
-            name: judge(estimator, X, y, sample_weight=weight)
-            for name, estimator in check_models(models).items()
-        }
-        return cls.from_correctness(pairs, **options)
-
-    @classmethod
-    def from_correctness(
-        cls,
-        models: Mapping[str, tuple[ArrayLike, ArrayLike]],
-        *,
-        sample_weight: ArrayLike | None = None,
-        confidence_level: float = 0.95,
-        ax: Axes | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Compute and draw several curves from correctness and confidence.
-
-        Parameters
-        ----------
-        models : mapping from str to pair of array-like
-            Each model's ``(correct, confidence)``, as in `expertload.Cases.from_correctness`.
-        sample_weight, confidence_level, ax, **plot_options
-            As in `from_predictions`.
+            Options of `from_cases`.
 
         Returns
         -------
@@ -170,16 +175,10 @@ class COCComparisonDisplay:
             The display, drawn.
         """
         cases = {
-            name: check_correctness_cases(correct, confidence, sample_weight)
-            for name, (correct, confidence) in check_model_pairs(models).items()
+            name: cases_of(estimator, X, y, sample_weight=sample_weight)
+            for name, estimator in check_models(models).items()
         }
-        return cls._of_cases(cases, confidence_level).plot(ax, **plot_options)
-
-    @classmethod
-    def _of_cases(cls, cases: Mapping[str, Cases], level: float) -> Self:
-        return cls(
-            {name: COCDisplay(**measure(each, level), name=name) for name, each in cases.items()}
-        )
+        return cls.from_cases(cases, **options)
 
     def plot(
         self,
@@ -309,13 +308,9 @@ class COCFoldsDisplay:
         pick = require_extra("sklearn.utils", "sklearn", "from_cross_validation")._safe_indexing
         folds = []
         for estimator, rows in zip(estimators, tested, strict=True):
-            answers = answers_of(estimator, pick(X, rows))
-            cases = check_correctness_cases(
-                right_answers(answers.labels, labels[rows]),
-                answers.confidence,
-                None if weight is None else weight[rows],
-            )
-            folds.append(COCDisplay(**measure(cases, 0.95)))
+            own = None if weight is None else weight[rows]
+            cases = cases_of(estimator, pick(X, rows), labels[rows], sample_weight=own)
+            folds.append(COCDisplay.measured(cases, 0.95))
         return cls(folds, name=name).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
@@ -389,13 +384,3 @@ def _check_cv_results(results: Any, n: int) -> tuple[list[Any], list[Any]]:
             message("y", "must be the data passed to cross_validate", f"{n} cases, too few")
         )
     return list(results["estimator"]), tested
-
-
-def check_model_pairs(models: Any) -> dict[str, tuple[Any, Any]]:
-    """Return a mapping from names to pairs of correctness and confidence."""
-    pairs = check_models(models)
-    for name, pair in pairs.items():
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            got = f"a {type(pair).__name__} for {name!r}"
-            raise ParameterError(message("models", "must map names to (correct, confidence)", got))
-    return {name: (correct, confidence) for name, (correct, confidence) in pairs.items()}

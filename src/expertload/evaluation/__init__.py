@@ -1,11 +1,20 @@
 """Evaluates one model on one set of cases, and collects every number in one object."""
 
 from expertload.evaluation.choose_confidence import ConfidenceChoice, choose_confidence, split_cases
-from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, Confusion
-from expertload.evaluation.evaluate import evaluate_from_correctness, evaluate_predictions
-from expertload.evaluation.evaluation import Evaluation, compare_evaluations
-from expertload.evaluation.groups import GroupEvaluation, Members
-from expertload.evaluation.parts import Calibration, ConfidenceHistogram
+from expertload.evaluation.evaluate import evaluate
+from expertload.evaluation.evaluation import (
+    Calibration,
+    ConfidenceHistogram,
+    Evaluation,
+    compare_evaluations,
+)
+from expertload.evaluation.groups import (
+    ClassAnswers,
+    ClassEvaluation,
+    Confusion,
+    GroupEvaluation,
+    Members,
+)
 
 __all__ = [
     "Calibration",
@@ -19,7 +28,6 @@ __all__ = [
     "Members",
     "choose_confidence",
     "compare_evaluations",
-    "evaluate_from_correctness",
-    "evaluate_predictions",
+    "evaluate",
     "split_cases",
 ]

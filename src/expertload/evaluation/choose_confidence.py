@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,19 +21,18 @@ from expertload._check import (
     check_count,
     check_fraction,
     check_option,
-    check_same_order,
     insufficient,
+    message,
     random_generator,
 )
 from expertload._format import promised
-from expertload._label_arrays import independent_units
-from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from expertload._label_arrays import number_clusters
+from expertload._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from expertload.calibrators import CONFIDENCE_SCORES, CalibrationWarning, ConfidenceScore
-from expertload.cases import Cases, check_named_predictions
+from expertload.cases import Cases, check_are_cases
+from expertload.exceptions import WeightError
 from expertload.significance import Interval
 from expertload.significance.resample import percentile_interval
-
-__all__ = ["ConfidenceChoice", "choose_confidence", "split_cases"]
 
 PLAIN = CONFIDENCE_SCORES[0]
 LEAST_CASES_A_FOLD = 4
@@ -88,13 +87,10 @@ class ConfidenceChoice:
 
 
 def choose_confidence(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
+    cases: Cases,
     *,
     target_accuracy: float = 0.95,
     scores: Sequence[str] = CONFIDENCE_SCORES,
-    labels: ArrayLike | None = None,
-    clusters: ArrayLike | None = None,
     n_folds: int = 5,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
@@ -104,16 +100,14 @@ def choose_confidence(
 
     Parameters
     ----------
-    y_true, y_proba, labels
-        As in `expertload.coc_curve`. The model must not be trained on these cases, and nothing may
-        be certified on them.
+    cases : Cases
+        Cases with probabilities and without weights. The model must not be trained on them, and
+        nothing may be certified on them. Folds never split a cluster.
     target_accuracy : float, default=0.95
         The accuracy of automatic decisions at which loads are compared.
     scores : sequence of str
         The scores to choose among, see `expertload.calibrators.ConfidenceScore`. The maximum
         probability is always one of them, and wins a tie.
-    clusters : array-like of shape (n_cases,), optional
-        The cluster of each case, for example its patient. Folds never split a cluster.
     n_folds : int, default=5
         The number of folds, outer and inner.
     n_resamples : int, default=1000
@@ -133,6 +127,7 @@ def choose_confidence(
     Two classes are predicted with the same probabilities, and one is right less often:
 
     >>> import numpy as np
+    >>> from expertload import Cases
     >>> from expertload.evaluation import choose_confidence
     >>> rng = np.random.default_rng(0)
     >>> top = rng.uniform(0.5, 1.0, size=1000)
@@ -140,7 +135,8 @@ def choose_confidence(
     >>> right = rng.random(1000) < np.where(predicted == 0, 0.5 + 0.5 * top, 0.6 * top)
     >>> y_true = np.where(right, predicted, 1 - predicted)
     >>> y_proba = np.where(predicted == 1, top, 1 - top)
-    >>> choice = choose_confidence(y_true, y_proba, target_accuracy=0.9, n_folds=3)
+    >>> cases = Cases.from_predictions(y_true, y_proba)
+    >>> choice = choose_confidence(cases, target_accuracy=0.9, n_folds=3)
     >>> print(choice.score.name, choice.load_saved)
     correctness 0.3150 (95 % interval 0.2140 to 0.4570)
     """
@@ -150,13 +146,13 @@ def choose_confidence(
     rounds = check_count(n_resamples, "n_resamples", minimum=2)
     names = [check_option(name, CONFIDENCE_SCORES, "scores") for name in scores]
     names = list(dict.fromkeys([PLAIN, *names]))
-    cases = _read(y_true, y_proba, labels, clusters, folds)
+    cases = _with_doubles(cases, folds)
     rng = random_generator(random_state)
     with warnings.catch_warnings():
         # A temperature at the limit of its range gives a poor score; the folds will show it.
         warnings.simplefilter("ignore", CalibrationWarning)
         loads = _loads(cases, names, folds, target, rng)
-        score = ConfidenceScore(_lowest(loads)).fit(cases.proba, cases.target)
+        score = _fitted(_lowest(loads), cases)
         outer, chosen = _nested(cases, names, folds, target, rng)
     saved = _saved(cases, outer, target, rounds, level, rng)
     return ConfidenceChoice(
@@ -165,7 +161,7 @@ def choose_confidence(
         load_saved=saved,
         chosen_without=chosen,
         target_accuracy=target,
-        n_cases=len(cases.target),
+        n_cases=len(cases),
     )
 
 
@@ -199,7 +195,8 @@ def split_cases(
     """
     fraction = check_fraction(share, "share", inclusive=False)
     number = check_count(n_cases, "n_cases")
-    unit = independent_units(number, clusters)
+    own = number_clusters(clusters, number)
+    unit = np.arange(number) if own is None else own
     order = random_generator(random_state).permutation(unit.max() + 1)
     share_of_units = min(fraction, MOST_CHOOSING / number)
     is_choosing = np.isin(unit, order[: round(share_of_units * len(order))])
@@ -209,42 +206,22 @@ def split_cases(
 # ------------------------------------------------------------------ cases
 
 
-class _LabelledCases(NamedTuple):
-    """Labels, probabilities, correctness, and the unit (cluster) of each case."""
-
-    target: IntArray
-    proba: FloatArray
-    right: BoolArray
-    unit: IntArray
-
-    def take(self, rows: AnyArray) -> _LabelledCases:
-        return _LabelledCases(
-            self.target[rows], self.proba[rows], self.right[rows], self.unit[rows]
-        )
-
-
-def _read(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    labels: ArrayLike | None,
-    clusters: ArrayLike | None,
-    n_folds: int,
-) -> _LabelledCases:
-    check_same_order(y_true=y_true, y_proba=y_proba, clusters=clusters)
-    predictions, _ = check_named_predictions(y_true, y_proba, None, labels)
-    target, proba = predictions.target, np.ascontiguousarray(predictions.proba, dtype=np.float64)
-    unit = independent_units(len(target), clusters)
-    needed = LEAST_CASES_A_FOLD * n_folds
-    if unit.max() + 1 < needed:
-        what = "cases" if clusters is None else "clusters"
-        raise insufficient(
-            f"at least {needed} {what}", str(unit.max() + 1), "pass more, or fewer folds"
-        )
-    return _LabelledCases(target, proba, proba.argmax(axis=1) == target, unit)
+def _with_doubles(cases: Cases, n_folds: int) -> Cases:
+    """Return the cases with probabilities in double precision, which scores are fitted to."""
+    check_are_cases(cases)
+    proba = np.ascontiguousarray(cases.predictions.proba, dtype=np.float64)
+    if cases.weight is not None:
+        hint = "leave out sample_weight"
+        raise WeightError(message("cases", "must not have weights", "weights", hint))
+    needed, n_units = LEAST_CASES_A_FOLD * n_folds, len(np.unique(cases.unit))
+    if n_units < needed:
+        what = "cases" if cases.clusters is None else "clusters"
+        raise insufficient(f"at least {needed} {what}", str(n_units), "pass more, or fewer folds")
+    return replace(cases, proba=proba, groups=None)
 
 
-def _folds(cases: _LabelledCases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
-    """Return a mask for each fold; cases of one unit are always in the same fold."""
+def _folds(cases: Cases, n_folds: int, rng: np.random.Generator) -> list[BoolArray]:
+    """Return a mask for each fold; cases of one cluster are always in the same fold."""
     known, place = np.unique(cases.unit, return_inverse=True)
     fold = rng.permutation(np.arange(len(known)) % n_folds)[place]
     return [fold == k for k in range(n_folds)]
@@ -254,7 +231,7 @@ def _folds(cases: _LabelledCases, n_folds: int, rng: np.random.Generator) -> lis
 
 
 def _loads(
-    cases: _LabelledCases,
+    cases: Cases,
     names: Sequence[str],
     n_folds: int,
     target: float,
@@ -262,27 +239,31 @@ def _loads(
 ) -> dict[str, float]:
     """Return the load of each score; no score is fitted on the cases that it ranks."""
     folds = _folds(cases, n_folds, rng)
-    return {name: _load(cases.right, _out_of_fold(name, cases, folds), target) for name in names}
+    ranked = {name: _out_of_fold(name, cases, folds) for name in names}
+    return {
+        name: replace(cases, confidence=confidence).load_at_accuracy(target)
+        for name, confidence in ranked.items()
+    }
 
 
-def _out_of_fold(name: str, cases: _LabelledCases, folds: Sequence[BoolArray]) -> FloatArray:
+def _out_of_fold(name: str, cases: Cases, folds: Sequence[BoolArray]) -> FloatArray:
+    proba = cases.predictions.proba
     if not ConfidenceScore(name).is_learned:
-        return ConfidenceScore(name).confidence(cases.proba)
-    confidence = np.empty(len(cases.target))
+        return ConfidenceScore(name).confidence(proba)
+    confidence = np.empty(len(cases))
     for held in folds:
-        rest = cases.take(~held)
-        score = ConfidenceScore(name).fit(rest.proba, rest.target)
-        confidence[held] = score.confidence(cases.proba[held])
+        confidence[held] = _fitted(name, cases.take(~held)).confidence(proba[held])
     return confidence
+
+
+def _fitted(name: str, cases: Cases) -> ConfidenceScore:
+    target, proba, _ = cases.predictions
+    return ConfidenceScore(name).fit(proba, target)
 
 
 def _lowest(loads: Mapping[str, float]) -> str:
     """Return the score with the lowest load; the first one if several are equal."""
     return min(loads, key=loads.__getitem__)
-
-
-def _load(right: BoolArray, confidence: FloatArray, target: float) -> float:
-    return Cases.from_correctness(right, confidence).load_at_accuracy(target)
 
 
 # ------------------------------------------------------------------ measuring
@@ -299,21 +280,21 @@ class _Ranked(NamedTuple):
 
 
 def _nested(
-    cases: _LabelledCases,
+    cases: Cases,
     names: Sequence[str],
     n_folds: int,
     target: float,
     rng: np.random.Generator,
 ) -> tuple[_Ranked, tuple[str, ...]]:
     """Choose and fit without each fold in turn, and rank the cases of that fold."""
-    ranked = _Ranked(np.empty(len(cases.target)), np.empty(len(cases.target)))
+    ranked = _Ranked(np.empty(len(cases)), np.empty(len(cases)))
     chosen = []
     for held in _folds(cases, n_folds, rng):
         rest = cases.take(~held)
         name = _lowest(_loads(rest, names, n_folds, target, rng))
-        score = ConfidenceScore(name).fit(rest.proba, rest.target)
-        ranked.chosen[held] = _places(score.confidence(cases.proba[held]))
-        ranked.plain[held] = _places(ConfidenceScore(PLAIN).confidence(cases.proba[held]))
+        proba = cases.predictions.proba[held]
+        ranked.chosen[held] = _places(_fitted(name, rest).confidence(proba))
+        ranked.plain[held] = _places(ConfidenceScore(PLAIN).confidence(proba))
         chosen.append(name)
     return ranked, tuple(chosen)
 
@@ -326,7 +307,7 @@ def _places(confidence: FloatArray) -> FloatArray:
 
 
 def _saved(
-    cases: _LabelledCases,
+    cases: Cases,
     ranked: _Ranked,
     target: float,
     n_resamples: int,
@@ -335,20 +316,15 @@ def _saved(
 ) -> Interval:
     """Return the load saved, with a bootstrap interval over cases or clusters."""
 
-    def saved(weight: AnyArray | None) -> float:
+    def saved(weight: FloatArray | None) -> float:
         plain, chosen = (
-            Cases.from_correctness(cases.right, places, sample_weight=weight).load_at_accuracy(
-                target
-            )
+            replace(cases, confidence=places, weight=weight).load_at_accuracy(target)
             for places in (ranked.plain, ranked.chosen)
         )
         return plain - chosen
 
     n_units = int(cases.unit.max()) + 1
-    values = np.array(
-        [
-            saved(np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[cases.unit])
-            for _ in range(n_resamples)
-        ]
-    )
+    draws = (rng.integers(0, n_units, n_units) for _ in range(n_resamples))
+    counts = (np.bincount(draw, minlength=n_units).astype(np.float64) for draw in draws)
+    values = np.array([saved(count[cases.unit]) for count in counts])
     return percentile_interval(saved(None), values, level)

@@ -1,4 +1,4 @@
-"""The result of `evaluate_predictions`: numbers to read, compare, report, or write as JSON."""
+"""The result of `evaluate`: numbers to read, compare, report, or write as JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from expertload._html import small_table
-from expertload._typing import AnyArray, IntArray
-from expertload.cases import Cases, check_same_cases
+from expertload._typing import AnyArray, FloatArray, IntArray
+from expertload.cases import Cases
 from expertload.curve import COCCurve
-from expertload.evaluation.classes import ClassAnswers, ClassEvaluation, evaluate_classes
-from expertload.evaluation.groups import GroupEvaluation, Members
-from expertload.evaluation.parts import Calibration, ConfidenceHistogram
+from expertload.evaluation.groups import (
+    ClassAnswers,
+    ClassEvaluation,
+    GroupEvaluation,
+    Members,
+    answers_by_class,
+    evaluate_classes,
+)
 from expertload.exceptions import ShapeError
 from expertload.metrics import ReliabilityCurve
 from expertload.operating_point import (
@@ -32,10 +37,50 @@ from expertload.significance import (
     coc_band,
     compare_models,
 )
-from expertload.significance.compare import Pair, Pairs
-from expertload.tally import Tally
+from expertload.significance.compare import Pair, Pairs, check_same_cases
+from expertload.tally import Tally, cumulative_from_bottom
 
-__all__ = ["Evaluation", "compare_evaluations"]
+N_BINS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How far confidence is from accuracy, and how good the probabilities are.
+
+    Attributes
+    ----------
+    expected_error : float
+        Expected calibration error of the top label, 15 bins of equal mass.
+    kolmogorov_smirnov_error : float
+        The largest summed gap between confidence and correctness.
+    brier_loss, log_loss : float or None
+        Proper scores of the probabilities; None if only confidences are known.
+    n_impossible : int
+        The number of cases whose true class has a probability of zero. The log loss would be
+        infinite and uses the smallest positive number instead; see `expertload.metrics.log_loss`.
+    """
+
+    expected_error: float
+    kolmogorov_smirnov_error: float
+    brier_loss: float | None = None
+    log_loss: float | None = None
+    n_impossible: int = 0
+
+
+class ConfidenceHistogram(NamedTuple):
+    """The numbers of right and wrong cases by confidence.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Edges of the bins; each bin includes its left edge, the last one both.
+    right, wrong : ndarray of shape (n_bins,)
+        Cases (or weight, or grades) in each bin.
+    """
+
+    edges: FloatArray
+    right: FloatArray
+    wrong: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,8 +89,6 @@ class Evaluation:
 
     Attributes
     ----------
-    n_cases : int
-        The number of cases.
     accuracy : Interval
         The accuracy over all cases, as if none were delegated.
     aucoc : Interval
@@ -58,8 +101,6 @@ class Evaluation:
         None if confidences are not probabilities.
     reliability : ReliabilityCurve or None
         The points of the reliability diagram.
-    histogram : ConfidenceHistogram
-        Right and wrong cases by confidence.
     operating_point : OperatingPoint
         The threshold for `target_accuracy` and its counts on these cases.
     target_accuracy : float
@@ -77,8 +118,6 @@ class Evaluation:
         A threshold for each group, certified for all of them at once; None unless requested.
     target_certification : CertifiedTargets or None
         A threshold for each target, certified for all of them at once; None if there is one target.
-    is_weighted : bool
-        Whether cases have weights; counts are then sums of weights.
     confidence_level : float
         The confidence level of every interval here.
     identified_by : str or None
@@ -86,14 +125,12 @@ class Evaluation:
         their cases were in the same order.
     """
 
-    n_cases: int
     accuracy: Interval
     aucoc: Interval
     curve: COCCurve = field(repr=False)
     loads: Mapping[float, float]
     calibration: Calibration | None
     reliability: ReliabilityCurve | None = field(repr=False)
-    histogram: ConfidenceHistogram = field(repr=False)
     operating_point: OperatingPoint
     target_accuracy: float
     certification: CertifiedPoint | None = field(repr=False)
@@ -102,15 +139,33 @@ class Evaluation:
     groups: tuple[GroupEvaluation, ...] = field(repr=False)
     group_certification: CertifiedGroups | None = field(default=None, repr=False)
     target_certification: CertifiedTargets | None = field(default=None, repr=False)
-    is_weighted: bool
     confidence_level: float
     cases: Cases = field(repr=False)
-    table: Tally = field(repr=False)
     target: IntArray | None = field(repr=False)
     members: Members | None = field(default=None, repr=False)
-    answers: ClassAnswers | None = field(default=None, repr=False)
     identifiers: AnyArray | None = field(default=None, repr=False)
     identified_by: str | None = None
+
+    @property
+    def n_cases(self) -> int:
+        """The number of cases, without those of weight zero."""
+        weight = self.cases.weight
+        return len(self.cases) if weight is None else int(np.count_nonzero(weight))
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether cases have weights; counts are then sums of weights."""
+        return self.cases.weight is not None
+
+    @cached_property
+    def histogram(self) -> ConfidenceHistogram:
+        """The numbers of right and wrong cases by confidence."""
+        return count_by_confidence(self.cases.tally)
+
+    @cached_property
+    def answers(self) -> ClassAnswers | None:
+        """The true and the predicted class of each case; None if labels are unknown."""
+        return answers_by_class(self.cases)
 
     @cached_property
     def band(self) -> COCBand:
@@ -145,10 +200,11 @@ class Evaluation:
 
         Examples
         --------
-        >>> from expertload.evaluation import evaluate_from_correctness
+        >>> from expertload import Cases
+        >>> from expertload.evaluation import evaluate
         >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
-        >>> a = evaluate_from_correctness([0, 1, 0, 1, 1], confidence)
-        >>> b = evaluate_from_correctness([1, 0, 1, 1, 0], confidence)
+        >>> a = evaluate(Cases.from_correctness([0, 1, 0, 1, 1], confidence))
+        >>> b = evaluate(Cases.from_correctness([1, 0, 1, 1, 0], confidence))
         >>> print(f"{a.compare(b).difference:.3f}")
         0.432
         """
@@ -160,9 +216,10 @@ class Evaluation:
 
         Examples
         --------
-        >>> from expertload.evaluation import evaluate_from_correctness
-        >>> a = evaluate_from_correctness([0, 1, 0], [0.4, 0.5, 0.6])
-        >>> a.saw_same_cases(evaluate_from_correctness([0, 1], [0.4, 0.5]))
+        >>> from expertload import Cases
+        >>> from expertload.evaluation import evaluate
+        >>> a = evaluate(Cases.from_correctness([0, 1, 0], [0.4, 0.5, 0.6]))
+        >>> a.saw_same_cases(evaluate(Cases.from_correctness([0, 1], [0.4, 0.5])))
         False
         """
         try:
@@ -176,8 +233,9 @@ class Evaluation:
 
         Examples
         --------
-        >>> from expertload.evaluation import evaluate_from_correctness
-        >>> numbers = evaluate_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]).to_dict()
+        >>> from expertload import Cases
+        >>> from expertload.evaluation import evaluate
+        >>> numbers = evaluate(Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])).to_dict()
         >>> numbers["aucoc"]["estimate"], numbers["loads"]["0.95"]
         (0.9657..., 0.25)
         """
@@ -250,11 +308,12 @@ def compare_evaluations(
 
     Examples
     --------
-    >>> from expertload.evaluation import compare_evaluations, evaluate_from_correctness
+    >>> from expertload import Cases
+    >>> from expertload.evaluation import compare_evaluations, evaluate
     >>> confidence = [0.45, 0.55, 0.65, 0.70, 0.75]
     >>> models = {
-    ...     "old": evaluate_from_correctness([1, 0, 1, 1, 0], confidence),
-    ...     "new": evaluate_from_correctness([0, 1, 0, 1, 1], confidence),
+    ...     "old": evaluate(Cases.from_correctness([1, 0, 1, 1, 0], confidence)),
+    ...     "new": evaluate(Cases.from_correctness([0, 1, 0, 1, 1], confidence)),
     ... }
     >>> print(f"{compare_evaluations(models)['new', 'old'].difference:.3f}")
     0.432
@@ -312,3 +371,26 @@ def _point_to_dict(point: OperatingPoint) -> dict[str, Any]:
         "n_errors": point.n_errors,
         "n_errors_spared": point.n_errors_spared,
     }
+
+
+def count_by_confidence(table: Tally) -> ConfidenceHistogram:
+    """Count right and wrong cases by confidence."""
+    edges = _edges(float(table.confidence[0]), float(table.confidence[-1]))
+    # The rows of a tally are sorted, so each bin is a contiguous range of rows.
+    ends = np.searchsorted(table.confidence, edges[1:-1])
+    marks = np.concatenate(([0], ends, [len(table.confidence)]))
+    right, wrong = (
+        np.diff(cumulative_from_bottom(values)[marks]) for values in (table.correct, table.errors)
+    )
+    return ConfidenceHistogram(edges, right, wrong)
+
+
+def _edges(low: float, high: float) -> FloatArray:
+    """Return round edges for probabilities; for other confidences, edges over their range."""
+    if low >= 0 and high <= 1:
+        start = min(math.floor(low * 10), 9) / 10
+        return np.linspace(start, 1.0, N_BINS + 1)
+    if high == low:
+        margin = max(0.5, abs(low) * 1e-9)
+        low, high = low - margin, high + margin
+    return 2 * np.linspace(low / 2, high / 2, N_BINS + 1)  # the range may be beyond all floats

@@ -1,14 +1,17 @@
-"""Evaluates the same threshold in each group: a site, an age band, a scanner.
+"""Evaluates the same threshold in each group (a site, an age band, a scanner) and each class.
 
 All groups use the threshold of the evaluation, because it will be applied to all of them. Groups
 whose automatic decisions are least often right come first.
+
+Classes are groups of cases with the same true class. The true class of a new case is unknown, so
+these numbers describe the model and promise nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,14 +20,13 @@ import numpy as np
 from expertload._label_arrays import name_groups
 from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload.cases import Cases, reaches
-from expertload.evaluation.parts import rate_interval
 from expertload.significance import Interval
+from expertload.significance.band import wilson
 from expertload.significance.interval import effective_size_of_rate
-
-__all__ = ["GroupEvaluation", "Members", "evaluate_members", "name_members"]
 
 # With fewer accepted cases, an interval is wider than most differences that matter.
 SMALL_GROUP = 30
+MOST_CONFUSIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +92,14 @@ def evaluate_members(
     """Evaluate each part that has cases at the same threshold, worst first."""
     if members is None:
         return ()
+    bare = replace(cases, groups=None, target=None, proba=None)
     rows = rows_of_groups(cases.weight, members.of_case, len(members.names))
-    own = {name: each for name, each in zip(members.names, rows, strict=True) if len(each)}
-    found = [_group(name, cases.take(own[name]), threshold, level) for name in own]
-    return tuple(sorted(found, key=_how_bad))
+    groups = [
+        _group(name, bare.take(own), threshold, level)
+        for name, own in zip(members.names, rows, strict=True)
+        if len(own)
+    ]
+    return tuple(sorted(groups, key=_how_bad))
 
 
 def rows_of_groups(
@@ -133,3 +139,100 @@ def _how_bad(group: GroupEvaluation) -> tuple[float, float]:
     """Sort key: least accurate first; groups that are delegated completely come last."""
     accepted = group.accepted_accuracy
     return (math.inf if accepted is None else accepted.estimate, group.accuracy.estimate)
+
+
+def rate_interval(rate: float, n: float, level: float) -> Interval:
+    """Return Wilson's interval for a rate observed in n cases."""
+    low, high = wilson(np.array(rate), np.array(n), level)
+    return Interval(
+        estimate=rate,
+        low=float(low),
+        high=float(high),
+        confidence_level=level,
+        standard_error=math.sqrt(max(rate * (1 - rate), 0.0) / n),
+    )
+
+
+# ------------------------------------------------------------------ classes
+
+
+class ClassAnswers(NamedTuple):
+    """The true and the predicted class of each case, as indices into the names."""
+
+    names: tuple[str, ...]
+    target: IntArray
+    predicted: IntArray
+
+
+class Confusion(NamedTuple):
+    """A class that was predicted for cases of another class.
+
+    Attributes
+    ----------
+    name : str
+        The class that was predicted.
+    share : float
+        The share of the true class's cases that were predicted as this class.
+    """
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassEvaluation(GroupEvaluation):
+    """The cases of one true class at the threshold of the evaluation.
+
+    Attributes
+    ----------
+    confused_with : tuple of Confusion
+        The classes most often predicted instead, delegated or not, most frequent first; at most 3.
+    """
+
+    confused_with: tuple[Confusion, ...]
+
+
+def answers_by_class(cases: Cases) -> ClassAnswers | None:
+    """Return true and predicted classes, in a small integer type; None if they are unknown."""
+    if cases.target is None or cases.proba is None or cases.labels is None:
+        return None
+    target = cases.target.astype(np.min_scalar_type(len(cases.labels)))
+    predicted = target.copy()
+    wrong = np.flatnonzero(~cases.correct)
+    predicted[wrong] = cases.proba[wrong].argmax(axis=1)
+    return ClassAnswers(tuple(map(str, cases.labels)), target, predicted)
+
+
+def evaluate_classes(
+    cases: Cases, answers: ClassAnswers, threshold: float, level: float
+) -> tuple[ClassEvaluation, ...]:
+    """Evaluate the cases of each class that occurs; classes that are surely bad come first."""
+    members = Members(answers.names, answers.target)
+    confusions = _confusions(answers, cases.weight)
+    found = [
+        ClassEvaluation(**vars(part), confused_with=confusions.get(part.name, ()))
+        for part in evaluate_members(cases, members, threshold, level)
+    ]
+    return tuple(sorted(found, key=_how_bad_surely))
+
+
+def _how_bad_surely(part: ClassEvaluation) -> tuple[float, float]:
+    """Sort by the upper ends of intervals, because small classes may be all wrong by chance."""
+    accepted = part.accepted_accuracy
+    return (math.inf if accepted is None else accepted.high, part.accuracy.high)
+
+
+def _confusions(answers: ClassAnswers, weight: AnyArray | None) -> dict[str, tuple[Confusion, ...]]:
+    n = len(answers.names)
+    total = np.bincount(answers.target, weight, n)
+    wrong = np.flatnonzero(answers.target != answers.predicted)
+    codes = answers.target[wrong].astype(np.int64) * n + answers.predicted[wrong]
+    pairs, place = np.unique(codes, return_inverse=True)
+    sums = np.bincount(place, None if weight is None else weight[wrong], len(pairs))
+    found: dict[str, list[Confusion]] = {}
+    for k in np.argsort(-sums, kind="stable"):
+        true, taken_for = divmod(int(pairs[k]), n)
+        listed = found.setdefault(answers.names[true], [])
+        if len(listed) < MOST_CONFUSIONS and sums[k] > 0:
+            listed.append(Confusion(answers.names[taken_for], float(sums[k] / total[true])))
+    return {name: tuple(listed) for name, listed in found.items()}

@@ -20,7 +20,7 @@ import numpy as np
 from expertload._check import check_count, check_fraction, check_option
 from expertload._files import replaced_whole
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload.cases import check_whole_weight
+from expertload.cases import Cases, check_whole_weight
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.tally import (
     CONVENTIONS,
@@ -135,24 +135,20 @@ class FrameTally:
         load = check_fraction(expert_load, "expert_load")
         return self.tally.accuracy_at_load(load)
 
-    def cases(self) -> dict[str, FloatArray]:
-        """Return the rows as weighted cases, for `Cases.from_correctness`.
+    def cases(self) -> Cases:
+        """Return the rows as weighted cases, graded by their mean correctness.
 
         Examples
         --------
         >>> import polars as pl
         >>> from expertload.io import tally_frame
-        >>> from expertload import Cases, operating_point
+        >>> from expertload import operating_point
         >>> frame = pl.DataFrame({"confidence": [0.5, 0.5, 0.7], "correct": [1, 0, 1]})
-        >>> rows = tally_frame(frame).cases()
-        >>> operating_point.choose(Cases.from_correctness(**rows), target_accuracy=0.9).threshold
+        >>> cases = tally_frame(frame).cases()
+        >>> operating_point.choose(cases, target_accuracy=0.9).threshold
         0.7
         """
-        return {
-            "correct": self.tally.grade,
-            "confidence": self.confidence,
-            "sample_weight": self.weight,
-        }
+        return Cases.from_correctness(self.tally.grade, self.confidence, sample_weight=self.weight)
 
     # ------------------------------------------------------------------ what rounding costs
 

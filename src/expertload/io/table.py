@@ -18,9 +18,8 @@ from expertload._label_arrays import number_clusters
 from expertload._names import MODELS
 from expertload._typing import AnyArray, FloatArray, IntArray
 from expertload.calibrators import ConfidenceScore
-from expertload.cases import Cases, Predictions, check_weight
-from expertload.evaluation import Evaluation, Members, evaluate_from_correctness
-from expertload.evaluation.evaluate import evaluate_matched
+from expertload.cases import Cases, check_weight
+from expertload.evaluation import Evaluation, Members, evaluate
 from expertload.exceptions import FileFormatError, ShapeError
 from expertload.io.columns import Columns, find_column
 from expertload.io.engine import text_of
@@ -165,6 +164,9 @@ class PredictionsTable:
     @property
     def cases(self) -> Cases:
         """The predictions as `Cases`, with their groups, and with clusters if they were named."""
+        return self._cases(self.groups)
+
+    def _cases(self, groups: AnyArray | None) -> Cases:
         clusters = self.clusters if self.is_clustered else None
         if self.place is None or self.y_proba is None or self.labels is None:
             return Cases.from_correctness(
@@ -172,7 +174,7 @@ class PredictionsTable:
                 np.asarray(self.confidence),
                 sample_weight=self.weight,
                 clusters=clusters,
-                groups=self.groups,
+                groups=groups,
             )
         cases = Cases.from_matched(
             self.place,
@@ -181,7 +183,7 @@ class PredictionsTable:
             confidence=self.confidence,
             weight=check_weight(self.weight, self.n_cases),
         )
-        return replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=self.groups)
+        return replace(cases, clusters=number_clusters(clusters, self.n_cases), groups=groups)
 
     def take(self, rows: IntArray) -> PredictionsTable:
         """Return some rows, in the order given."""
@@ -218,35 +220,26 @@ class PredictionsTable:
             Ranks cases instead of the largest probability. Must not be chosen on these cases.
         **options
             ``target_accuracy``, ``confidence_level``, ``method``, ``certify_groups`` and
-            ``cluster_promise``, as in `expertload.evaluation.evaluate_predictions`.
+            ``cluster_promise``, as in `expertload.evaluation.evaluate`.
         """
         if options.get("certify_groups") and self.columns.group in self._answers():
             raise FileFormatError(
                 f"Groups that are certified must be known of new cases, and '{self.columns.group}' "
                 f"of {self.where} is what they are asked for. Hint: name another column (--group)."
             )
-        options["groups"] = self._groups() if options.get("certify_groups") else self._members()
-        options["clusters"] = self.clusters if self.is_clustered else None
-        if self.place is None or self.y_proba is None or self.labels is None:
-            correct, confidence = np.asarray(self.correct), np.asarray(self.confidence)
-            found = evaluate_from_correctness(
-                correct, confidence, sample_weight=self.weight, **options
-            )
-            return self._named(found)
-        weight = check_weight(self.weight, self.n_cases)
-        names = tuple(self.labels.tolist())
-        predictions = Predictions(self.place, self.y_proba, weight)
-        ranked_by = self.confidence if score is None else score.confidence(self.y_proba)
-        found = evaluate_matched(predictions, names, confidence=ranked_by, **options)
+        groups = self.groups if options.get("certify_groups") else None
+        if groups is not None:
+            check_groups_named(groups, str(self.columns.group), self.where)
+        cases = self._cases(groups)
+        if score is not None:
+            ranked_by = score.confidence(np.asarray(self.y_proba))
+            cases = replace(cases, confidence=ranked_by, is_ranked_by_probability=False)
+        found = evaluate(cases, members=self._members(), **options)
         return self._named(replace(found, target=self.target), score)
 
     def _answers(self) -> set[str]:
         """Return the columns that only the answers to new cases will fill."""
         return {name for name in (self.columns.label, self.columns.correct) if name is not None}
-
-    def _groups(self) -> AnyArray | None:
-        groups, column = self.groups, self.columns.group
-        return None if groups is None else certifiable_groups(groups, str(column), self.where)
 
     def _members(self) -> Members | None:
         groups = self.group_codes
@@ -397,11 +390,10 @@ def known_clusters(values: AnyArray, column: str, where: str) -> AnyArray:
     return as_text(values)
 
 
-def certifiable_groups(values: AnyArray, column: str, where: str) -> AnyArray:
-    """Return the group of each case; refuse missing groups, which cannot be certified."""
+def check_groups_named(values: AnyArray, column: str, where: str) -> None:
+    """Refuse missing groups, which cannot be certified."""
     hint = "give cases without a group a group name such as 'unknown'"
     _check_named(values, f"The column '{column}' of {where} names no group", hint)
-    return values
 
 
 def _missing(values: AnyArray) -> list[int]:

@@ -22,15 +22,6 @@ from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases, as_cases
 from expertload.tally import Tally, cumulative_from_bottom
 
-__all__ = [
-    "ReliabilityCurve",
-    "classwise_calibration_error",
-    "expected_calibration_error",
-    "kolmogorov_smirnov_error",
-    "maximum_calibration_error",
-    "reliability_curve",
-]
-
 Strategy = Literal["mass", "width"]
 
 
@@ -50,6 +41,11 @@ class ReliabilityCurve(NamedTuple):
     confidence: FloatArray
     accuracy: FloatArray
     share: FloatArray
+
+    @property
+    def expected_error(self) -> float:
+        """The mean gap between confidence and accuracy, weighted by the shares."""
+        return float(self.share @ np.abs(self.accuracy - self.confidence))
 
 
 def reliability_curve(
@@ -87,7 +83,7 @@ def reliability_curve(
     array([0.5, 1. ])
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return bins_of_tally(_probability_tally(cases), n_bins, strategy)
+    return _binned(_probability_tally(cases), n_bins, strategy)
 
 
 def expected_calibration_error(
@@ -121,7 +117,7 @@ def expected_calibration_error(
     0.150
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return expected_error(bins_of_tally(_probability_tally(cases), n_bins, strategy))
+    return reliability_curve(cases, n_bins=n_bins, strategy=strategy).expected_error
 
 
 def maximum_calibration_error(
@@ -153,7 +149,7 @@ def maximum_calibration_error(
     0.150
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    bins = bins_of_tally(_probability_tally(cases), n_bins, strategy)
+    bins = reliability_curve(cases, n_bins=n_bins, strategy=strategy)
     return float(np.abs(bins.accuracy - bins.confidence).max())
 
 
@@ -189,7 +185,7 @@ def classwise_calibration_error(
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
     target, proba, weight = cases.predictions
     tables = (Tally.add_up(target == k, proba[:, k], weight) for k in range(proba.shape[1]))
-    errors = [expected_error(bins_of_tally(table, n_bins, strategy)) for table in tables]
+    errors = [_binned(table, n_bins, strategy).expected_error for table in tables]
     return float(np.mean(errors))
 
 
@@ -224,7 +220,11 @@ def kolmogorov_smirnov_error(
     0.150
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    return largest_drift(_probability_tally(cases))
+    table = _probability_tally(cases)
+    drift = np.multiply(table.confidence, table.weight, dtype=np.float64)
+    np.subtract(table.correct, drift, out=drift)
+    np.cumsum(drift, out=drift)
+    return float(max(drift.max(), -drift.min()) / table.total)
 
 
 # ------------------------------------------------------------------ the cumulated difference
@@ -238,20 +238,7 @@ def _probability_tally(cases: Cases) -> Tally:
     return cases.tally
 
 
-def expected_error(bins: ReliabilityCurve) -> float:
-    """Return the mean gap over bins."""
-    return float(bins.share @ np.abs(bins.accuracy - bins.confidence))
-
-
-def largest_drift(table: Tally) -> float:
-    """Return the Kolmogorov-Smirnov error of a tally."""
-    drift = np.multiply(table.confidence, table.weight, dtype=np.float64)
-    np.subtract(table.correct, drift, out=drift)
-    np.cumsum(drift, out=drift)
-    return float(max(drift.max(), -drift.min()) / table.total)
-
-
-def bins_of_tally(table: Tally, n_bins: int = 15, strategy: str = "mass") -> ReliabilityCurve:
+def _binned(table: Tally, n_bins: int, strategy: str) -> ReliabilityCurve:
     """Return the mean confidence and correctness of a tally, bin by bin."""
     check_count(n_bins, "n_bins")
     check_option(strategy, get_args(Strategy), "strategy")

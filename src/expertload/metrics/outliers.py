@@ -27,8 +27,6 @@ from expertload.cases import Cases, check_weight
 from expertload.exceptions import InsufficientDataError, LabelError
 from expertload.tally import COMPARISON_SLACK
 
-__all__ = ["fpr_at_tpr_error", "outlier_aupr_score", "outlier_auroc_score"]
-
 
 def outlier_auroc_score(
     is_outlier: ArrayLike, outlier_score: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -147,8 +145,13 @@ def _flagged(
     check_option(positive, get_args(Positive), "positive")
     cases = check_outlier_cases(is_outlier, outlier_score, sample_weight)
     if positive == "inlier":
-        cases = Cases(~cases.correct, -cases.confidence, cases.weight)
+        cases = opposite(cases)
     return _Flagged(cases.tally.accepted_correct, cases.tally.accepted_errors)
+
+
+def opposite(cases: Cases) -> Cases:
+    """Return the cases with inliers as the positive class."""
+    return Cases(~cases.correct, -cases.confidence, cases.weight)
 
 
 def check_outlier_cases(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload.cases import Cases, Predictions, as_cases, pick
-
-__all__ = ["brier_loss", "log_loss"]
+from expertload._typing import ArrayLike
+from expertload.cases import Cases, as_cases, pick
 
 
 def brier_loss(
@@ -40,8 +36,7 @@ def brier_loss(
     0.17
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
-    target, proba, weight = cases.predictions
-    return _brier(proba, _true_class(proba, target), weight)
+    return proper_scores(cases)[0]
 
 
 def log_loss(
@@ -73,52 +68,18 @@ def log_loss(
     0.3081
     """
     cases = as_cases(y_true, y_proba, sample_weight=sample_weight, labels=labels)
+    return proper_scores(cases)[1]
+
+
+def proper_scores(cases: Cases) -> tuple[float, float, int]:
+    """Return Brier score, log loss, and the number of true classes with a probability of zero."""
     target, proba, weight = cases.predictions
-    return _log_loss(proba, _true_class(proba, target), weight)
-
-
-class ProperScores(NamedTuple):
-    """Scores from the probabilities of the true classes; None if these are not known.
-
-    `n_impossible` counts the cases whose true class was given no probability at all.
-    """
-
-    brier_loss: float | None = None
-    log_loss: float | None = None
-    n_impossible: int = 0
-
-    @classmethod
-    def of(cls, predictions: Predictions) -> ProperScores:
-        """Return all scores of validated predictions."""
-        target, proba, weight = predictions
-        likelihood = _true_class(proba, target)
-        is_zero = likelihood == 0
-        if weight is not None:
-            is_zero &= weight > 0
-        return cls(
-            _brier(proba, likelihood, weight),
-            _log_loss(proba, likelihood, weight),
-            int(np.count_nonzero(is_zero)),
-        )
-
-
-def _brier(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
-    # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without ever building the one-hot matrix.
+    likelihood = pick(proba, target).astype(np.float64)
+    # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without building the one-hot matrix.
     distance = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
     distance -= 2.0 * likelihood
     distance += 1.0
-    return _mean(distance, weight)
-
-
-def _log_loss(proba: FloatArray, likelihood: FloatArray, weight: FloatArray | None) -> float:
-    logarithm = np.maximum(likelihood, np.finfo(proba.dtype).tiny)
-    np.log(logarithm, out=logarithm)
-    return -_mean(logarithm, weight)
-
-
-def _true_class(proba: FloatArray, target: IntArray) -> FloatArray:
-    return pick(proba, target).astype(np.float64)
-
-
-def _mean(values: FloatArray, weight: FloatArray | None) -> float:
-    return float(np.average(values, weights=weight))
+    is_zero = (likelihood == 0) if weight is None else (likelihood == 0) & (weight > 0)
+    logarithm = np.log(np.maximum(likelihood, np.finfo(proba.dtype).tiny))
+    brier, log = (float(np.average(values, weights=weight)) for values in (distance, logarithm))
+    return brier, -log, int(np.count_nonzero(is_zero))

@@ -33,16 +33,6 @@ from expertload._check import check_fraction, check_option
 from expertload._typing import ArrayLike
 from expertload.cases import Cases, as_cases
 
-__all__ = [
-    "auarc_score",
-    "aucoc_from_aurc",
-    "augrc_loss",
-    "aurc_from_aucoc",
-    "aurc_loss",
-    "excess_aurc_from_aucoc",
-    "excess_aurc_loss",
-]
-
 AURCConvention = Literal["thresholds", "exact"]
 
 

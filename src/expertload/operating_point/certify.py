@@ -24,8 +24,8 @@ import numpy as np
 from expertload._check import as_floats, check_fraction, check_option, message
 from expertload._names import METHODS, Method
 from expertload._typing import ArrayLike
-from expertload.cases import Cases, as_cases, check_unweighted
-from expertload.exceptions import ParameterError
+from expertload.cases import Cases, as_cases
+from expertload.exceptions import ParameterError, WeightError
 from expertload.operating_point.certified import (
     CertifiedPoint,
     CertifiedTargets,
@@ -471,3 +471,17 @@ class Advice:
             return slice(None)
         dense, even = np.arange(MOST_STEPS // 2), np.linspace(0, n_steps - 1, MOST_STEPS // 2)
         return np.union1d(dense, even.astype(np.int64))
+
+
+def check_unweighted(sample_weight: Any) -> None:
+    """Raise if cases are weighted, because they must be counted."""
+    if sample_weight is not None:
+        raise WeightError(
+            message(
+                "sample_weight",
+                "must be None: the tests count cases drawn one by one",
+                "weights",
+                "certify each group of cases separately with certify_groups, or draw cases as "
+                "new ones will come",
+            )
+        )

@@ -15,10 +15,15 @@ from expertload._check import as_floats, check_same_length, check_same_order, me
 from expertload._label_arrays import check_groups
 from expertload._names import Method
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload.cases import Cases, check_unweighted, reaches
+from expertload.cases import Cases, reaches
 from expertload.exceptions import ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
-from expertload.operating_point.certify import Calibration, certify_independent, read_promise
+from expertload.operating_point.certify import (
+    Calibration,
+    certify_independent,
+    check_unweighted,
+    read_promise,
+)
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import (
     Decisions,

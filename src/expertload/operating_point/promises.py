@@ -54,10 +54,10 @@ from expertload._check import (
     message,
 )
 from expertload._typing import ArrayLike, FloatArray, IntArray
-from expertload.cases import Cases, check_unweighted
+from expertload.cases import Cases
 from expertload.exceptions import CorrectnessError, ParameterError
 from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
-from expertload.operating_point.certify import certify_promises
+from expertload.operating_point.certify import certify_promises, check_unweighted
 from expertload.operating_point.choose import at_threshold
 from expertload.operating_point.ladder import Promise
 from expertload.operating_point.point import OperatingPoint, at_least, digits

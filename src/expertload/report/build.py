@@ -54,7 +54,7 @@ def build_report(
     Parameters
     ----------
     models : mapping from str to Evaluation, or Evaluation
-        Results of `expertload.evaluation.evaluate_predictions`, by the name of the model. The
+        Results of `expertload.evaluation.evaluate`, by the name of the model. The
         others are compared with the first one.
     path : str or path-like
         The file to write, which must end in .html; it is replaced completely or not at all.
@@ -81,9 +81,10 @@ def build_report(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from expertload.evaluation import evaluate_from_correctness
+    >>> from expertload import Cases
+    >>> from expertload.evaluation import evaluate
     >>> from expertload.report import build_report
-    >>> evaluation = evaluate_from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9])
+    >>> evaluation = evaluate(Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = build_report({"triage": evaluation}, path=Path(folder) / "report.html")
     ...     print(page.name, page.read_text(encoding="utf-8").count("<h1>"))
@@ -198,7 +199,7 @@ def _check_evaluations(models: Any, kind: type) -> dict[str, Any]:
                     "models",
                     f"must map names to {kind.__name__} objects",
                     f"a {type(model).__name__} for '{name}'",
-                    "pass results of evaluate_predictions",
+                    "pass results of evaluate",
                 )
             )
     return named

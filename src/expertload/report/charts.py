@@ -120,7 +120,7 @@ def curve_lines(frame: Frame, evaluation: Evaluation) -> Lines:
 
 
 def _floor(frame: Frame, evaluation: Evaluation) -> str:
-    if not evaluation.cases.is_counted or evaluation.cases.cluster is not None:
+    if not evaluation.cases.is_counted or evaluation.cases.clusters is not None:
         return ""
     curve = certified_curve(evaluation.cases, confidence_level=evaluation.confidence_level)
     load, _, lower, _ = along_curve(

@@ -69,7 +69,7 @@ def _plain(value: float) -> float | int:
 
 def find_stops(evaluation: Evaluation) -> Stops:
     """Return the thresholds for one model."""
-    table, curve, band = evaluation.table, evaluation.curve, evaluation.band
+    table, curve, band = evaluation.cases.tally, evaluation.curve, evaluation.band
     at_point = int(np.searchsorted(curve.thresholds, evaluation.operating_point.threshold))
     targets = [(t, _row_of_load(curve.expert_load, load)) for t, load in evaluation.loads.items()]
     wanted = [at_point, *(row for _, row in targets), *certified_rows(evaluation)]

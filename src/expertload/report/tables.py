@@ -104,7 +104,8 @@ def _table(
 def _moves(
     names: Sequence[str], members: Members, evaluation: Evaluation, stops: Stops
 ) -> dict[str, Any]:
-    correct, confidence, weight, _ = evaluation.cases
+    cases = evaluation.cases
+    correct, confidence, weight = cases.correct, cases.confidence, cases.weight
     rows = {name: row for row, name in enumerate(names)}
     row_of = np.array([rows.get(name, -1) for name in members.names])[members.of_case]
     kept = np.flatnonzero(row_of >= 0)

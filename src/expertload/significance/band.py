@@ -12,8 +12,6 @@ from expertload._typing import FloatArray
 from expertload.cases import Cases, check_are_cases
 from expertload.significance.interval import effective_sizes_along_curve
 
-__all__ = ["COCBand", "coc_band"]
-
 
 class COCBand(NamedTuple):
     """Pointwise intervals for the accuracy along a COC curve.

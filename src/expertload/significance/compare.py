@@ -15,12 +15,17 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from expertload._check import check_fraction, check_models, check_option
+from expertload._check import (
+    check_fraction,
+    check_models,
+    check_option,
+    check_same_length,
+    check_same_order,
+)
 from expertload._typing import AnyArray, FloatArray
-from expertload.cases import Cases, check_are_cases, check_same_cases, check_several
-from expertload.significance.interval import influence_of_cases, linearise
-
-__all__ = ["Comparison", "aucoc_paired_test", "compare_models"]
+from expertload.cases import Cases, check_are_cases
+from expertload.exceptions import ShapeError
+from expertload.significance.interval import check_several, influence_of_cases, linearise
 
 Pairs = Literal["all", "first"]
 Pair = tuple[str, str]
@@ -214,3 +219,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
+
+
+def check_same_cases(
+    a: Cases, b: Cases, target_a: AnyArray | None, target_b: AnyArray | None
+) -> None:
+    """Raise unless two models were evaluated on the same cases, as far as is known."""
+    check_same_length(first_model=a.correct, second_model=b.correct)
+    check_same_order(first_model=a, second_model=b)
+    known = target_a is not None and target_b is not None
+    pairs = {
+        "labels": (target_a, target_b) if known else (None, None),
+        "weights": (a.weight, b.weight),
+        "clusters": (a.clusters, b.clusters),
+    }
+    for what, (of_a, of_b) in pairs.items():
+        if not _are_same(of_a, of_b):
+            raise ShapeError(
+                f"The models must be evaluated on the same cases in the same "
+                f"order. Got {what} that differ. Hint: sort both by the same identifier."
+            )
+
+
+def _are_same(a: AnyArray | None, b: AnyArray | None) -> bool:
+    return a is b if a is None or b is None else bool((a == b).all())

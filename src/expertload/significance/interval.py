@@ -48,10 +48,9 @@ from scipy.special import (  # Student's t; scipy.stats is slow to import
 
 from expertload._check import check_fraction
 from expertload._typing import FloatArray, IntArray
-from expertload.cases import Cases, check_are_cases, check_several
+from expertload.cases import Cases, check_are_cases
+from expertload.exceptions import InsufficientDataError
 from expertload.tally import Tally, delegated_mass
-
-__all__ = ["Interval", "aucoc_interval"]
 
 # Squares of differences below this share of the weight are rounding: all cases are equally right.
 NO_SPREAD = 1e-12
@@ -400,3 +399,13 @@ def _relative(n: int, weight: FloatArray | None) -> FloatArray:
 
 def _kish(weight: FloatArray) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def check_several(cases: Cases) -> None:
+    """Raise unless there are two independent cases or clusters, of positive weight."""
+    counted = np.ones(len(cases.correct), np.bool_) if cases.weight is None else cases.weight > 0
+    what, present = "cases", int(np.count_nonzero(counted))
+    if cases.clusters is not None:
+        what, present = "clusters", len(np.unique(cases.clusters[counted]))
+    if present < 2:
+        raise InsufficientDataError(f"At least 2 {what} are needed. Got {present}.")

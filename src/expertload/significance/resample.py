@@ -24,14 +24,12 @@ from expertload._check import (
     random_generator,
 )
 from expertload._typing import AnyArray, BoolArray, FloatArray, IntArray, Seed
-from expertload.cases import Cases, check_are_cases, check_same_cases
+from expertload.cases import Cases, check_are_cases
 from expertload.curve import aucoc_score
 from expertload.exceptions import NonFiniteError, ParameterError, ShapeError, WeightError
-from expertload.significance.compare import known_labels
+from expertload.significance.compare import check_same_cases, known_labels
 from expertload.significance.interval import Interval
 from expertload.tally import COMPARISON_SLACK, cumulative_from_top, delegated_mass
-
-__all__ = ["PermutationResult", "bootstrap_interval", "permutation_test"]
 
 Metric = Callable[[Cases], float]
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from expertload._typing import FloatArray, IntArray
-from expertload.evaluation import Evaluation, evaluate_predictions
+from expertload.cases import Cases
+from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError
 from expertload.lab.data import Dataset
 from expertload.lab.ladder.numbers import (
@@ -168,9 +169,8 @@ def _evaluate_half(
     """Evaluate the half of the test cases that certifies, under the names of the classes."""
     half, _ = halves(len(labels))
     names = np.array(data.class_names)
-    return evaluate_predictions(
-        names[labels[half]], proba[half], labels=names, target_accuracy=target_accuracy
-    )
+    cases = Cases.from_predictions(names[labels[half]], proba[half], labels=names)
+    return evaluate(cases, target_accuracy=target_accuracy)
 
 
 def _save_policy(found: Evaluation, path: Path) -> tuple[Path | None, str]:

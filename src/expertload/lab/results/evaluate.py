@@ -22,7 +22,7 @@ from expertload._files import explained_write_errors
 from expertload._typing import FloatArray, IntArray
 from expertload.calibrators import make_calibrator
 from expertload.cases import Cases
-from expertload.evaluation import Evaluation, evaluate_predictions
+from expertload.evaluation import Evaluation, evaluate
 from expertload.exceptions import InsufficientDataError, ParameterError
 from expertload.lab.data import Split
 from expertload.lab.results.measures import MEASURE_NAMES, find_measure, load_name
@@ -334,15 +334,14 @@ def evaluate_test_cases(
     if len(runs) > 1:
         models["ensemble"] = np.mean(list(models.values()), axis=0)
     labels = runs[0].test[1]
-    return {
-        name: evaluate_predictions(
-            labels,
-            proba,
-            labels=np.arange(proba.shape[1]),
-            target_accuracy=targets,
-            confidence_level=confidence_level,
-        )
+    classes = np.arange(next(iter(models.values())).shape[1])
+    cases = {
+        name: Cases.from_predictions(labels, proba, labels=classes)
         for name, proba in models.items()
+    }
+    return {
+        name: evaluate(own, target_accuracy=targets, confidence_level=confidence_level)
+        for name, own in cases.items()
     }
 
 
@@ -355,9 +354,10 @@ def write_report(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from expertload.evaluation import evaluate_predictions
+    >>> from expertload import Cases
+    >>> from expertload.evaluation import evaluate
     >>> from expertload.lab.results.evaluate import write_report
-    >>> found = evaluate_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4])
+    >>> found = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
     >>> with TemporaryDirectory() as place:
     ...     write_report({"ce": found}, Path(place) / "report.html", title="Digits")
     ...     (Path(place) / "report.html").exists()
@@ -377,10 +377,11 @@ def save_policy(models: Mapping[str, Evaluation], path: Path) -> str:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from expertload.evaluation import evaluate_predictions
+    >>> from expertload import Cases
+    >>> from expertload.evaluation import evaluate
     >>> from expertload.exceptions import InsufficientDataError
     >>> from expertload.lab.results.evaluate import save_policy
-    >>> found = evaluate_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4])
+    >>> found = evaluate(Cases.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.7, 0.4]))
     >>> try:
     ...     save_policy({"ce": found}, Path("policy.json"))
     ... except InsufficientDataError as error:
