@@ -6,17 +6,14 @@ import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import expertload
-from expertload import Cases, tally
-from expertload import cases as cases_module
+from expertload import Cases
 from expertload.evaluation import evaluate
-from expertload.io import read
 from expertload.operating_point import certify_groups, load_operating_point
 from tests.io.files import CLASSES, predictions, write
 
@@ -74,29 +71,6 @@ def test_two_files_are_two_models_on_the_same_cases(run, file, table, tmp_path):
     assert f"{expected}" in text
     write(tmp_path / "shuffled.csv", {k: v[::-1] for k, v in other.items()})
     assert "same cases" in run("evaluate", file, "shuffled.csv", "--id", "none", code=1).stderr
-
-
-def test_a_file_is_validated_tallied_and_hashed_once(run, file, monkeypatch):
-    calls = Counter()
-    watched = (
-        (cases_module, "check_probabilities"),
-        (cases_module, "check_named_labels"),
-        (read, "probabilities_from"),
-        (read, "match_columns"),
-        (tally, "_count"),
-        (tally, "_add_up"),
-        (cases_module, "_digest"),
-    )
-    for module, name in watched:
-        original = getattr(module, name)
-
-        def counted(*args, name=name, original=original, **options):
-            calls[name] += 1
-            return original(*args, **options)
-
-        monkeypatch.setattr(module, name, counted)
-    run("evaluate", file, "--target-accuracy", 0.9, "--target-accuracy", 0.95)
-    assert calls == {"probabilities_from": 1, "match_columns": 1, "_count": 1, "_digest": 1}
 
 
 @pytest.mark.slow
