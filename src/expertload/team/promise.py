@@ -36,10 +36,11 @@ from scipy.special import bdtr, betaincinv
 
 from expertload._check import as_floats, check_fraction, insufficient, message
 from expertload._typing import ArrayLike, BoolArray, FloatArray
-from expertload.cases import Cases, check_are_cases, check_unweighted, reaches
+from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import ParameterError
 from expertload.operating_point import CertifiedPoint, OperatingPoint, at_threshold, certify
 from expertload.operating_point.certified import Reason
+from expertload.operating_point.certify import check_unweighted
 from expertload.operating_point.graded import LADDER_SHARE, SEED, SHARES
 from expertload.operating_point.ladder import Risk
 from expertload.operating_point.point import origin_of
