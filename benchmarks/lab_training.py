@@ -21,11 +21,10 @@ from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
 from expertload.lab.runs.recipe import TrainingConfig
-from expertload.lab.training.average import make_average
 from expertload.lab.training.loop import _train_epoch
 from expertload.lab.training.progress import Reporter
 from expertload.lab.training.setup import launch_fabric, prepare
-from expertload.lab.training.step import Step
+from expertload.lab.training.step import Step, make_average
 from expertload.losses.base import call_loss
 from expertload.losses.build import LOSS_NAMES, build_loss
 

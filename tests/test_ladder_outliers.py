@@ -25,7 +25,8 @@ from tools.evidence.pages import make
 from expertload.ensembling import make_views
 from expertload.exceptions import FileFormatError
 from expertload.lab.data import corrupt
-from expertload.lab.ladder import STEPS, Questions, climb
+from expertload.lab.ladder import STEPS, climb
+from expertload.lab.ladder.steps import chosen_views
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.training.loop import train
 from tests.lab.ladder.made_up import ARMS
@@ -77,7 +78,7 @@ def test_lines_are_rebuilt_by_plain_loops(trained):
     assert data.normalisation.mean == data.normalisation.std == (0.5,)
     rows = np.linspace(0, len(data.test) - 1, MOST).astype(int)
     clean = data.test.images[rows]
-    views = [Questions().view(run).choice.views for run in (first, second)]
+    views = [chosen_views(run).choice.views for run in (first, second)]
     both = [run.load_network(data) for run in (first, second)]
 
     def confidence(step, images):
@@ -107,9 +108,9 @@ def test_lines_are_rebuilt_by_plain_loops(trained):
 
 @pytest.mark.slow
 def test_a_step_is_made_of_the_networks_of_the_ladder(trained):
-    ladder = climb(ladder_networks(read_arms(trained, "digits"), 0), Questions(), always=ALWAYS)
+    ladder = climb(ladder_networks(read_arms(trained, "digits"), 0), always=ALWAYS)
     data = FinishedRun(next((trained / "digits").glob("ce-seed0-*"))).load_data()
-    scorers = step_scorers(ladder, data, Questions())
+    scorers = step_scorers(ladder, data)
     for step in ladder.steps:
         for scorer, model in zip(scorers[step.name], step.models, strict=True):
             found = scorer.scores(data.test)["msp"]

@@ -9,9 +9,16 @@ import pytest
 import torch
 from tests.reference import aucoc_loss as reference
 
-from expertload.losses import kernel_sums
-from expertload.losses.kde import BANDWIDTH_RULES, Kernel
-from expertload.losses.kernel_sums import DenseSums, GridSums, LowRankSums, Points, choose_sums
+from expertload.losses import kde
+from expertload.losses.kde import (
+    BANDWIDTH_RULES,
+    DenseSums,
+    GridSums,
+    Kernel,
+    LowRankSums,
+    Points,
+    choose_sums,
+)
 
 RESOLUTION = np.finfo(float).eps
 
@@ -127,7 +134,7 @@ def test_exact_sums_against_the_written_out_formula(area, boundary):
 def test_exact_sums_do_not_depend_on_the_size_of_blocks(area, monkeypatch):
     batch = samples(uniform, 50)
     whole = area(batch, "exact")
-    monkeypatch.setattr(kernel_sums, "PAIRS_PER_BLOCK", 64)
+    monkeypatch.setattr(kde, "PAIRS_PER_BLOCK", 64)
     assert_close(area(batch, "exact"), whole, loss=1e-12, gradient=1e-12)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from expertload.lab.results.rows import ResultRow
-from expertload.lab.results.selection import grouped
+from expertload.lab.results.rows import ResultRow, grouped
 from expertload.lab.runs.finished import options_in_words
 from tools.evidence.experiments import by_seed, chosen_rows, numbers_of, paired, rows_of
 from tools.evidence.markdown import DASH, spread, table

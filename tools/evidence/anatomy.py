@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from expertload import Cases
-from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.results.rows import runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from expertload.losses import aucoc_loss, build_loss
 from tools.evidence.files import AREAS, HERE, PUSHES, Record, update_records

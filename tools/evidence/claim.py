@@ -14,9 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results.rows import ResultRow, finished_runs, read_rows, write_rows
+from expertload.lab.results.rows import (
+    ResultRow,
+    best_options,
+    finished_runs,
+    grouped,
+    read_rows,
+    write_rows,
+)
 from expertload.lab.results.rows import rows_of as rows_of_run
-from expertload.lab.results.selection import best_options, grouped
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence import files
 from tools.evidence.experiments import by_seed, paired, rows_of

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from expertload.lab.results.compare import mean_difference
-from expertload.lab.results.rows import ResultRow, read_rows
-from expertload.lab.results.selection import choose_candidates, grouped
+from expertload.lab.results.rows import ResultRow, choose_candidates, grouped, read_rows
 from tools.evidence import files
 from tools.evidence.markdown import DASH
 

@@ -17,8 +17,14 @@ from expertload import coc_curve
 from expertload.exceptions import FileFormatError
 from expertload.lab.results.compare import RunComparison, compare_runs
 from expertload.lab.results.ensembles import collect_ensembles
-from expertload.lab.results.rows import ResultRow, collect, write_rows
-from expertload.lab.results.selection import choose_candidates, grouped, runs_of_loss
+from expertload.lab.results.rows import (
+    ResultRow,
+    choose_candidates,
+    collect,
+    grouped,
+    runs_of_loss,
+    write_rows,
+)
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import (
     COMPARISONS,

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.ladder import Network, Questions, StepNumbers, climb, measure_step
-from expertload.lab.results.rows import finished_runs
-from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.ladder import Network, StepNumbers, climb, measure_step
+from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import LADDER, Record, update_records
 
@@ -36,7 +35,7 @@ def measure_ladders(
     The lines of other data sets are kept.
     """
     for name in ladder_names(runs):
-        records = list(_records(runs, name, Questions(data_dir=data_dir)))
+        records = list(_records(runs, name, data_dir))
         update_records(into, records, [name])
         yield f"{name}: {len({record['seed'] for record in records})} seeds"
 
@@ -52,33 +51,35 @@ def ladder_names(runs: Path) -> list[str]:
     return names
 
 
-def _records(runs: Path, name: str, questions: Questions) -> Iterator[Record]:
-    arms = read_arms(runs, name)
+def _records(runs: Path, name: str, data_dir: Path | None) -> Iterator[Record]:
+    arms = read_arms(runs, name, data_dir)
     for seed in sorted(seed for seed in arms["plain"] if seed < APART):
         networks = ladder_networks(arms, seed)
         first = arms["plain"][seed]
-        ladder = climb(networks, questions, always=ALWAYS)
+        ladder = climb(networks, always=ALWAYS)
         targets = first.config.evaluation.target_accuracies
         for step in ladder.steps:
             numbers = measure_step(step, ladder.test_labels, targets)
             yield _record(name, first, numbers, numbers.step)
-        forced = climb(networks, questions, always=(*ALWAYS, "aucoc")).steps[-1]
+        forced = climb(networks, always=(*ALWAYS, "aucoc")).steps[-1]
         if forced.name == "aucoc":
             numbers = measure_step(forced, ladder.test_labels, targets)
             yield _record(name, first, numbers, "aucoc_always")
 
 
-def read_arms(runs: Path, name: str) -> dict[str, Seeds]:
+def read_arms(runs: Path, name: str, data_dir: Path | None = None) -> dict[str, Seeds]:
     """Return the finished runs of a ladder, by arm and by seed."""
-    return {arm: _by_seed(runs / f"{name}{end}", loss) for arm, (end, loss) in ARMS.items()}
+    return {
+        arm: _by_seed(runs / f"{name}{end}", loss, data_dir) for arm, (end, loss) in ARMS.items()
+    }
 
 
-def _by_seed(folder: Path, loss: str) -> Seeds:
+def _by_seed(folder: Path, loss: str, data_dir: Path | None) -> Seeds:
     """Return the finished runs of an arm by seed, with the options chosen on validation data."""
     done = finished_runs(folder) if folder.is_dir() else []
     if loss not in {run.config.loss.name for run in done}:
         return {}
-    runs = [FinishedRun(path) for path in runs_of_loss(folder, loss)]
+    runs = [FinishedRun(path, data_dir=data_dir) for path in runs_of_loss(folder, loss)]
     return {run.config.seed: run for run in runs}
 
 

@@ -19,7 +19,8 @@ from expertload._typing import IntArray
 from expertload.calibrators import TemperatureScaling
 from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
-from expertload.lab.ladder import Answers, Climb, Questions, Step, climb
+from expertload.lab.ladder import Answers, Climb, Step, climb
+from expertload.lab.ladder.steps import chosen_views
 from expertload.lab.results.outlier_sets import Outliers, OutlierSets
 from expertload.lab.results.outliers import Numbers, OutlierScorer, mean_numbers, outlier_numbers
 from expertload.lab.runs.finished import FinishedRun
@@ -65,18 +66,18 @@ def measure_outliers(
 def _records(
     runs: Path, name: str, data_dir: Path | None, others: Sequence[str], max_images: int
 ) -> Iterator[Record]:
-    arms, questions = read_arms(runs, name), Questions(data_dir=data_dir)
+    arms = read_arms(runs, name, data_dir)
     seeds = sorted(seed for seed in arms["plain"] if seed < APART)
     if not seeds:
         return
     first = arms["plain"][seeds[0]]
-    data = first.load_data(data_dir)
+    data = first.load_data()
     sets = OutlierSets(data=data, max_images=max_images, data_dir=data_dir)
     names = [*CORRUPTED, *(other for other in others if other != data.name)]
     outliers = {name: list(sets.find(name)) for name in names}
     for seed in seeds:
-        ladder = climb(ladder_networks(arms, seed), questions, always=ALWAYS)
-        for step, scorers in step_scorers(ladder, data, questions).items():
+        ladder = climb(ladder_networks(arms, seed), always=ALWAYS)
+        for step, scorers in step_scorers(ladder, data).items():
             numbers = _measure(scorers, sets, outliers)
             for against, found in numbers.items():
                 yield {
@@ -113,9 +114,7 @@ def _columns(found: Numbers) -> dict[str, float | str]:
 # ------------------------------------------------------------------ the networks of a step
 
 
-def step_scorers(
-    ladder: Climb, data: Dataset, questions: Questions
-) -> dict[str, list[OutlierScorer]]:
+def step_scorers(ladder: Climb, data: Dataset) -> dict[str, list[OutlierScorer]]:
     """Return the models of each step, ready for images; one for each answer of the step."""
     taken: dict[str, Step] = {}
     found = {}
@@ -123,10 +122,10 @@ def step_scorers(
         if step.is_taken:
             taken[step.name] = step
         made_by = list(taken)[-1]  # a step that is not taken changes no model
-        networks = [_asked(run, made_by, data, questions) for run in step.runs]
+        networks = [_asked(run, made_by, data) for run in step.runs]
         if made_by == "networks":
             ask = "views" if "views" in taken else "averaging"
-            networks = [Ensemble(_asked(run, ask, data, questions) for run in step.runs)]
+            networks = [Ensemble(_asked(run, ask, data) for run in step.runs)]
         names = SCORES[:1] if made_by in ("views", "networks") else SCORES
         found[step.name] = [
             OutlierScorer(network, data.normalisation, _settings(model, ladder), names=names)
@@ -135,12 +134,12 @@ def step_scorers(
     return found
 
 
-def _asked(run: FinishedRun, step: str, data: Dataset, questions: Questions) -> nn.Module:
+def _asked(run: FinishedRun, step: str, data: Dataset) -> nn.Module:
     """Return the network of a run with the weights of a step, and its views."""
     if step in ("plain", "augmentation"):
         return run.load_network(data, weights="raw")
     network = run.load_network(data)
-    return ViewEnsemble(network, questions.view(run).choice.views) if step == "views" else network
+    return ViewEnsemble(network, chosen_views(run).choice.views) if step == "views" else network
 
 
 def _settings(model: Answers, ladder: Climb) -> dict[str, float]:

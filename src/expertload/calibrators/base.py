@@ -1,17 +1,13 @@
 """The base of all calibrators, and arithmetic on rows of logits.
 
-The base of all calibrators: fit on held-out cases, transform new ones, save and load.
-
 The constructor of a calibrator only stores options. ``fit`` learns attributes whose names end in an
 underscore; ``transform`` returns one row of probabilities per case. A method implements `_fit` and
 `_transform` on validated arrays and declares its learned attributes in the table `_learned`.
 `FittedOnLogits` has everything except the probabilities.
 
-Arithmetic on rows of logits that cannot overflow.
-
-Only differences within a row matter to a softmax, so every function here first subtracts the
-row's maximum. A difference too large for a float is held at ``-WIDEST_GAP``, whose exponential
-is zero like that of anything below -746.
+Arithmetic on rows of logits cannot overflow. Only differences within a row matter to a softmax, so
+every function here first subtracts the row's maximum. A difference too large for a float is held at
+``-WIDEST_GAP``, whose exponential is zero like that of anything below -746.
 """
 
 from __future__ import annotations
@@ -43,8 +39,6 @@ from expertload._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from expertload.cases import check_weight
 from expertload.exceptions import InvalidInputError, NotFittedError, ShapeError
 
-__all__ = ["CalibrationWarning", "Calibrator"]
-
 # ------------------------------------------------------------------ base
 
 
@@ -58,6 +52,12 @@ DOCUMENT = DocumentKind(
 
 class CalibrationWarning(UserWarning):
     """The calibration set does not determine the fit; the message says what was done instead."""
+
+
+def learned(**forms: str) -> Mapping[str, Learned]:
+    """Return the forms of learned attributes: a kind, and the names of an array's dimensions."""
+    kinds = {name: form.split() for name, form in forms.items()}
+    return {name: Learned(kind, tuple(shape)) for name, (kind, *shape) in kinds.items()}  # type: ignore[arg-type]
 
 
 class FittedOnLogits(ABC):

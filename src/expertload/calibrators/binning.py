@@ -1,7 +1,5 @@
 """Histogram binning and isotonic regression, one class against the rest.
 
-Methods that map each class's probability by its own curve, then normalise rows.
-
 Each class is set against all others, its probability mapped by a curve fitted to how often the
 class was right, and each row divided by its sum. Two rules cover the special cases: a class without
 cases in the calibration set keeps its probability, and a row in which all curves give zero keeps
@@ -19,18 +17,13 @@ Zadrozny and Elkan (2002): pool adjacent violators, one class against the rest.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
 from expertload._check import check_count, check_option, check_positive
-from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload.calibrators.base import Calibrator, normalise_rows, softmax
+from expertload.calibrators.base import Calibrator, learned, normalise_rows, softmax
 from expertload.tally import Tally
-
-__all__ = ["HistogramBinning", "IsotonicCalibration"]
 
 # ------------------------------------------------------------------ one vs rest
 
@@ -104,13 +97,7 @@ class HistogramBinning(OneVsRest):
     """
 
     name = "histogram"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "upper_edges_": Learned("arrays"),
-        "values_": Learned("arrays"),
-    }
-
-    upper_edges_: list[FloatArray]
-    values_: list[FloatArray]
+    _learned = learned(upper_edges_="arrays", values_="arrays")
 
     def __init__(
         self,
@@ -209,13 +196,7 @@ class IsotonicCalibration(OneVsRest):
     """
 
     name = "isotonic"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "proba_": Learned("arrays"),
-        "values_": Learned("arrays"),
-    }
-
-    proba_: list[FloatArray]
-    values_: list[FloatArray]
+    _learned = learned(proba_="arrays", values_="arrays")
 
     def __init__(self, *, input: str = "logits") -> None:  # noqa: A002
         self.input = input

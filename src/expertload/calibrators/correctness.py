@@ -1,7 +1,5 @@
 """The chance that an answer is right, and the confidence scores of policies.
 
-A learned confidence: how often is a prediction like this one right?
-
 A softmax compares classes within a case. Whether a case should be decided automatically is another
 question: some classes are right more often than others at the same log odds. This model answers it
 with a logistic regression on two things, the log odds of the predicted class and which class that
@@ -14,12 +12,10 @@ zero; its strength is chosen by cross-fitting. With a very strong penalty the or
 top probability, so nothing changes if the classes do not differ. Targets are moved away from 0 and
 1 as in Platt scaling, so that the fit exists for any set.
 
-Named scores that rank cases, computed only from their probabilities.
-
-A threshold is useless without the confidence that it applies to. A score has a name and, if it is
-learned, a fitted model. Both can be stored as JSON, so that a policy can keep its score.
-Log-probabilities are used as logits: the two differ by a constant in each row, which does not
-change any of these scores.
+A `ConfidenceScore` ranks cases, only from their probabilities. A threshold is useless without the
+confidence that it applies to. A score has a name and, if it is learned, a fitted model. Both can be
+stored as JSON, so that a policy can keep its score. Log-probabilities are used as logits: the two
+differ by a constant in each row, which does not change any of these scores.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
@@ -40,24 +36,22 @@ from expertload._check import (
     check_same_order,
 )
 from expertload._label_arrays import check_labels
-from expertload._store import Learned
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     DOCUMENT,
     FittedOnLogits,
     check_fitted,
+    learned,
     log_odds,
     log_probabilities,
 )
-from expertload.calibrators.scaling import Minimum, TemperatureScaling, minimise
+from expertload.calibrators.scaling import Minimum, TemperatureScaling, fit_logistic
 from expertload.scores import (
     entropy_confidence,
     gini_confidence,
     margin_confidence,
     max_logit_norm_confidence,
 )
-
-__all__ = ["CONFIDENCE_SCORES", "ConfidenceScore", "CorrectnessModel"]
 
 # ------------------------------------------------------------------ correctness
 
@@ -108,19 +102,13 @@ class CorrectnessModel(FittedOnLogits):
     """
 
     name = "correctness"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "slope_": Learned("float"),
-        "intercept_": Learned("float"),
-        "offset_": Learned("array", ("classes",)),
-        "strength_": Learned("float"),
-        "converged_": Learned("bool"),
-    }
-
-    slope_: float
-    intercept_: float
-    offset_: FloatArray
-    strength_: float
-    converged_: bool
+    _learned = learned(
+        slope_="float",
+        intercept_="float",
+        offset_="array classes",
+        strength_="float",
+        converged_="bool",
+    )
 
     def __init__(self, *, input: str = "logits", n_folds: int = 5) -> None:  # noqa: A002
         self.input = input
@@ -254,70 +242,9 @@ def _log_loss(x: FloatArray, seen: Seen) -> float:
 
 def _regress(seen: Seen, strength: float, n_classes: int) -> Minimum:
     """Return slope, intercept and offsets."""
-    scale = max(float(np.abs(seen.odds).max()), 1e-300)
-    problem = _Regression(seen._replace(odds=seen.odds / scale), strength, n_classes)
-    right = float(seen.weight @ seen.right)
-    start = np.zeros(2 + n_classes)
-    start[1] = np.log((right + 1) / (float(seen.weight.sum()) - right + 1))
-    found = minimise(problem, start)
-    found.x[0] /= scale
-    return found
-
-
-class _Regression:
-    """Weighted mean cross-entropy with soft targets, plus a ridge on the offsets.
-
-    The Hessian is diagonal in the offsets, with a border of two rows for slope and intercept, so
-    a Newton step takes time in proportion to cases and classes.
-    """
-
-    def __init__(self, seen: Seen, strength: float, n_classes: int) -> None:
-        total = float(seen.weight.sum())
-        n_right = float(seen.weight @ seen.right)
-        high, low = (n_right + 1) / (n_right + 2), 1 / (total - n_right + 2)
-        self._odds, self._predicted, self._n_classes = seen.odds, seen.predicted, n_classes
-        self._soft = np.where(seen.right, high, low)
-        self._share = seen.weight / total
-        self._ridge = strength / total
-
-    def value(self, x: FloatArray) -> float:
-        """Return the objective."""
-        score = self._score(x)
-        entropy = np.logaddexp(0, score) - self._soft * score
-        return float(self._share @ entropy) + self._ridge * float(x[2:] @ x[2:]) / 2
-
-    def gradient(self, x: FloatArray) -> FloatArray:
-        """Return its gradient."""
-        residual = self._share * (expit(self._score(x)) - self._soft)
-        by_offset = self._per_class(residual) + self._ridge * x[2:]
-        return np.concatenate(([residual @ self._odds, residual.sum()], by_offset))
-
-    def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
-        """Return the Newton step: offsets eliminated first, then two equations."""
-        proba = expit(self._score(x))
-        curvature = self._share * proba * (1 - proba)
-        diagonal = self._per_class(curvature) + self._ridge
-        border = np.stack([self._per_class(curvature * self._odds), self._per_class(curvature)])
-        core = np.array(
-            [
-                [curvature @ self._odds**2, curvature @ self._odds],
-                [curvature @ self._odds, curvature.sum()],
-            ]
-        )
-        left = core - (border / diagonal) @ border.T
-        right = gradient[:2] - (border / diagonal) @ gradient[2:]
-        # With equal log odds, slope and intercept are not unique; the shortest step is used.
-        common = np.linalg.lstsq(left, right, rcond=1e-13)[0]
-        offsets = (gradient[2:] - common @ border) / diagonal
-        return -np.concatenate((common, offsets))
-
-    def _score(self, x: FloatArray) -> FloatArray:
-        score: FloatArray = x[0] * self._odds + x[1] + x[2:][self._predicted]
-        return score
-
-    def _per_class(self, values: FloatArray) -> FloatArray:
-        sums: Any = np.bincount(self._predicted, values, self._n_classes)
-        return np.asarray(sums, dtype=np.float64)
+    return fit_logistic(
+        seen.odds, seen.right, seen.weight, seen.predicted, n_groups=n_classes, ridge=strength
+    )
 
 
 # ------------------------------------------------------------------ confidence score

@@ -1,6 +1,4 @@
-"""KCal: calibration by nearby cases in a feature space.
-
-KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
+"""KCal: class probabilities from the labels of nearby calibration cases (Lin et al. 2022).
 
 Instead of transforming the model's outputs, this method uses the position of a case in the model's
 feature space (its penultimate layer), and weights the calibration cases by a Gaussian kernel::
@@ -28,8 +26,7 @@ G_ij = (Q_ij - P_ij) / 2 times i's share, and that by z follows from S, a matrix
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -42,18 +39,16 @@ from expertload._check import (
     insufficient,
 )
 from expertload._label_arrays import count_classes
-from expertload._store import Learned
 from expertload._typing import ArrayLike, FloatArray, IntArray
 from expertload.calibrators.base import (
     SMALLEST_PROBABILITY,
     Calibrator,
     check_columns,
+    learned,
     normalise_rows,
     one_hot,
 )
 from expertload.exceptions import ParameterError
-
-__all__ = ["KCal"]
 
 # ------------------------------------------------------------------ kcal
 
@@ -110,21 +105,17 @@ class KCal(Calibrator):
     """
 
     name = "kcal"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "bandwidth_": Learned("float"),
-        "centre_": Learned("array", ("features",)),
-        "axes_": Learned("array", ("features", "components")),
-        "support_": Learned("array", ("cases", "components")),
-        "target_": Learned("indices", ("cases",)),
-        "weight_": Learned("array", ("cases",)),
-    }
+    _learned = learned(
+        bandwidth_="float",
+        centre_="array features",
+        axes_="array features components",
+        support_="array cases components",
+        target_="indices cases",
+        weight_="array cases",
+    )
 
-    bandwidth_: float
     centre_: FloatArray
     axes_: FloatArray
-    support_: FloatArray
-    target_: IntArray
-    weight_: FloatArray
 
     def __init__(
         self,
@@ -228,8 +219,9 @@ class KCal(Calibrator):
 
     def _check_writable(self) -> None:
         if callable(self.projection):
-            raise _unwritable(
-                "KCal", "projection", "the projection's matrix, or projected features"
+            raise ParameterError(
+                "A KCal whose 'projection' is a function cannot be written to a file. Hint: pass "
+                "the projection's matrix, or projected features."
             )
 
     def _problem(self) -> str | None:
@@ -240,13 +232,6 @@ class KCal(Calibrator):
         if (self.weight_ <= 0).any():
             return "its 'weight_' must be positive"
         return None
-
-
-def _unwritable(what: str, name: str, instead: str) -> ParameterError:
-    """Return the error for an option that cannot be written to a file."""
-    return ParameterError(
-        f"A {what} whose '{name}' is a function cannot be written to a file. Hint: pass {instead}."
-    )
 
 
 # ------------------------------------------------------------------ kernel

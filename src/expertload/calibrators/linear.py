@@ -29,18 +29,15 @@ for any calibration set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from expertload._check import check_positive
-from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload.calibrators.base import Calibrator, centre, softmax
+from expertload.calibrators.base import Calibrator, centre, learned, softmax
 from expertload.calibrators.scaling import conjugate_gradient, fit_inverse_temperature, minimise
-
-__all__ = ["MatrixScaling", "VectorScaling"]
 
 # ------------------------------------------------------------------ softmax regression
 
@@ -195,17 +192,9 @@ class VectorScaling(Calibrator):
     """
 
     name = "vector_scaling"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "scale_": Learned("array", ("classes",)),
-        "shift_": Learned("array", ("classes",)),
-        "converged_": Learned("bool"),
-        "n_iter_": Learned("int"),
-    }
-
-    scale_: FloatArray
-    shift_: FloatArray
-    converged_: bool
-    n_iter_: int
+    _learned = learned(
+        scale_="array classes", shift_="array classes", converged_="bool", n_iter_="int"
+    )
 
     def __init__(self, *, input: str = "logits", penalty: float = 1.0) -> None:  # noqa: A002
         self.input = input
@@ -293,17 +282,12 @@ class MatrixScaling(Calibrator):
     """
 
     name = "matrix_scaling"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "matrix_": Learned("array", ("classes", "classes")),
-        "intercept_": Learned("array", ("classes",)),
-        "converged_": Learned("bool"),
-        "n_iter_": Learned("int"),
-    }
-
-    matrix_: FloatArray
-    intercept_: FloatArray
-    converged_: bool
-    n_iter_: int
+    _learned = learned(
+        matrix_="array classes classes",
+        intercept_="array classes",
+        converged_="bool",
+        n_iter_="int",
+    )
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
 """Calibrators with one or two numbers per class: temperature and Platt scaling.
 
-Newton's method for smooth convex functions, with a step that always goes down.
-
-The problem provides its value, its gradient and a Newton direction; this module only decides how
-far to go and when to stop. The product of gradient and direction is twice the decrease that the
-quadratic model predicts. When that is below the rounding of the value, Newton steps converge
-quadratically, and one last full step is enough.
+Both are fitted by Newton's method with a step that always goes down. The problem provides its
+value, its gradient and a Newton direction; `minimise` only decides how far to go and when to stop.
+The product of gradient and direction is twice the decrease that the quadratic model predicts. When
+that is below the rounding of the value, Newton steps converge quadratically, and one last full step
+is enough. (The methods of ``scipy.optimize`` compare values up to the end, and stop some digits
+earlier.)
 
 Temperature scaling: divide all logits by one number (Guo et al. 2017).
 
@@ -27,28 +27,26 @@ already one, and this is Platt's method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol, get_args
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, get_args
 
 import numpy as np
 from scipy.special import expit
 
 from expertload._check import check_option
 from expertload._names import Objective
-from expertload._store import Learned
 from expertload._typing import BoolArray, FloatArray, IntArray
 from expertload.calibrators.base import (
     WIDEST_GAP,
     Calibrator,
     centre,
+    learned,
     log_odds,
     normalise_rows,
     softmax,
 )
 from expertload.cases import Cases
 from expertload.metrics.calibration import expected_calibration_error
-
-__all__ = ["PlattScaling", "TemperatureScaling"]
 
 # ------------------------------------------------------------------ newton
 
@@ -202,15 +200,7 @@ class TemperatureScaling(Calibrator):
     """
 
     name = "temperature"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "temperature_": Learned("float"),
-        "converged_": Learned("bool"),
-        "n_iter_": Learned("int"),
-    }
-
-    temperature_: float
-    converged_: bool
-    n_iter_: int
+    _learned = learned(temperature_="float", converged_="bool", n_iter_="int")
 
     def __init__(self, *, input: str = "logits", objective: str = "nll") -> None:  # noqa: A002
         self.input = input
@@ -367,17 +357,9 @@ class PlattScaling(Calibrator):
     """
 
     name = "platt"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "slope_": Learned("array", ("classes",)),
-        "intercept_": Learned("array", ("classes",)),
-        "converged_": Learned("bool"),
-        "n_iter_": Learned("int"),
-    }
-
-    slope_: FloatArray
-    intercept_: FloatArray
-    converged_: bool
-    n_iter_: int
+    _learned = learned(
+        slope_="array classes", intercept_="array classes", converged_="bool", n_iter_="int"
+    )
 
     def __init__(self, *, input: str = "logits") -> None:  # noqa: A002
         self.input = input
@@ -385,10 +367,10 @@ class PlattScaling(Calibrator):
     def _fit(self, inputs: FloatArray, target: IntArray, weight: FloatArray) -> None:
         scores = log_odds(inputs)
         if self.n_classes_ == 2:  # the other sigmoid is its mirror image
-            fit = fit_sigmoid(scores[:, 1], target == 1, weight)
+            fit = fit_logistic(scores[:, 1], target == 1, weight)
             fits = [fit._replace(x=fit.x * np.array([1.0, -1.0])), fit]
         else:
-            fits = [fit_sigmoid(scores[:, k], target == k, weight) for k in range(self.n_classes_)]
+            fits = [fit_logistic(scores[:, k], target == k, weight) for k in range(self.n_classes_)]
         self.slope_, self.intercept_ = np.array([fit.x for fit in fits]).T.copy()
         self.converged_ = all(fit.converged for fit in fits)
         self.n_iter_ = max(fit.n_iter for fit in fits)
@@ -400,45 +382,80 @@ class PlattScaling(Calibrator):
         return normalise_rows(sigmoids, softmax(inputs))
 
 
-def fit_sigmoid(scores: FloatArray, positive: BoolArray, weight: FloatArray) -> Minimum:
-    """Return slope and intercept of the sigmoid that fits Platt's targets best."""
-    n_positive = float(weight[positive].sum())
-    n_negative = float(weight.sum()) - n_positive
-    high, low = (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2)
-    scale = max(float(np.abs(scores).max()), 1e-300)
-    problem = _Sigmoid(scores / scale, np.where(positive, high, low), weight)
-    start = np.array([0.0, np.log((n_positive + 1) / (n_negative + 1))])
+def fit_logistic(
+    odds: FloatArray,
+    right: BoolArray,
+    weight: FloatArray,
+    groups: IntArray | None = None,
+    *,
+    n_groups: int = 0,
+    ridge: float = 0.0,
+) -> Minimum:
+    """Return the slope, the intercept and each group's offset that fit Platt's targets best."""
+    total, n_right = float(weight.sum()), float(weight @ right)
+    high, low = (n_right + 1) / (n_right + 2), 1 / (total - n_right + 2)
+    scale = max(float(np.abs(odds).max()), 1e-300)
+    problem = _Logistic(odds / scale, np.where(right, high, low), weight, groups, n_groups, ridge)
+    start = np.zeros(2 + n_groups)
+    start[1] = np.log((n_right + 1) / (total - n_right + 1))
     found = minimise(problem, start)
-    return found._replace(x=found.x / np.array([scale, 1.0]))
+    found.x[0] /= scale
+    return found
 
 
-class _Sigmoid:
-    """The weighted mean cross-entropy of a sigmoid with soft targets.
+class _Logistic:
+    """Weighted mean cross-entropy with soft targets, plus a ridge on the offsets of groups.
 
-    Sums use einsum, because BLAS would start threads for each, which is slow on a busy machine.
+    The Hessian is diagonal in the offsets, with a border of two rows for slope and intercept, so
+    a Newton step takes time in proportion to cases and groups. Without groups there are no offsets.
     """
 
-    def __init__(self, scores: FloatArray, soft: FloatArray, weight: FloatArray) -> None:
-        self._scores, self._soft = scores, soft
-        self._share = weight / weight.sum()
+    def __init__(
+        self,
+        odds: FloatArray,
+        soft: FloatArray,
+        weight: FloatArray,
+        groups: IntArray | None,
+        n_groups: int,
+        ridge: float,
+    ) -> None:
+        total = float(weight.sum())
+        self._odds, self._soft, self._share = odds, soft, weight / total
+        self._groups, self._n_groups, self._ridge = groups, n_groups, ridge / total
 
     def value(self, x: FloatArray) -> float:
-        f = self._scores * x[0] + x[1]
-        # log(1 + exp(f)) in a form that cannot overflow
-        softplus = np.maximum(f, 0) + np.log1p(np.exp(-np.abs(f)))
-        softplus -= self._soft * f
-        return float(np.einsum("i,i->", self._share, softplus))
+        """Return the objective."""
+        score = self._score(x)
+        entropy = np.logaddexp(0, score) - self._soft * score
+        return float(self._share @ entropy) + self._ridge * float(x[2:] @ x[2:]) / 2
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        residual = self._share * (expit(self._scores * x[0] + x[1]) - self._soft)
-        return np.array([np.einsum("i,i->", residual, self._scores), residual.sum()])
+        """Return its gradient."""
+        residual = self._share * (expit(self._score(x)) - self._soft)
+        by_offset = self._per_group(residual) + self._ridge * x[2:]
+        return np.concatenate(([residual @ self._odds, residual.sum()], by_offset))
 
     def direction(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
-        proba = expit(self._scores * x[0] + x[1])
+        """Return the Newton step: offsets eliminated first, then two equations."""
+        proba = expit(self._score(x))
         curvature = self._share * proba * (1 - proba)
-        first = np.einsum("i,i->", curvature, self._scores)
-        second = np.einsum("i,i,i->", curvature, self._scores, self._scores)
-        hessian = np.array([[second, first], [first, curvature.sum()]])
-        # With equal scores, slope and intercept are not unique; the shortest step is used.
-        step: FloatArray = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
-        return step
+        diagonal = self._per_group(curvature) + self._ridge
+        border = np.stack([self._per_group(curvature * self._odds), self._per_group(curvature)])
+        mixed = curvature @ self._odds
+        core = np.array([[curvature @ self._odds**2, mixed], [mixed, curvature.sum()]])
+        left = core - (border / diagonal) @ border.T
+        right = gradient[:2] - (border / diagonal) @ gradient[2:]
+        # With equal log odds, slope and intercept are not unique; the shortest step is used.
+        common = np.linalg.lstsq(left, right, rcond=1e-13)[0]
+        offsets = (gradient[2:] - common @ border) / diagonal
+        return -np.concatenate((common, offsets))
+
+    def _score(self, x: FloatArray) -> FloatArray:
+        score: FloatArray = x[0] * self._odds + x[1]
+        return score if self._groups is None else score + x[2:][self._groups]
+
+    def _per_group(self, values: FloatArray) -> FloatArray:
+        if self._groups is None:
+            return np.empty(0)
+        sums: Any = np.bincount(self._groups, values, self._n_groups)
+        return np.asarray(sums, dtype=np.float64)

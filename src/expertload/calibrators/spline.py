@@ -13,21 +13,23 @@ straight piece the integrand is a polynomial that three Gauss points integrate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from expertload._check import check_count
-from expertload._store import Learned
 from expertload._typing import FloatArray, IntArray
-from expertload.calibrators.base import SMALLEST_PROBABILITY, Calibrator, normalise_rows, softmax
+from expertload.calibrators.base import (
+    SMALLEST_PROBABILITY,
+    Calibrator,
+    learned,
+    normalise_rows,
+    softmax,
+)
 from expertload.tally import Tally
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline
-
-__all__ = ["SplineCalibration"]
 
 # The relative lead of the predicted class, so that rounding cannot create a tie.
 MARGIN = 1e-6
@@ -71,15 +73,7 @@ class SplineCalibration(Calibrator):
     """
 
     name = "spline"
-    _learned: ClassVar[Mapping[str, Learned]] = {
-        "heights_": Learned("array", ("knots",)),
-        "scores_": Learned("array", ("points",)),
-        "shares_": Learned("array", ("points",)),
-    }
-
-    heights_: FloatArray
-    scores_: FloatArray
-    shares_: FloatArray
+    _learned = learned(heights_="array knots", scores_="array points", shares_="array points")
 
     def __init__(self, *, input: str = "logits", n_knots: int = 6) -> None:  # noqa: A002
         self.input = input

@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from expertload._names import CALIBRATOR_NAMES, Objective, Positive
-from expertload.cli.lab_train import AllowImport, DataDir
+from expertload.cli.lab_train import AllowImport, DataDir, Device
 from expertload.cli.outputs import AsJson, Report, Rows, check_output
 from expertload.cli.screen import console, rows_done
 from expertload.lab import Resize
@@ -61,6 +61,7 @@ def evaluate(
         ),
     ] = None,
     data_dir: DataDir = None,
+    device: Device = "auto",
     allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,15 +80,10 @@ def evaluate(
     from expertload.lab.results.evaluate import evaluate_runs
 
     models: Sequence[Path | FinishedRun] = runs
+    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
     if views is not None:
-        models = _with_views(runs, views, data_dir, allow_import or [], console(stderr=as_json))
-    evaluation = evaluate_runs(
-        models,
-        calibrator=calibrator,
-        target_accuracies=targets,
-        data_dir=data_dir,
-        allow=allow_import or (),
-    )
+        models = _with_views(runs, views, console(stderr=as_json), **access)
+    evaluation = evaluate_runs(models, calibrator=calibrator, target_accuracies=targets, **access)
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))
     else:
@@ -97,14 +93,14 @@ def evaluate(
 
 
 def _with_views(
-    runs: list[Path], views: str, data_dir: Path | None, allow: list[str], said: Console
+    runs: list[Path], views: str, screen: Console, **access: Any
 ) -> Sequence[FinishedRun]:
     """Predict again with several views of each image, and print how many passes that takes."""
     from expertload.lab.results.ensembles import with_views
 
-    viewed = with_views(runs, views=views, data_dir=data_dir, allow=allow)
+    viewed = with_views(runs, views=views, **access)
     for run in viewed:
-        said.print(f"{run.name}: {run.choice}", soft_wrap=True)
+        screen.print(f"{run.name}: {run.choice}", soft_wrap=True)
     return viewed
 
 
@@ -188,6 +184,7 @@ def ensemble(
     ] = None,
     views: Views = None,
     data_dir: DataDir = None,
+    device: Device = "auto",
     allow_import: AllowImport = None,
 ) -> None:
     """Combine several runs into one model, which averages their probabilities.
@@ -197,7 +194,8 @@ def ensemble(
     """
     from expertload.lab.results.ensembles import make_ensemble
 
-    made = make_ensemble(runs, out=out, views=views, data_dir=data_dir, allow=allow_import or ())
+    access = {"data_dir": data_dir, "allow": allow_import or (), "device": device}
+    made = make_ensemble(runs, out=out, views=views, **access)
     test = made.folder.read_json("results.json")["test"]
     said = console()
     said.print(
@@ -236,6 +234,7 @@ def predict(
     out: Rows = None,
     batch_size: Annotated[int, typer.Option(min=1, help="The number of images in a batch.")] = 512,
     data_dir: DataDir = None,
+    device: Device = "auto",
     allow_import: AllowImport = None,
 ) -> None:
     """Write the probabilities of new images, for 'expertload decide'.
@@ -255,6 +254,7 @@ def predict(
             batch_size=batch_size,
             data_dir=data_dir,
             allow=allow_import or (),
+            device=device,
             progress=None if out is None and sys.stdout.isatty() else progress,
         )
     if out is not None:
@@ -294,10 +294,8 @@ def ood(
             min=1, help="Use at most this many test images and outliers.", show_default="all"
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="The device of the network: cpu or cuda.")
-    ] = "cpu",
     data_dir: DataDir = None,
+    device: Device = "auto",
     allow_import: AllowImport = None,
     as_json: AsJson = False,
 ) -> None:

@@ -114,7 +114,7 @@ def compare(
 def _side(words: str, runs: Path | None) -> list[Path]:
     if runs is None:
         return [Path(word.strip()) for word in words.split(",")]
-    from expertload.lab.results.selection import runs_of_loss
+    from expertload.lab.results.rows import runs_of_loss
 
     return runs_of_loss(_find(runs), words)
 

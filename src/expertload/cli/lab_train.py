@@ -33,6 +33,13 @@ DataDir = Annotated[
         show_default=False,
     ),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Where networks predict: cpu, cuda, cuda:1, mps; auto is a GPU if there is one.",
+    ),
+]
 
 
 def list_data(data_dir: DataDir = None) -> None:

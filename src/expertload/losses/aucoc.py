@@ -50,27 +50,8 @@ SATURATED = (
 )
 
 
-def aucoc_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    correctness: str = "target_probability",
-    bandwidth: str | float = "scott",
-    boundary: str = "none",
-    method: str = "auto",
-    ignore_index: int | None = -100,
-    check_finite: bool = False,
-    sync_distributed: bool = False,
-    gradient: str = "both",
-    smoothing: str = "log_odds",
-) -> Tensor:
+def aucoc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Return the negative logarithm of the batch's area under the COC curve.
-
-    Confidences are smoothed by a Gaussian kernel, and the expert load is held fixed when
-    differentiating. With ``smoothing="probability"`` value and gradient are those of the paper; by
-    default the same formulas are applied to log odds, whose kernels are not cut off at a confidence
-    of 1. As the paper found, the loss works best together with one that is faster to optimise, such
-    as cross-entropy.
 
     Parameters
     ----------
@@ -81,46 +62,13 @@ def aucoc_loss(
     target : Tensor of shape (N,) or (N, d1, ...), or of the shape of logits
         Class numbers, or probabilities of the classes (mixup, several readers). Correctness is then
         the probability that an answer drawn from the softmax equals one drawn from these.
-    correctness : {"target_probability", "hard"}
-        The measure of correctness: the probability of the true class, from which wrong samples
-        also learn, or 1 and 0.
-    bandwidth : {"scott", "silverman"} or float
-        Width of the kernel: a rule, or a number on the scale of `smoothing`, at least 0.01 in log
-        odds and 1e-4 in probabilities.
-    boundary : {"none", "reflect"}
-        Whether the part of a kernel beyond a probability of 0 or 1 is folded back.
-    method : {"auto", "exact", "fast"}
-        Sum over all pairs of samples, or in time proportional to their number, with the loss within
-        1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
-    ignore_index : int or None
-        Positions with this target do not count.
-    check_finite : bool
-        Whether NaN or infinite logits raise `NonFiniteError`; by default the loss is then NaN.
-    sync_distributed : bool
-        Whether the batch is that of all ``torch.distributed`` processes, which may hold different
-        numbers of samples; their logits are gathered. The value is then the same everywhere. The
-        gradient is multiplied by the number of processes, so that its average over processes, which
-        is what ``DistributedDataParallel`` takes, is the gradient on the whole batch.
-    gradient : {"both", "correctness", "ranking"}
-        Which part of the gradient to keep: the part that raises the probability of the true class,
-        the part that orders samples by confidence, or both. The value is the same.
-    smoothing : {"log_odds", "probability"}
-        The scale in which confidences are smoothed: the log odds of the top class, or its
-        probability, as in the paper. The kernel of a probability extends beyond 1 and cannot
-        distinguish confidences near 1. Log odds are unbounded, so a confident error counts.
+    **options
+        Those of `AUCOCLoss`.
 
     Returns
     -------
     Tensor
         A scalar, at least in float32.
-
-    Notes
-    -----
-    If all confidences are equal (one sample, equal logits, a saturated softmax), the curve is flat
-    and the loss is -log of the mean correctness, unless the bandwidth is a number. If no sample
-    counts, the loss is 0 with a gradient of zero. The area is kept above 1e-30. The module warns
-    once in training, if confidences are so close to 1 that the paper's kernel cannot distinguish
-    them.
 
     Examples
     --------
@@ -130,18 +78,7 @@ def aucoc_loss(
     >>> round(aucoc_loss(logits, torch.tensor([0, 1, 1, 1])).item(), 4)
     0.4505
     """
-    loss = AUCOCLoss(
-        correctness=correctness,
-        bandwidth=bandwidth,
-        boundary=boundary,
-        method=method,
-        ignore_index=ignore_index,
-        check_finite=check_finite,
-        sync_distributed=sync_distributed,
-        gradient=gradient,
-        smoothing=smoothing,
-    )
-    return loss.forward(logits, target)
+    return AUCOCLoss(**options).forward(logits, target)
 
 
 class _AreaLoss(LossModule):
@@ -154,9 +91,8 @@ class _AreaLoss(LossModule):
         check_finite: bool,
         sync_distributed: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(ignore_index=ignore_index)
         self.kernel = kernel
-        self.ignore_index = ignore_index
         self.check_finite = check_finite
         self.sync_distributed = sync_distributed
 
@@ -189,7 +125,51 @@ class _AreaLoss(LossModule):
 
 
 class AUCOCLoss(_AreaLoss):
-    """Negative logarithm of the area under the COC curve, as a module; see `aucoc_loss`.
+    """Negative logarithm of the area under the COC curve of a batch.
+
+    Confidences are smoothed by a Gaussian kernel, and the expert load is held fixed when
+    differentiating. With ``smoothing="probability"`` value and gradient are those of the paper; by
+    default the same formulas are applied to log odds, whose kernels are not cut off at a confidence
+    of 1. As the paper found, the loss works best together with one that is faster to optimise, such
+    as cross-entropy. It is called with logits and target; see `aucoc_loss`.
+
+    Parameters
+    ----------
+    correctness : {"target_probability", "hard"}
+        The measure of correctness: the probability of the true class, from which wrong samples
+        also learn, or 1 and 0.
+    bandwidth : {"scott", "silverman"} or float
+        Width of the kernel: a rule, or a number on the scale of `smoothing`, at least 0.01 in log
+        odds and 1e-4 in probabilities.
+    boundary : {"none", "reflect"}
+        Whether the part of a kernel beyond a probability of 0 or 1 is folded back.
+    method : {"auto", "exact", "fast"}
+        Sum over all pairs of samples, or in time proportional to their number, with the loss within
+        1e-5 and the gradient within 1e-4 of the former; by default whichever is faster.
+    ignore_index : int or None
+        Positions with this target do not count.
+    check_finite : bool
+        Whether NaN or infinite logits raise `NonFiniteError`; by default the loss is then NaN.
+    sync_distributed : bool
+        Whether the batch is that of all ``torch.distributed`` processes, which may hold different
+        numbers of samples; their logits are gathered. The value is then the same everywhere. The
+        gradient is multiplied by the number of processes, so that its average over processes, which
+        is what ``DistributedDataParallel`` takes, is the gradient on the whole batch.
+    gradient : {"both", "correctness", "ranking"}
+        Which part of the gradient to keep: the part that raises the probability of the true class,
+        the part that orders samples by confidence, or both. The value is the same.
+    smoothing : {"log_odds", "probability"}
+        The scale in which confidences are smoothed: the log odds of the top class, or its
+        probability, as in the paper. The kernel of a probability extends beyond 1 and cannot
+        distinguish confidences near 1. Log odds are unbounded, so a confident error counts.
+
+    Notes
+    -----
+    If all confidences are equal (one sample, equal logits, a saturated softmax), the curve is flat
+    and the loss is -log of the mean correctness, unless the bandwidth is a number. If no sample
+    counts, the loss is 0 with a gradient of zero. The area is kept above 1e-30. The module warns
+    once in training, if confidences are so close to 1 that the paper's kernel cannot distinguish
+    them.
 
     Examples
     --------
@@ -263,18 +243,10 @@ class AUCOCLoss(_AreaLoss):
                 warnings.warn(SATURATED, stacklevel=2)
 
 
-def aucoc_upper_bound_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    bandwidth: str | float = "scott",
-    boundary: str = "none",
-    method: str = "auto",
-    ignore_index: int | None = -100,
-    check_finite: bool = False,
-    sync_distributed: bool = False,
-) -> Tensor:
-    """Return Jensen's upper bound on the paper's `aucoc_loss`, whose parameters it shares.
+def aucoc_upper_bound_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
+    """Return Jensen's upper bound on the paper's `aucoc_loss`, whose arguments it shares.
+
+    Options are those of `AUCOCUpperBoundLoss`.
 
     The paper found it too loose to train with: it is a cross-entropy that weighs confident samples
     more. The gradient is taken as that of `aucoc_loss` is, with the expert load held fixed.
@@ -291,15 +263,7 @@ def aucoc_upper_bound_loss(
     >>> bool(exact <= aucoc_upper_bound_loss(logits, target))
     True
     """
-    loss = AUCOCUpperBoundLoss(
-        bandwidth=bandwidth,
-        boundary=boundary,
-        method=method,
-        ignore_index=ignore_index,
-        check_finite=check_finite,
-        sync_distributed=sync_distributed,
-    )
-    return loss.forward(logits, target)
+    return AUCOCUpperBoundLoss(**options).forward(logits, target)
 
 
 class AUCOCUpperBoundLoss(_AreaLoss):

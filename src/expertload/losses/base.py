@@ -62,6 +62,10 @@ SMALLEST_SUM = 1e-30
 class LossModule(nn.Module):
     """A loss whose options are attributes of the same names."""
 
+    def __init__(self, *, ignore_index: int | None = -100) -> None:
+        super().__init__()
+        self.ignore_index: Any = ignore_index
+
     def extra_repr(self) -> str:
         """Name the options that differ from the defaults."""
         values = self.options()
@@ -325,8 +329,8 @@ class _ConfidenceLoss(torch.autograd.Function):
         solve: Solver,
         log_odds: bool,
     ) -> Tensor:
-        top = logits.argmax(1, keepdim=True)  # the first one among equals
-        highest = logits.gather(1, top).to(at_least_float32(logits.dtype))
+        highest, top = logits.max(1, keepdim=True)  # the first one among equals
+        highest = highest.to(at_least_float32(logits.dtype))
         shifted = logits - highest  # exact where it matters, while a log-softmax may round
         odds = shifted.exp().scatter_(1, top, 0.0).sum(1, keepdim=True)  # against the top class
         log_top = -odds.log1p()

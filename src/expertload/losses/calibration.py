@@ -106,10 +106,6 @@ class MMCELoss(LossModule):
     0.5000
     """
 
-    def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
-
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
         return mmce_loss(logits, target, ignore_index=self.ignore_index)
@@ -177,29 +173,17 @@ def kernel_sums(position: Tensor, coefficient: Tensor, width: float) -> tuple[Te
 # ------------------------------------------------------------------ soft-binned ECE
 
 
-def soft_ece_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    temperature: float = 0.01,
-    n_bins: int = 15,
-    norm: float = 2.0,
-    ignore_index: int = -100,
-) -> Tensor:
+def soft_ece_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Compute the soft-binned expected calibration error of a batch.
 
     A secondary loss: combine it with cross-entropy or focal loss (`CombinedLoss`).
 
     Parameters
     ----------
-    logits, target, ignore_index
+    logits, target
         As in `mmce_loss`.
-    temperature : float, default=0.01
-        Softness of the bins. The paper's grid is 0.01, 0.1, 1, 10.
-    n_bins : int, default=15
-        Number of bins, their centres evenly spread over [0, 1].
-    norm : float, default=2.0
-        The power p, at least 1.
+    **options
+        Those of `SoftECELoss`.
 
     Returns
     -------
@@ -214,12 +198,22 @@ def soft_ece_loss(
     >>> print(f"{soft_ece_loss(logits, torch.tensor([0, 0])):.4f}")
     0.4452
     """
-    loss = SoftECELoss(temperature=temperature, n_bins=n_bins, norm=norm, ignore_index=ignore_index)
-    return loss.forward(logits, target)
+    return SoftECELoss(**options).forward(logits, target)
 
 
 class SoftECELoss(LossModule):
-    """Module form of `soft_ece_loss`, which documents the options.
+    """Module form of `soft_ece_loss`.
+
+    Parameters
+    ----------
+    temperature : float, default=0.01
+        Softness of the bins. The paper's grid is 0.01, 0.1, 1, 10.
+    n_bins : int, default=15
+        Number of bins, their centres evenly spread over [0, 1].
+    norm : float, default=2.0
+        The power p, at least 1.
+    ignore_index : int, default=-100
+        Cases with this target do not count.
 
     Examples
     --------
@@ -237,12 +231,11 @@ class SoftECELoss(LossModule):
         norm: float = 2.0,
         ignore_index: int = -100,
     ) -> None:
-        super().__init__()
+        super().__init__(ignore_index=ignore_index)
         hint = "use norm=2 for the paper's error, norm=1 for the usual ECE"
         self.temperature = check_positive(temperature, "temperature")
         self.n_bins = check_count(n_bins, "n_bins")
         self.norm = check_minimum(norm, 1, "norm", hint)
-        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -303,14 +296,7 @@ def _slopes(
 # ------------------------------------------------------------------ soft AvUC and entropy
 
 
-def soft_avuc_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    temperature: float = 1.0,
-    threshold: float = 0.4,
-    ignore_index: int = -100,
-) -> Tensor:
+def soft_avuc_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Compute the soft accuracy-versus-uncertainty loss of a batch.
 
     It trains a network to be certain where it is right and uncertain where it is wrong. AvUC
@@ -330,13 +316,10 @@ def soft_avuc_loss(
 
     Parameters
     ----------
-    logits, target, ignore_index
+    logits, target
         As in `mmce_loss`.
-    temperature : float, default=1.0
-        Softness of the step. The paper's grid is 0.01, 0.1, 1, 10.
-    threshold : float, default=0.4
-        The relative entropy, in (0, 1), above which a case counts as uncertain. The paper's grid
-        is 0.2, 0.4, 0.7.
+    **options
+        Those of `SoftAvUCLoss`.
 
     Returns
     -------
@@ -351,12 +334,21 @@ def soft_avuc_loss(
     >>> print(f"{soft_avuc_loss(logits, torch.tensor([0, 0])):.4f}")
     0.3255
     """
-    loss = SoftAvUCLoss(temperature=temperature, threshold=threshold, ignore_index=ignore_index)
-    return loss.forward(logits, target)
+    return SoftAvUCLoss(**options).forward(logits, target)
 
 
 class SoftAvUCLoss(LossModule):
-    """Module form of `soft_avuc_loss`, which documents the options.
+    """Module form of `soft_avuc_loss`.
+
+    Parameters
+    ----------
+    temperature : float, default=1.0
+        Softness of the step. The paper's grid is 0.01, 0.1, 1, 10.
+    threshold : float, default=0.4
+        The relative entropy, in (0, 1), above which a case counts as uncertain. The paper's grid
+        is 0.2, 0.4, 0.7.
+    ignore_index : int, default=-100
+        Cases with this target do not count.
 
     Examples
     --------
@@ -371,10 +363,9 @@ class SoftAvUCLoss(LossModule):
     def __init__(
         self, *, temperature: float = 1.0, threshold: float = 0.4, ignore_index: int = -100
     ) -> None:
-        super().__init__()
+        super().__init__(ignore_index=ignore_index)
         self.temperature = check_positive(temperature, "temperature")
         self.threshold = check_fraction(threshold, "threshold", inclusive=False)
-        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""
@@ -439,10 +430,6 @@ class ConfidencePenalty(LossModule):
     >>> print(f"{ConfidencePenalty()(torch.zeros(1, 2), torch.tensor([0])):.4f}")
     -0.6931
     """
-
-    def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compute the loss of a batch."""

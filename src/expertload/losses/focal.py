@@ -6,7 +6,7 @@ PyTorch computes in one fused pass over logits of any shape.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ class _LikelihoodLoss(LossModule):
     """The reduced terms of the cases, as `_terms` gives them for negative log-likelihoods."""
 
     def __init__(self, ignore_index: int, reduction: str) -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
+        super().__init__(ignore_index=ignore_index)
         self.reduction = check_option(reduction, get_args(Reduction), "reduction")
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -47,14 +46,7 @@ class _LikelihoodLoss(LossModule):
         raise NotImplementedError
 
 
-def focal_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    gamma: float = 3.0,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-) -> Tensor:
+def focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Compute the focal loss: cross-entropy with less weight on cases that are already right.
 
     The cross-entropy of a case is scaled by ``(1 - p) ** gamma``, p being the probability of the
@@ -67,12 +59,8 @@ def focal_loss(
         Unnormalised scores, never probabilities. Half precision is computed in float32.
     target : Tensor of shape (N,) or (N, d1, ...)
         Class numbers.
-    gamma : float, default=3.0
-        How fast the weight falls; 0 is cross-entropy.
-    ignore_index : int, default=-100
-        Cases with this target do not count.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        ``"none"`` returns a value per case in the shape of `target`, 0 for the ignored.
+    **options
+        Those of `FocalLoss`.
 
     Returns
     -------
@@ -87,12 +75,20 @@ def focal_loss(
     >>> print(f"{focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.2567
     """
-    loss = FocalLoss(gamma=gamma, ignore_index=ignore_index, reduction=reduction)
-    return loss.forward(logits, target)
+    return FocalLoss(**options).forward(logits, target)
 
 
 class FocalLoss(_LikelihoodLoss):
-    """Module form of `focal_loss`, which documents the options.
+    """Module form of `focal_loss`.
+
+    Parameters
+    ----------
+    gamma : float, default=3.0
+        How fast the weight falls; 0 is cross-entropy.
+    ignore_index : int, default=-100
+        Cases with this target do not count.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        ``"none"`` returns a value per case in the shape of `target`, 0 for the ignored.
 
     Examples
     --------
@@ -120,16 +116,7 @@ def _focus(nll: Tensor, gamma: float | Tensor) -> Tensor:
     return doubt.clamp_min(torch.finfo(doubt.dtype).tiny) ** gamma * nll
 
 
-def adaptive_focal_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    gamma_below: float = 5.0,
-    gamma_above: float = 3.0,
-    switch_probability: float = 0.2,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-) -> Tensor:
+def adaptive_focal_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Compute the focal loss with gamma chosen by the probability of the true class.
 
     Mukhoti et al. 2020 take a larger gamma for cases whose true class has a low probability. Their
@@ -137,14 +124,10 @@ def adaptive_focal_loss(
 
     Parameters
     ----------
-    logits, target, ignore_index, reduction
+    logits, target
         As in `focal_loss`.
-    gamma_below : float, default=5.0
-        Gamma of cases whose true class has a probability below `switch_probability`.
-    gamma_above : float, default=3.0
-        Gamma of all others.
-    switch_probability : float, default=0.2
-        Where gamma changes. The loss jumps there, and gamma is held fixed in the gradient.
+    **options
+        Those of `AdaptiveFocalLoss`.
 
     Returns
     -------
@@ -159,18 +142,22 @@ def adaptive_focal_loss(
     >>> print(f"{adaptive_focal_loss(logits, torch.tensor([0, 0])):.4f}")
     0.5639
     """
-    loss = AdaptiveFocalLoss(
-        gamma_below=gamma_below,
-        gamma_above=gamma_above,
-        switch_probability=switch_probability,
-        ignore_index=ignore_index,
-        reduction=reduction,
-    )
-    return loss.forward(logits, target)
+    return AdaptiveFocalLoss(**options).forward(logits, target)
 
 
 class AdaptiveFocalLoss(_LikelihoodLoss):
-    """Module form of `adaptive_focal_loss`, which documents the options.
+    """Module form of `adaptive_focal_loss`.
+
+    Parameters
+    ----------
+    gamma_below : float, default=5.0
+        Gamma of cases whose true class has a probability below `switch_probability`.
+    gamma_above : float, default=3.0
+        Gamma of all others.
+    switch_probability : float, default=0.2
+        Where gamma changes. The loss jumps there, and gamma is held fixed in the gradient.
+    ignore_index, reduction
+        As in `FocalLoss`.
 
     Examples
     --------
@@ -200,14 +187,7 @@ class AdaptiveFocalLoss(_LikelihoodLoss):
         return _focus(nll, torch.where(is_below, *gammas))
 
 
-def generalised_cross_entropy_loss(
-    logits: Tensor,
-    target: Tensor,
-    *,
-    q: float = 0.1,
-    ignore_index: int = -100,
-    reduction: Reduction = "mean",
-) -> Tensor:
+def generalised_cross_entropy_loss(logits: Tensor, target: Tensor, **options: Any) -> Tensor:
     """Compute the generalised cross-entropy, in which hopeless cases count less.
 
     A case costs ``(1 - p ** q) / q``, p being the probability of the true class. In the limit q = 0
@@ -219,11 +199,10 @@ def generalised_cross_entropy_loss(
 
     Parameters
     ----------
-    logits, target, ignore_index, reduction
+    logits, target
         As in `focal_loss`.
-    q : float, default=0.1
-        Between 0 (cross-entropy) and 1 (one minus the probability of the true class). The larger,
-        the less do hopeless cases count.
+    **options
+        Those of `GeneralisedCrossEntropyLoss`.
 
     Returns
     -------
@@ -243,12 +222,19 @@ def generalised_cross_entropy_loss(
     >>> print(f"{generalised_cross_entropy_loss(logits, torch.tensor([0, 0]), q=1.0):.4f}")
     0.4251
     """
-    loss = GeneralisedCrossEntropyLoss(q=q, ignore_index=ignore_index, reduction=reduction)
-    return loss.forward(logits, target)
+    return GeneralisedCrossEntropyLoss(**options).forward(logits, target)
 
 
 class GeneralisedCrossEntropyLoss(_LikelihoodLoss):
-    """Module form of `generalised_cross_entropy_loss`, which documents the options.
+    """Module form of `generalised_cross_entropy_loss`.
+
+    Parameters
+    ----------
+    q : float, default=0.1
+        Between 0 (cross-entropy) and 1 (one minus the probability of the true class). The larger,
+        the less do hopeless cases count.
+    ignore_index, reduction
+        As in `FocalLoss`.
 
     Examples
     --------

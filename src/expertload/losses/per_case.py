@@ -17,8 +17,6 @@ from torch.nn.functional import one_hot
 from expertload._check import check_count, check_fraction, message
 from expertload.exceptions import DataTypeError, ParameterError, ShapeError
 from expertload.losses.base import LossModule, at_least_float32, check_inputs, in_rows, labelled
-from expertload.losses.base import call_loss as call_loss
-from expertload.losses.base import needs_cases as needs_cases
 
 # ------------------------------------------------------------------ the memory of cases
 
@@ -184,10 +182,9 @@ class SelfAdaptiveLoss(LossModule):
     needs_cases = True
 
     def __init__(self, *, momentum: float = 0.9, start: int = 10, ignore_index: int = -100) -> None:
-        super().__init__()
+        super().__init__(ignore_index=ignore_index)
         self.momentum = check_fraction(momentum, "momentum")
         self.start = check_count(start, "start", minimum=0)
-        self.ignore_index = ignore_index
         self.seen = _PerCase()  # how often each case was seen, and its target
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:
@@ -314,8 +311,7 @@ class CorrectnessRankingLoss(LossModule):
     needs_cases = True
 
     def __init__(self, *, ignore_index: int = -100) -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
+        super().__init__(ignore_index=ignore_index)
         self.seen = _PerCase()  # how often each case was seen, and how often it was right
 
     def forward(self, logits: Tensor, target: Tensor, *, cases: Tensor | None = None) -> Tensor:

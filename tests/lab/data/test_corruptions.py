@@ -13,7 +13,7 @@ from tests.lab.data.official_files import random_images
 from tests.strategies import examples
 
 from expertload.exceptions import ParameterError
-from expertload.lab.data import corrupt, corruption_names, corruptions, pixels
+from expertload.lab.data import corrupt, corruption_names, corruptions
 
 
 def textured_images(n=6, channels=3):
@@ -149,9 +149,9 @@ def test_glass_only_moves_pixels_up_to_one_away():
 def test_motion_blur_follows_its_direction():
     point = np.zeros((1, 33, 33, 1), np.float32)
     point[0, 16, 16] = 1
-    level = pixels.streak(point, 6, 2, np.array([0.0]))
+    level = corruptions.streak(point, 6, 2, np.array([0.0]))
     assert level[0, 16].sum() == pytest.approx(1, abs=1e-3)
-    slope = pixels.streak(point, 6, 2, np.array([45.0]))
+    slope = corruptions.streak(point, 6, 2, np.array([45.0]))
     on_diagonal = np.array([slope[0, 16 - i, 16 - i, 0] for i in range(10)])
     assert on_diagonal.sum() == pytest.approx(1, abs=1e-3)
     # The mean distance is that of half a normal curve on the whole steps 0, 1, 2, ...
@@ -163,7 +163,7 @@ def test_motion_blur_follows_its_direction():
 
 @given(st.floats(1, 2.5), st.integers(3, 40))
 def test_zooming_keeps_even_pictures_and_the_middle(factor, size):
-    matrix = pixels.zoom_matrix(size, factor)
+    matrix = corruptions.zoom_matrix(size, factor)
     assert matrix.sum(axis=1) == pytest.approx(1, abs=1e-5)
     assert matrix == pytest.approx(matrix[::-1, ::-1], abs=1e-5)
 
@@ -179,13 +179,13 @@ def test_warping_agrees_with_scipy(height, width, seed):
         map_coordinates(images[i, ..., 0], (rows[i], columns[i]), order=1, mode="mirror")
         for i in range(2)
     ]
-    ours = pixels.warp(images, rows, columns)[..., 0]
+    ours = corruptions.warp(images, rows, columns)[..., 0]
     assert ours == pytest.approx(np.stack(expected), abs=1e-4)
 
 
 def test_clouds_fill_their_range_and_are_smoother_with_more_decay():
     def roughness(decay):
-        field = pixels.cloud(50, 20, 32, decay, np.random.default_rng(0))
+        field = corruptions.cloud(50, 20, 32, decay, np.random.default_rng(0))
         assert field.shape == (50, 20, 32)
         assert field.min() >= 0
         assert field.max() <= 1

@@ -9,7 +9,7 @@ import pytest
 from tests.lab.ladder.made_up import make_networks
 
 from expertload import Cases, aucoc_score, load_at_accuracy
-from expertload.lab.ladder import Questions, certified_load, climb, measure_step
+from expertload.lab.ladder import certified_load, climb, measure_step
 from expertload.lab.ladder.numbers import aucoc_change, halves, load_change
 from expertload.metrics import brier_loss, expected_calibration_error, log_loss
 from expertload.operating_point import certify
@@ -29,7 +29,7 @@ def draw(n, seed, *, noise=0.0, decimals=None):
 
 
 def test_the_numbers_of_a_step_are_means_over_its_models(tmp_path):
-    ladder = climb(make_networks(tmp_path), Questions())
+    ladder = climb(make_networks(tmp_path))
     labels = ladder.test_labels
     for step in ladder.steps:
         found = measure_step(step, labels, [0.9, 0.95])

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from tests.lab.ladder.made_up import SKILLS, labels_of, make_networks
 
 from expertload import aucoc_score
-from expertload.lab.ladder import STEPS, Network, Questions, climb
+from expertload.lab.ladder import STEPS, Network, climb
 from expertload.lab.runs.folder import RunFolder
 
 
@@ -26,7 +26,7 @@ def networks(tmp_path):
 
 
 def test_the_steps_are_climbed_in_their_order(networks):
-    ladder = climb(networks, Questions())
+    ladder = climb(networks)
     assert [step.name for step in ladder.steps] == list(STEPS)
     assert all(step.is_taken for step in ladder.steps)
     assert np.array_equal(ladder.test_labels, labels_of("test"))
@@ -34,7 +34,7 @@ def test_the_steps_are_climbed_in_their_order(networks):
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_every_step_answers_with_what_it_says(networks, split):
-    steps = {step.name: step for step in climb(networks, Questions()).steps}
+    steps = {step.name: step for step in climb(networks).steps}
     expected = {
         "plain": [proba_of(n.plain, "selected", split) for n in networks],
         "augmentation": [proba_of(n.augmented, "raw", split) for n in networks],
@@ -49,7 +49,7 @@ def test_every_step_answers_with_what_it_says(networks, split):
 
 
 def test_what_a_model_costs(networks):
-    steps = {step.name: step for step in climb(networks, Questions()).steps}
+    steps = {step.name: step for step in climb(networks).steps}
     assert [m.passes for m in steps["averaging"].models] == [1, 1]
     assert [m.passes for m in steps["views"].models] == [2, 2]
     assert [m.passes for m in steps["networks"].models] == [4]
@@ -61,7 +61,7 @@ def test_what_a_model_costs(networks):
 def test_a_step_that_validation_data_refuse_changes_nothing(tmp_path, refused):
     worse = {"augmentation": "augmented", "aucoc": "aucoc"}[refused]
     networks = make_networks(tmp_path, skills={**SKILLS, worse: 0.3})
-    steps = climb(networks, Questions()).steps
+    steps = climb(networks).steps
     names = [step.name for step in steps]
     step, before = steps[names.index(refused)], steps[names.index(refused) - 1]
     assert not step.is_taken
@@ -71,14 +71,14 @@ def test_a_step_that_validation_data_refuse_changes_nothing(tmp_path, refused):
 
 def test_a_step_is_taken_by_the_mean_over_networks_on_validation_data(networks):
     labels = labels_of("validation")
-    for step in climb(networks, Questions()).steps:
+    for step in climb(networks).steps:
         mean = fmean(aucoc_score(labels, model.validation) for model in step.models)
         assert step.validation_aucoc == pytest.approx(mean, abs=1e-12)
 
 
 def test_without_augmentation_later_steps_rest_on_plain_runs(tmp_path):
     networks = make_networks(tmp_path, skills={**SKILLS, "augmented": 0.3})
-    steps = {step.name: step for step in climb(networks, Questions()).steps}
+    steps = {step.name: step for step in climb(networks).steps}
     assert [run.name for run in steps["networks"].runs] == [n.plain.name for n in networks]
     views = sum(proba_of(n.plain, "views", "test") for n in networks) / 2
     np.testing.assert_allclose(steps["networks"].models[0].test, views, rtol=1e-12)
@@ -86,13 +86,13 @@ def test_without_augmentation_later_steps_rest_on_plain_runs(tmp_path):
 
 def test_a_step_can_be_taken_whatever_validation_data_say(tmp_path):
     networks = make_networks(tmp_path, skills={**SKILLS, "augmented": 0.5, "aucoc": 0.3})
-    steps = climb(networks, Questions(), always=["augmentation", "aucoc"]).steps
+    steps = climb(networks, always=["augmentation", "aucoc"]).steps
     assert all(step.is_taken for step in steps)
 
 
 def test_a_ladder_goes_as_far_as_there_are_runs(networks):
     def names(*some):
-        return [step.name for step in climb(some, Questions()).steps]
+        return [step.name for step in climb(some).steps]
 
     first, second = networks
     assert names(Network(first.plain)) == ["plain", "averaging", "views"]
@@ -103,7 +103,7 @@ def test_a_ladder_goes_as_far_as_there_are_runs(networks):
 
 def test_a_network_without_a_plain_run_counts_only_together(networks):
     first, second = networks
-    steps = {s.name: s for s in climb([first, second._replace(plain=None)], Questions()).steps}
+    steps = {s.name: s for s in climb([first, second._replace(plain=None)]).steps}
     assert len(steps["views"].models) == 1
     both = sum(proba_of(n.augmented, "views", "test") for n in networks) / 2
     np.testing.assert_allclose(steps["networks"].models[0].test, both, rtol=1e-12)

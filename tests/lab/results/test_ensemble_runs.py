@@ -28,7 +28,7 @@ from expertload.lab.results import (
     write_rows,
 )
 from expertload.lab.results.ensembles import with_views
-from expertload.lab.results.selection import runs_of_loss
+from expertload.lab.results.rows import runs_of_loss
 from expertload.lab.runs import FinishedRun
 from expertload.lab.runs.network import apply_network
 from expertload.operating_point import load_operating_point
@@ -172,7 +172,7 @@ def test_its_network_gives_its_predictions(views, trained, tmp_path):
     data = made.load_data()
     network = made.load_network(data)
     with torch.no_grad():
-        logits = apply_network(network, data.test, data.normalisation, network)
+        logits = apply_network(network, data.test, data.normalisation)
     np.testing.assert_allclose(np.exp(logits), made.test_proba, atol=1e-5)
     (viewed,) = with_views(made, views="flip")
     assert viewed.choice.passes == 4

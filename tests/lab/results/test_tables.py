@@ -17,8 +17,13 @@ from tests.lab.synthetic_runs import PLAIN_ROW, make_config, write_run
 from expertload.exceptions import ParameterError
 from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.measures import find_measure, find_published, find_published_outliers
-from expertload.lab.results.rows import collect, read_rows, write_rows
-from expertload.lab.results.selection import choose_candidates, runs_of_loss
+from expertload.lab.results.rows import (
+    choose_candidates,
+    collect,
+    read_rows,
+    runs_of_loss,
+    write_rows,
+)
 from expertload.lab.results.tables import (
     DASH,
     Cell,

@@ -181,12 +181,12 @@ def test_commands_on_a_found_folder_run_nothing(words, trap):
 def test_what_is_allowed_by_name_is_imported(own_module, run_path):
     name = own_module()
     train(config_of(name), run_path)
-    run = FinishedRun(run_path)
-    data = run.load_data()
+    data = FinishedRun(run_path).load_data()
     refused_name = rf"import and call {name}:network,"
     with pytest.raises(ParameterError, match=refused_name):
-        run.load_network(data, allow=["other:network"])
-    assert run.load_network(data, allow=[f"{name}:network"])(np_images()).shape == (2, 10)
+        FinishedRun(run_path, allow=["other:network"]).load_network(data)
+    allowed = FinishedRun(run_path, allow=[f"{name}:network"])
+    assert allowed.load_network(data)(np_images()).shape == (2, 10)
 
 
 def np_images():

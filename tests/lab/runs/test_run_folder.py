@@ -13,6 +13,7 @@ from expertload.lab.data import load_dataset
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.training.setup import describe_environment
 from expertload.lab.training.state import (
+    Checkpoint,
     load_checkpoint,
     load_weights,
     save_checkpoint,
@@ -31,20 +32,19 @@ def test_a_checkpoint_comes_back_as_it_was(kind, tmp_path):
         model(torch.ones(4, 3)).sum().backward()
         optimiser.step()
     states = [torch.get_rng_state(), torch.get_rng_state().flip(0)]
-    save_checkpoint(
-        tmp_path / "state",
-        model=model.state_dict(),
-        averaged={},
-        loss={"past": torch.ones(2, 3)},
-        optimiser=optimiser.state_dict(),
-        generators=states,
-        progress={"history": [1, 2]},
-    )
+    tensors = {
+        "model": model.state_dict(),
+        "averaged": {},
+        "loss": {"past": torch.ones(2, 3)},
+        "generator": {str(rank): state for rank, state in enumerate(states)},
+    }
+    before = Checkpoint(tensors, optimiser.state_dict(), {"history": [1, 2]})
+    save_checkpoint(tmp_path / "state", before)
     found = load_checkpoint(tmp_path / "state")
     assert found.progress == {"history": [1, 2]}
-    assert torch.equal(found.loss.pop("past"), torch.ones(2, 3))
-    assert not found.loss
-    assert all(torch.equal(found.generators[rank], state) for rank, state in enumerate(states))
+    for part, own in tensors.items():
+        assert found.tensors[part].keys() == own.keys()
+        assert all(torch.equal(found.tensors[part][name], own[name]) for name in own)
     other = make(torch.nn.Linear(3, 2).parameters(), lr=9.0, **options)
     other.load_state_dict(found.optimiser)
     ours, theirs = other.state_dict(), optimiser.state_dict()

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from expertload.lab.training.processes import synchronise_batch_norm
+from expertload.lab.training.setup import synchronise_batch_norm
 
 SHARES = (slice(0, 40), slice(40, 64))
 

@@ -18,7 +18,7 @@ from expertload.lab.results import collect
 from expertload.lab.runs import FinishedRun, RunFolder
 from expertload.lab.runs.network import apply_network, load_weights
 from expertload.lab.training import train
-from expertload.lab.training.average import WeightAverage, make_average
+from expertload.lab.training.step import WeightAverage, make_average
 
 
 def wander(network, steps, seed=0):
@@ -134,7 +134,7 @@ def test_both_kinds_are_evaluated_and_the_better_is_kept(run_path):
     data = run.load_data()
     network = run.load_network(data)
     with torch.no_grad():
-        logits = apply_network(network, data.test, data.normalisation, network)
+        logits = apply_network(network, data.test, data.normalisation)
     np.testing.assert_allclose(logits, run.test[0], atol=1e-5)
     splits = {row.split for row in collect(run_path)}
     assert {"test", "raw:test", "averaged:test", "averaged:validation"} <= splits

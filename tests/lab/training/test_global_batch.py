@@ -6,28 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from expertload.exceptions import ParameterError, ShapeError
+from expertload.exceptions import ParameterError
 from expertload.lab.training import state as training_state
-from expertload.lab.training.processes import GlobalBatchLoss, gather_rows
-
-
-def test_one_process_has_the_loss_as_it_is():
-    logits, target = torch.randn(5, 3, requires_grad=True), torch.tensor([0, 1, 2, 0, 1])
-    loss = GlobalBatchLoss(nn.CrossEntropyLoss())
-    assert torch.equal(loss(logits, target), nn.functional.cross_entropy(logits, target))
-    assert gather_rows(logits)[0] is logits
-
-
-def test_a_loss_of_one_value_a_case_is_refused():
-    loss = GlobalBatchLoss(nn.CrossEntropyLoss(reduction="none"))
-    with pytest.raises(ShapeError, match='must return a scalar.*reduction="mean"'):
-        loss(torch.zeros(5, 3), torch.zeros(5, dtype=torch.int64))
+from expertload.lab.training.step import refuse_trainable
 
 
 def test_a_loss_with_something_to_learn_is_refused():
     with pytest.raises(ParameterError, match="Bilinear has trainable parameters"):
-        GlobalBatchLoss(nn.Bilinear(2, 2, 2))
-    assert GlobalBatchLoss(nn.Bilinear(2, 2, 2).requires_grad_(False))
+        refuse_trainable(nn.Bilinear(2, 2, 2))
+    refuse_trainable(nn.Bilinear(2, 2, 2).requires_grad_(False))
 
 
 def test_generators_are_gathered_on_the_device_of_the_training(monkeypatch):

@@ -10,7 +10,7 @@ from tests.lab.training.batch_norm_worker import CASES, SHARES, batches, layer_o
 from torch import nn
 
 from expertload.exceptions import ParameterError
-from expertload.lab.training.processes import synchronise_batch_norm
+from expertload.lab.training.setup import synchronise_batch_norm
 
 pytestmark = pytest.mark.processes
 

@@ -11,7 +11,7 @@ with needs_extra("lab", "expertload.lab.ladder"):
         measure_step,
     )
     from expertload.lab.ladder.outcome import LadderRow, LowerLoad, measure_ladder
-    from expertload.lab.ladder.steps import STEPS, Answers, Climb, Network, Questions, Step, climb
+    from expertload.lab.ladder.steps import STEPS, Answers, Climb, Network, Step, climb
 
 __all__ = [
     "STEPS",
@@ -22,7 +22,6 @@ __all__ = [
     "LowerLoad",
     "Narrator",
     "Network",
-    "Questions",
     "Step",
     "StepNumbers",
     "certified_load",

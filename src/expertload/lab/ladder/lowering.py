@@ -18,7 +18,7 @@ from expertload._check import check_count, check_targets, require_extra
 from expertload.exceptions import ExpertLoadError, InsufficientDataError, ParameterError
 from expertload.lab.data import Augmentation, Dataset
 from expertload.lab.ladder.outcome import LowerLoad, write_outcome
-from expertload.lab.ladder.steps import Climb, Network, Questions, climb
+from expertload.lab.ladder.steps import Climb, Network, chosen_views, climb
 from expertload.lab.results.ensembles import make_ensemble
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.origin import load_run_data
@@ -131,14 +131,11 @@ def lower_load(
         accelerator=accelerator,
         launcher=launcher,
     )
-    # The import path of the user's own network, which this call named, is allowed.
-    own = [name for name in [plan.plain.model.name] if ":" in name]
-    questions = Questions(data_dir=data_dir, allow=own)
-    ladder = _train_and_climb(plan, trainer, questions, aucoc=aucoc)
+    ladder = _train_and_climb(plan, trainer, aucoc=aucoc)
     told.say("measuring every step on the test images, and certifying a policy on half of them")
     return write_outcome(
         ladder,
-        _make_model(ladder, questions),
+        _make_model(ladder),
         loaded,
         folder,
         target_accuracies=targets,
@@ -147,20 +144,20 @@ def lower_load(
     )
 
 
-def _train_and_climb(plan: Plan, trainer: Trainer, questions: Questions, *, aucoc: bool) -> Climb:
+def _train_and_climb(plan: Plan, trainer: Trainer, *, aucoc: bool) -> Climb:
     """Train each arm; the arm with AUCOC uses the steps taken without it."""
     arms: Arms = {"plain": trainer.train(plan.plain, "plain", "ce", "cross-entropy alone")}
     if plan.augmented is not None:
         how = f"with augmentation ({plan.augmentation})"
         arms["augmented"] = trainer.train(plan.augmented, "augmented", "ce", how)
     trainer.narrator.say("weights and views of each image chosen on validation images")
-    ladder = climb(_networks(arms), questions)
+    ladder = climb(_networks(arms))
     if not aucoc:
         return ladder
     is_augmented = {step.name: step.is_taken for step in ladder.steps}.get("augmentation", False)
     base = plan.augmented if is_augmented and plan.augmented is not None else plan.plain
     arms["aucoc"] = trainer.train(base, "aucoc", AUCOC, "with AUCOC in addition to cross-entropy")
-    return climb(_networks(arms), questions)
+    return climb(_networks(arms))
 
 
 def _networks(arms: Arms) -> list[Network]:
@@ -169,12 +166,12 @@ def _networks(arms: Arms) -> list[Network]:
     return [Network(**{"plain": None, **dict(zip(arms, own, strict=True))}) for own in seeds]
 
 
-def _make_model(ladder: Climb, questions: Questions) -> FinishedRun:
+def _make_model(ladder: Climb) -> FinishedRun:
     """Combine the networks at the top of the ladder into one run, with their views."""
     taken = {step.name: step.is_taken for step in ladder.steps}
     runs = ladder.steps[-1].runs
     if taken["views"] or taken.get("aucoc", False):
-        return make_ensemble([questions.view(run) for run in runs])
+        return make_ensemble([chosen_views(run) for run in runs])
     return make_ensemble(list(runs))
 
 
@@ -253,7 +250,15 @@ class Trainer:
                 f"The run {name} failed: {sweep.report.reason(name)} Hint: {log} has more; then "
                 "run the same command again to continue."
             )
-        return [FinishedRun(sweep.folder(run).path) for run in sweep.final_runs(loss)]
+        # The import path of the user's own network, which the recipe names, is allowed.
+        device = "cpu" if self.accelerator == "cpu" else "auto"
+        access: dict[str, Any] = {
+            "data_dir": self.data_dir,
+            "allow": sweep.imports(),
+            "device": device,
+        }
+        paths = [sweep.folder(run).path for run in sweep.final_runs(loss)]
+        return [FinishedRun(path, **access) for path in paths]
 
 
 # ------------------------------------------------------------------ the plan

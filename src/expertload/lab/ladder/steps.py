@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -92,67 +91,51 @@ def mean_answers(each: Sequence[Answers]) -> Answers:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Questions:
-    """Computes the predictions of runs.
+def raw_answers(run: FinishedRun) -> Answers:
+    """Return the predictions of a run's raw weights at their best epoch."""
+    if run.folder.selected == "raw":
+        return Answers(run.validation_proba, run.test_proba, 1, _seconds(run))
+    kept = _kept(run, "raw", _ask_raw)
+    validation, test = (probabilities_of(kept.read_logits(split)[0]) for split in SPLITS)
+    return Answers(validation, test, 1, _seconds(run))
 
-    Attributes
-    ----------
-    data_dir : path, optional
-        Where data files are.
-    allow : collection of str
-        Import paths of your own networks that the folders may import.
-    """
 
-    data_dir: str | Path | None = None
-    allow: Collection[str] = ()
+def selected_answers(run: FinishedRun) -> Answers:
+    """Return the predictions of a run's selected weights, raw or averaged."""
+    return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), run.folder.selected)
 
-    def raw(self, run: FinishedRun) -> Answers:
-        """Return the predictions of the raw weights at their best epoch."""
-        if run.folder.selected == "raw":
-            return Answers(run.validation_proba, run.test_proba, 1, _seconds(run))
-        kept = _kept(run, "raw", self._ask_raw)
-        validation, test = (probabilities_of(kept.read_logits(split)[0]) for split in SPLITS)
-        return Answers(validation, test, 1, _seconds(run))
 
-    def selected(self, run: FinishedRun) -> Answers:
-        """Return the predictions of the selected weights, raw or averaged."""
-        return Answers(run.validation_proba, run.test_proba, 1, _seconds(run), run.folder.selected)
+def viewed_answers(run: FinishedRun) -> Answers:
+    """Return the predictions of a run's selected weights, averaged over the chosen views."""
+    seen = chosen_views(run)
+    proba = seen.validation_proba, seen.test_proba
+    return Answers(*proba, seen.choice.passes, _seconds(run), seen.choice.views)
 
-    def viewed(self, run: FinishedRun) -> Answers:
-        """Return the predictions of the selected weights, averaged over the chosen views."""
-        seen = self.view(run)
-        return Answers(
-            seen.validation_proba,
-            seen.test_proba,
-            seen.choice.passes,
-            _seconds(run),
-            seen.choice.views,
-        )
 
-    def view(self, run: FinishedRun) -> ViewedRun:
-        """Return the run with the views of each image that validation data chose."""
-        from expertload.ensembling import ViewChoice
+def chosen_views(run: FinishedRun) -> ViewedRun:
+    """Return a run with the views of each image that validation data chose."""
+    from expertload.ensembling import ViewChoice
 
-        kept = _kept(run, "views", self._ask_views)
-        choice = ViewChoice(**kept.read_json(NOTE))
-        return ViewedRun(run, choice, *(kept.read_logits(split) for split in SPLITS))
+    kept = _kept(run, "views", _ask_views)
+    choice = ViewChoice(**kept.read_json(NOTE))
+    return ViewedRun(run, choice, *(kept.read_logits(split) for split in SPLITS))
 
-    def _ask_raw(self, run: FinishedRun) -> Asked:
-        from expertload.lab.runs.network import apply_network
 
-        data = run.load_data(self.data_dir)
-        network = run.load_network(data, allow=self.allow, weights="raw")
+def _ask_raw(run: FinishedRun) -> Asked:
+    from expertload.lab.runs.network import apply_network
 
-        splits = {"validation": data.validation, "test": data.test}
-        return {
-            name: (apply_network(network, split, data.normalisation, network), split.labels)
-            for name, split in splits.items()
-        }, {}
+    data = run.load_data()
+    network = run.load_network(data, weights="raw")
+    splits = {"validation": data.validation, "test": data.test}
+    return {
+        name: (apply_network(network, split, data.normalisation), split.labels)
+        for name, split in splits.items()
+    }, {}
 
-    def _ask_views(self, run: FinishedRun) -> Asked:
-        (seen,) = with_views(run, data_dir=self.data_dir, allow=self.allow)
-        return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
+
+def _ask_views(run: FinishedRun) -> Asked:
+    (seen,) = with_views(run)
+    return {"validation": seen.validation, "test": seen.test}, asdict(seen.choice)
 
 
 def _seconds(run: FinishedRun) -> float:
@@ -236,17 +219,13 @@ class Climb:
     test_labels: IntArray
 
 
-def climb(
-    networks: Sequence[Network], questions: Questions, *, always: Collection[str] = ()
-) -> Climb:
+def climb(networks: Sequence[Network], *, always: Collection[str] = ()) -> Climb:
     """Take the steps of the ladder for which there are runs.
 
     Parameters
     ----------
     networks : sequence of Network
         One or more, the first with a plain run; the last two steps need two.
-    questions : Questions
-        Computes the predictions of the networks.
     always : collection of str
         Names of steps to take regardless of validation data, in order to measure them.
 
@@ -256,8 +235,8 @@ def climb(
     """
     runs = [run for network in networks for run in network if run is not None]
     check_same_cases(runs)
-    climber = _Climber(networks, questions, {*ALWAYS, *always})
-    climber.climb()
+    climber = _Climber(runs[0].validation[1], {*ALWAYS, *always})
+    climber.climb(networks)
     return Climb(
         steps=tuple(climber.steps),
         validation_labels=runs[0].validation[1],
@@ -268,39 +247,43 @@ def climb(
 class _Climber:
     """Proposes one step after the other, and remembers which were taken."""
 
-    def __init__(
-        self, networks: Sequence[Network], questions: Questions, always: Collection[str]
-    ) -> None:
-        self.networks, self.ask, self.always = networks, questions, always
-        self.labels = _runs(networks[:1], "plain")[0].validation[1]
+    def __init__(self, labels: IntArray, always: Collection[str]) -> None:
+        self.labels, self.always = labels, always
         self.steps: list[Step] = []
 
-    def climb(self) -> None:
+    def climb(self, networks: Sequence[Network]) -> None:
         """Propose every step that there are runs for."""
-        alone = [network for network in self.networks if network.plain]
+        alone = [network for network in networks if network.plain]
         plain = _runs(alone, "plain")
-        self._propose("plain", [self.ask.raw(run) for run in plain], plain)
+        self._propose("plain", raw_answers, plain)
         if augmented := _runs(alone, "augmented"):
-            self._propose("augmentation", [self.ask.raw(run) for run in augmented], augmented)
+            self._propose("augmentation", raw_answers, augmented)
         base = self.steps[-1].runs
-        self._propose("averaging", [self.ask.selected(run) for run in base], base)
-        self._propose("views", [self.ask.viewed(run) for run in base], base)
-        if len(self.networks) > 1:
-            self._climb_together(base == tuple(plain))
-
-    def _climb_together(self, is_plain: bool) -> None:
-        """Average all networks, with or without augmentation as decided before; then try AUCOC."""
-        ask = self.ask.viewed if self.steps[-1].is_taken else self.ask.selected
-        runs = _runs(self.networks, "plain" if is_plain else "augmented")
-        if not runs:
+        self._propose("averaging", selected_answers, base)
+        self._propose("views", viewed_answers, base)
+        # All networks, with or without augmentation as decided before; then AUCOC.
+        together = _runs(networks, "plain" if base == tuple(plain) else "augmented")
+        if len(networks) == 1 or not together:
             return
-        self._propose("networks", [mean_answers([ask(run) for run in runs])], runs)
-        if aucoc := _runs(self.networks, "aucoc"):
-            together = mean_answers([self.ask.viewed(run) for run in aucoc])
+        ask = viewed_answers if self.steps[-1].is_taken else selected_answers
+        self._propose("networks", ask, together, together=True)
+        if aucoc := _runs(networks, "aucoc"):
             label = " and ".join(dict.fromkeys(describe_loss(run.config.loss) for run in aucoc))
-            self._propose("aucoc", [together._replace(choice=label)], aucoc)
+            self._propose("aucoc", viewed_answers, aucoc, together=True, choice=label)
 
-    def _propose(self, name: str, models: Sequence[Answers], runs: Sequence[FinishedRun]) -> None:
+    def _propose(
+        self,
+        name: str,
+        ask: Callable[[FinishedRun], Answers],
+        runs: Sequence[FinishedRun],
+        *,
+        together: bool = False,
+        choice: str = "",
+    ) -> None:
+        """Propose the models of some runs, or their mean; the last models stay if better."""
+        models = [ask(run) for run in runs]
+        if together:
+            models = [mean_answers(models)._replace(choice=choice)]
         score = self._score(models)
         before = self.steps[-1] if self.steps else None
         is_taken = name in self.always or before is None or score >= self._score(before.models)

@@ -8,11 +8,11 @@ augmentation: the mean probability over several views of each image, chosen on v
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp
@@ -22,8 +22,13 @@ from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Split
 from expertload.lab.results.evaluate import evaluate_logits, evaluate_runs, targets_of
 from expertload.lab.results.measures import find_measure
-from expertload.lab.results.rows import Experiment, ResultRow, finished_runs, rows_of
-from expertload.lab.results.selection import choose_candidates
+from expertload.lab.results.rows import (
+    Experiment,
+    ResultRow,
+    choose_candidates,
+    finished_runs,
+    rows_of,
+)
 from expertload.lab.runs.finished import (
     FinishedRun,
     Runs,
@@ -46,8 +51,7 @@ def make_ensemble(
     *,
     out: str | Path | None = None,
     views: str | None = None,
-    data_dir: str | Path | None = None,
-    allow: Collection[str] = (),
+    **access: Any,
 ) -> FinishedRun:
     """Combine several runs into one that predicts the mean of their probabilities.
 
@@ -59,8 +63,8 @@ def make_ensemble(
         The folder of the ensemble; by default next to the first run, named after its members.
     views : str, optional
         Predict several views of each image, as in `with_views`.
-    data_dir, allow
-        As there; only `views` needs data and networks.
+    **access
+        Options of `FinishedRun`; only `views` needs data and networks.
 
     Returns
     -------
@@ -89,13 +93,13 @@ def make_ensemble(
     ...     print(ensemble.test_proba[0].round(3))
     [0.842 0.158]
     """
-    runs = read_runs(folders)
+    runs = read_runs(folders, **access)
     if len(runs) < 2:
         raise ParameterError("make_ensemble needs two runs or more. Got one.")
     if any(run.folder.is_ensemble for run in runs):
         raise ParameterError("make_ensemble needs single runs. Hint: name the members.")
     if views is not None:
-        runs = [*with_views(runs, views=views, data_dir=data_dir, allow=allow)]
+        runs = [*with_views(runs, views=views)]
     members = [Member(run.folder.path, run.config, run.views) for run in runs]
     name = f"ensemble-of-{len(runs)}-{identity_of(members)}"
     folder = RunFolder(runs[0].folder.path.parent / name if out is None else out)
@@ -198,7 +202,7 @@ class ViewedRun(FinishedRun):
         validation: tuple[FloatArray, IntArray],
         test: tuple[FloatArray, IntArray],
     ) -> None:
-        super().__init__(run.folder.path)
+        super().__init__(run.folder.path, **run.access)
         self.choice, self.views = choice, choice.views
         self.validation, self.test = validation, test
 
@@ -208,8 +212,7 @@ def with_views(
     *,
     views: str = "auto",
     batch_size: int = 512,
-    data_dir: str | Path | None = None,
-    allow: Collection[str] = (),
+    **access: Any,
 ) -> list[ViewedRun]:
     """Predict with the networks of runs over several views of each image.
 
@@ -222,10 +225,8 @@ def with_views(
         validation data, by the metric that selected the run's checkpoint. ``"auto"`` may choose
         none.
     batch_size : int, default=512
-    data_dir : path, optional
-        Where data files are.
-    allow : collection of str
-        Import paths of your own networks that the folders may import.
+    **access
+        Options of `FinishedRun`, such as `data_dir` and `device`.
 
     Returns
     -------
@@ -251,8 +252,8 @@ def with_views(
     from expertload.ensembling import ViewEnsemble
 
     viewed = []
-    for run in read_runs(folders):
-        data, network = run.load_data_and_network(data_dir, allow=allow)
+    for run in read_runs(folders, **access):
+        data, network = run.load_data_and_network()
         choice = _choose(run, data, network, views, batch_size)
         seen = ViewEnsemble(network, choice.views)
         splits = [
@@ -286,4 +287,4 @@ def _choose(
 def _logits(network: nn.Module, split: Split, data: Dataset, batch_size: int) -> FloatArray:
     from expertload.lab.runs.network import apply_network
 
-    return apply_network(network.eval(), split, data.normalisation, network, batch_size=batch_size)
+    return apply_network(network.eval(), split, data.normalisation, batch_size=batch_size)

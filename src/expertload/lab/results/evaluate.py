@@ -10,7 +10,7 @@ guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,7 @@ def evaluate_runs(
     *,
     calibrator: str = "temperature",
     target_accuracies: Sequence[float] | None = None,
-    data_dir: str | Path | None = None,
-    allow: Collection[str] = (),
+    **access: Any,
 ) -> RunEvaluation:
     """Evaluate runs of one data set, and their ensemble if there are several.
 
@@ -82,10 +81,8 @@ def evaluate_runs(
         again from the selected weights; an ensemble has those of its members side by side.
     target_accuracies : sequence of float, optional
         The accuracies at which to report the expert load; by default those of the runs' settings.
-    data_dir : path, optional
-        Where data files are; only ``"kcal"`` needs them.
-    allow : collection of str
-        Import paths of your own networks that the folders may import; only ``"kcal"`` builds
+    **access
+        Options of `FinishedRun`, such as `data_dir` and `device`; only ``"kcal"`` needs data and
         networks.
 
     Returns
@@ -114,9 +111,9 @@ def evaluate_runs(
     >>> print(f"{evaluation.runs['ce']['test']['aucoc']:.3f}")
     0.937
     """
-    runs = read_runs(folders)
+    runs = read_runs(folders, **access)
     targets = targets_of(runs, target_accuracies)
-    features = [_features(run, data_dir, allow) if calibrator == "kcal" else None for run in runs]
+    features = [_features(run) if calibrator == "kcal" else None for run in runs]
     each = {
         name: evaluate_logits(
             run.validation, run.test, targets, calibrator=calibrator, features=own
@@ -248,17 +245,16 @@ def _side_by_side(parts: Sequence[Pair]) -> Pair | None:
     return np.hstack([part[0] for part in parts]), np.hstack([part[1] for part in parts])
 
 
-def _features(run: FinishedRun, data_dir: str | Path | None, allow: Collection[str]) -> Pair:
+def _features(run: FinishedRun) -> Pair:
     """Return the input of the last layer for both splits; for an ensemble, of all members."""
-    members = [_features(FinishedRun(m.path), data_dir, allow) for m in run.members]
-    together = _side_by_side(members)
+    together = _side_by_side([_features(member) for member in run.member_runs()])
     if together is not None:
         return together
     # Imported here, because only this calibrator needs torch.
     from expertload.lab.models import features_of
     from expertload.lab.runs.network import apply_network
 
-    data, network = run.load_data_and_network(data_dir, allow=allow)
+    data, network = run.load_data_and_network()
 
     def features(split: Split) -> FloatArray:
         return apply_network(

@@ -17,7 +17,7 @@ networks", ICLR 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -44,7 +44,6 @@ from expertload.scores import (
 )
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
 OUTLIERS_FILE = "outliers.json"
@@ -96,10 +95,8 @@ def evaluate_outliers(
     resize: Resize = "bilinear",
     max_images: int | None = None,
     batch_size: int = 512,
-    device: str | torch.device = "cpu",
-    data_dir: str | Path | None = None,
     save: bool = False,
-    allow: Collection[str] = (),
+    **access: Any,
 ) -> OutlierEvaluation:
     """Measure how well a run's scores separate outliers from its own test images.
 
@@ -128,14 +125,11 @@ def evaluate_outliers(
     max_images : int, optional
         Use at most this many inliers and outliers, evenly spread over the split.
     batch_size : int, default=512
-    device : str or torch.device, default="cpu"
-    data_dir : path, optional
-        Where data files are.
     save : bool, default=False
         Add the results to ``outliers.json`` in the run's folder, which tables read. Results with
         other settings are kept.
-    allow : collection of str
-        Import path of your own network that the folder may import.
+    **access
+        Options of `FinishedRun`: `data_dir`, `allow` and `device`.
 
     Returns
     -------
@@ -162,13 +156,13 @@ def evaluate_outliers(
     names = [against] if isinstance(against, str) else list(against)
     if not names:
         raise ParameterError("Outliers need at least one data set to compare with. Got none.")
-    run = FinishedRun(folder)
+    run = FinishedRun(folder, **access)
     logits, labels = run.validation
     scaling = TemperatureScaling(objective=objective)
     temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
-    data, network = run.load_data_and_network(data_dir, allow=allow)
+    data, network = run.load_data_and_network()
     scorer = OutlierScorer(
-        network.to(device),
+        network,
         data.normalisation,
         {**settings, "temperature": temperature},
         names=("msp",) if run.folder.is_ensemble else SCORE_NAMES,
@@ -180,7 +174,7 @@ def evaluate_outliers(
         max_images=max_images,
         seed=run.config.data.split_seed,
         image_size=run.config.data.image_size,
-        data_dir=data_dir,
+        data_dir=run.access["data_dir"],
     )
     inside = scorer.scores(sets.inliers)
     results: dict[str, Numbers] = {}

@@ -8,7 +8,7 @@ the certificate does not apply to them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -37,9 +37,8 @@ def predict_images(
     out: str | os.PathLike[str] | IO[Any],
     *,
     batch_size: int = 512,
-    data_dir: str | Path | None = None,
-    allow: Collection[str] = (),
     progress: Progress | None = None,
+    **access: Any,
 ) -> int:
     """Write the probabilities of new images.
 
@@ -55,12 +54,10 @@ def predict_images(
         A .csv, .jsonl or .parquet file, written completely or not at all; a stream for CSV.
     batch_size : int, default=512
         The number of images per batch.
-    data_dir : path, optional
-        The folder of the training data; only runs of earlier versions need it.
-    allow : collection of str
-        Import paths of your own networks that the folders may import.
     progress : callable, optional
         Called with the number of images done, and the total.
+    **access
+        Options of `FinishedRun`, such as `allow` and `device`.
 
     Returns
     -------
@@ -88,11 +85,11 @@ def predict_images(
     'image,p_0,p_1,p_2,p_3,p_4,p_5,p_6,p_7,p_8,p_9'
     """
     check_count(batch_size, "batch_size")
-    runs = read_runs(folders)
-    learned = [run.load_description(data_dir) for run in runs]
+    runs = read_runs(folders, **access)
+    learned = [run.load_description() for run in runs]
     data = _shared(learned)
     names, read = _open(images, runs[0].config.data.image_size)
-    networks = [run.load_network(own, allow=allow) for run, own in zip(runs, learned, strict=True)]
+    networks = [run.load_network(own) for run, own in zip(runs, learned, strict=True)]
     arrow = require_extra("pyarrow", "frames", "Writing predictions")
     done = 0
     with open_writer(out) as write:
@@ -130,9 +127,7 @@ def _probabilities(network: nn.Module, pixels: ImageArray, data: Dataset) -> Flo
 
     split = Split(pixels, np.zeros(len(pixels), np.int64))
     size = max(1, len(pixels))
-    return probabilities_of(
-        apply_network(network, split, data.normalisation, network, batch_size=size)
-    )
+    return probabilities_of(apply_network(network, split, data.normalisation, batch_size=size))
 
 
 def _fitting(pixels: ImageArray, data: Dataset, source: str) -> ImageArray:

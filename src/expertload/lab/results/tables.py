@@ -30,8 +30,7 @@ from expertload.lab.results.measures import (
     published_losses,
 )
 from expertload.lab.results.outliers import SCORE_NAMES
-from expertload.lab.results.rows import Experiment, ResultRow
-from expertload.lab.results.selection import choose_candidates, grouped
+from expertload.lab.results.rows import Experiment, ResultRow, choose_candidates, grouped
 from expertload.lab.runs.finished import describe_options
 
 CALIBRATION = ("ece", "ks", "brier", "cwece")

@@ -36,16 +36,34 @@ class FinishedRun:
     ----------
     path : path
         The folder of a finished run, or of ``lower-load``, which stands for its model.
+    data_dir : path, optional
+        Where data files are; the cache by default.
+    allow : collection of str
+        Import paths of your own networks that the folder may import. Any other is refused, because
+        someone else may have written the folder.
+    device : str, default="auto"
+        Where networks predict, such as ``"cpu"`` or ``"cuda:1"``; by default on a GPU if there is
+        one.
 
     Attributes
     ----------
     views : str
         The views of each image over which its predictions are averaged.
+    access : dict
+        `data_dir`, `allow` and `device`.
     """
 
     views = "none"
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        data_dir: str | Path | None = None,
+        allow: Collection[str] = (),
+        device: str = "auto",
+    ) -> None:
+        self.access: dict[str, Any] = {"data_dir": data_dir, "allow": allow, "device": device}
         self.folder = RunFolder(_model_of(path))
         self.config: RunConfig = self.folder.config()
         if not self.folder.is_done:
@@ -97,9 +115,9 @@ class FinishedRun:
         """Probabilities of the test split, float64."""
         return probabilities_of(self.test[0])
 
-    def load_data(self, data_dir: str | Path | None = None) -> Dataset:
+    def load_data(self) -> Dataset:
         """Load the training data, and check that they have not changed."""
-        data = load_run_data(self.config.data, data_dir=data_dir)
+        data = load_run_data(self.config.data, data_dir=self.access["data_dir"])
         if not np.array_equal(data.test.labels, self.test[1]):
             raise FileFormatError(
                 f"The test labels of {data.name} differ from those of the run in "
@@ -107,7 +125,7 @@ class FinishedRun:
             )
         return data
 
-    def load_description(self, data_dir: str | Path | None = None) -> Dataset:
+    def load_description(self) -> Dataset:
         """Return the recorded description of the data, without images.
 
         Runs of earlier versions have no record, so their data are loaded.
@@ -116,36 +134,37 @@ class FinishedRun:
         try:
             return Dataset.described(self.config.data.name, recorded)
         except KeyError:
-            return self.load_data(data_dir)
+            return self.load_data()
 
-    def load_data_and_network(
-        self, data_dir: str | Path | None = None, *, allow: Collection[str] = ()
-    ) -> tuple[Dataset, nn.Module]:
+    def load_data_and_network(self) -> tuple[Dataset, nn.Module]:
         """Load data and network; refuse imports that are not allowed before reading any data."""
-        refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
-        data = self.load_data(data_dir)
-        return data, self.load_network(data, allow=allow)
+        refuse_imports(self.config, self.folder.path, allow=self.access["allow"], loss=False)
+        data = self.load_data()
+        return data, self.load_network(data)
 
-    def load_network(
-        self, data: Dataset, *, allow: Collection[str] = (), weights: Weights | None = None
-    ) -> nn.Module:
+    def load_network(self, data: Dataset, *, weights: Weights | None = None) -> nn.Module:
         """Build the network with the selected weights, or weights of a kind, ready to predict.
 
-        Your own network is imported only if `allow` has its import path, because someone else may
-        have written the folder. An ensemble uses the selected weights of its members.
+        An ensemble uses the selected weights of its members.
         """
-        refuse_imports(self.config, self.folder.path, allow=allow, loss=False)
-        from expertload.lab.runs.network import build_trained_network  # imports torch
+        refuse_imports(self.config, self.folder.path, allow=self.access["allow"], loss=False)
+        # Imported here, because both import torch.
+        from expertload.ensembling import Ensemble, ViewEnsemble
+        from expertload.lab.runs.network import build_trained_network
 
         if not self.members:
             best = self.folder.best if weights is None else self.folder.best_of(weights)
-            return build_trained_network(self.config, best, data)
-        from expertload.ensembling import Ensemble, ViewEnsemble
-
+            return build_trained_network(self.config, best, data, self.access["device"])
         return Ensemble(
-            ViewEnsemble(FinishedRun(member.path).load_network(data, allow=allow), member.views)
-            for member in self.members
+            ViewEnsemble(run.load_network(data), run.views) for run in self.member_runs()
         )
+
+    def member_runs(self) -> list[FinishedRun]:
+        """Return the members of an ensemble as runs, with the views that it gives them."""
+        runs = [FinishedRun(member.path, **self.access) for member in self.members]
+        for run, member in zip(runs, self.members, strict=True):
+            run.views = member.views
+        return runs
 
 
 def identity_of(members: Iterable[Member]) -> str:
@@ -173,12 +192,15 @@ def _model_of(folder: str | Path) -> str | Path:
 Runs = str | Path | FinishedRun | Sequence[str | Path | FinishedRun]
 
 
-def read_runs(folders: Runs) -> list[FinishedRun]:
-    """Read runs; refuse repeated runs, and runs of different cases."""
+def read_runs(folders: Runs, **access: Any) -> list[FinishedRun]:
+    """Read runs, with options of `FinishedRun`; refuse repeated runs, and runs of different cases.
+
+    Runs that were read before keep their options.
+    """
     several = [folders] if isinstance(folders, str | Path | FinishedRun) else list(folders)
     if not several:
         raise ParameterError("At least one run is needed. Got none.")
-    runs = [each if isinstance(each, FinishedRun) else FinishedRun(each) for each in several]
+    runs = [run if isinstance(run, FinishedRun) else FinishedRun(run, **access) for run in several]
     check_same_cases(runs)
     _check_distinct(runs)
     return runs

@@ -17,8 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from expertload._check import message
 from expertload._typing import FloatArray
-from expertload.exceptions import FileFormatError
+from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.data import Dataset, Normalisation, Split
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
@@ -63,8 +64,10 @@ def build_network(model: ModelConfig, data: Dataset) -> nn.Module:
     )
 
 
-def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn.Module:
-    """Build the network of a run with weights from a file, ready to predict."""
+def build_trained_network(
+    config: RunConfig, weights: Path, data: Dataset, device: str
+) -> nn.Module:
+    """Build the network of a run with weights from a file, ready to predict on a device."""
     tensors, _ = load_weights(weights)
     network = build_network(config.model, data)
     try:
@@ -75,7 +78,23 @@ def build_trained_network(config: RunConfig, weights: Path, data: Dataset) -> nn
             f"{weights} does not fit the network {config.model.name!r}: {' '.join(reasons).strip()}"
         ) from error
     kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
-    return network.to(torch.float64 if torch.float64 in kinds else torch.float32).eval()
+    dtype = torch.float64 if torch.float64 in kinds else torch.float32
+    return network.to(find_device(device), dtype).eval()
+
+
+def find_device(name: str) -> torch.device:
+    """Return a device by name; ``"auto"`` is an accelerator if there is one, or else the CPU."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if name == "auto":
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ParameterError(f"There is no device {name!r}: {error}") from error
+    if device.type not in ("cpu", "meta") and (found is None or found.type != device.type):
+        hint = "pass cpu, or auto for an accelerator if there is one"
+        raise ParameterError(message("device", "must exist on this machine", repr(name), hint))
+    return device
 
 
 @torch.no_grad()
@@ -83,7 +102,7 @@ def apply_network(
     network: nn.Module,
     split: Split,
     normalisation: Normalisation,
-    function: Callable[[Tensor], Tensor],
+    function: Callable[[Tensor], Tensor] | None = None,
     *,
     batch_size: int = 512,
 ) -> FloatArray:
@@ -96,9 +115,9 @@ def apply_network(
     split : Split
     normalisation : Normalisation
         The normalisation of the training data.
-    function : callable
-        Maps images (n, channels, height, width) to a tensor with one row per image: the network
-        itself, or a function that uses its parts.
+    function : callable, optional
+        Maps images (n, channels, height, width) to a tensor with one row per image; by default the
+        network itself.
     batch_size : int, default=512
 
     Returns
@@ -113,12 +132,13 @@ def apply_network(
     >>> from expertload.lab.models import build_model
     >>> digits = load_dataset("digits")
     >>> network = build_model("small-cnn", num_classes=10, in_channels=1).eval()
-    >>> apply_network(network, digits.test, digits.normalisation, network).shape
+    >>> apply_network(network, digits.test, digits.normalisation).shape
     (500, 10)
     """
     parameter = next(network.parameters())
     loader = BatchLoader(
         split, batch_size=batch_size, normalisation=normalisation, device=parameter.device
     )
-    rows = [function(batch.images.to(parameter.dtype)).cpu().numpy() for batch in loader.epoch(0)]
+    apply = function or network
+    rows = [apply(batch.images.to(parameter.dtype)).cpu().numpy() for batch in loader.epoch(0)]
     return np.concatenate(rows)

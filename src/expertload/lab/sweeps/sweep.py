@@ -1,7 +1,7 @@
 """A grid of runs, trained in parallel; hyper-parameters are chosen along the way.
 
 For each loss, all candidates are trained with the tuning seeds. The one with the best validation
-score, by the rule of `expertload.lab.results.selection`, is then trained with every seed, and
+score, by the rule of `expertload.lab.results.rows`, is then trained with every seed, and
 ``choice.json`` records the choice. Test results are in the same folders, but are not read here. The
 remaining work is always derived from the run folders, so
 a stopped or killed sweep continues when it is started again.
@@ -19,8 +19,7 @@ from typing import Any
 import torch
 
 from expertload.lab.data import Dataset
-from expertload.lab.results.rows import options_of
-from expertload.lab.results.selection import best_options
+from expertload.lab.results.rows import best_options, options_of
 from expertload.lab.runs.folder import RunFolder, make_folder, read_json_object, write_json
 from expertload.lab.runs.network import build_network
 from expertload.lab.runs.origin import import_paths, refuse_changed_origin

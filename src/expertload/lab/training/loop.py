@@ -30,8 +30,6 @@ from expertload.lab.runs.folder import RunFolder, Weights
 from expertload.lab.runs.network import build_network, load_weights
 from expertload.lab.runs.origin import load_run_data, refuse_changed_origin
 from expertload.lab.runs.recipe import RunConfig, TrainingConfig
-from expertload.lab.training.average import WeightAverage, make_average
-from expertload.lab.training.processes import gather_rows
 from expertload.lab.training.progress import Reporter
 from expertload.lab.training.setup import (
     describe_environment,
@@ -41,8 +39,9 @@ from expertload.lab.training.setup import (
     refuse_no_batches,
 )
 from expertload.lab.training.state import TrainingState, key_of
-from expertload.lab.training.step import Step
+from expertload.lab.training.step import Step, WeightAverage, make_average
 from expertload.losses import CombinedLoss, build_loss
+from expertload.losses.base import gather_rows
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric

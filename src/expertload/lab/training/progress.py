@@ -10,6 +10,7 @@ import json
 import math
 import time
 from datetime import datetime
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -189,35 +190,13 @@ class Reporters(Reporter):
     def __init__(self, *reporters: Reporter) -> None:
         self.reporters = reporters
 
-    def start(self, config: RunConfig, *, first_epoch: int, n_batches: int) -> None:
-        """Pass it on."""
+    def _pass_on(self, event: str, *values: Any, **details: Any) -> None:
         for reporter in self.reporters:
-            reporter.start(config, first_epoch=first_epoch, n_batches=n_batches)
+            getattr(reporter, event)(*values, **details)
 
-    def step(self, epoch: int, number: int) -> None:
-        """Pass it on."""
-        for reporter in self.reporters:
-            reporter.step(epoch, number)
 
-    def epoch(self, record: dict[str, Any], *, best_epoch: int) -> None:
-        """Pass it on."""
-        for reporter in self.reporters:
-            reporter.epoch(record, best_epoch=best_epoch)
-
-    def done(self, results: dict[str, Any]) -> None:
-        """Pass it on."""
-        for reporter in self.reporters:
-            reporter.done(results)
-
-    def found(self, results: dict[str, Any], *, finished: datetime) -> None:
-        """Pass it on."""
-        for reporter in self.reporters:
-            reporter.found(results, finished=finished)
-
-    def close(self) -> None:
-        """Pass it on."""
-        for reporter in self.reporters:
-            reporter.close()
+for _event in ("start", "step", "epoch", "done", "found", "close"):
+    setattr(Reporters, _event, partialmethod(Reporters._pass_on, _event))
 
 
 class TensorBoardReporter(Reporter):

@@ -8,7 +8,7 @@ weights and optimiser, or model and history, disagree.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,11 +20,12 @@ from expertload.exceptions import FileFormatError
 from expertload.lab.results.measures import find_measure
 from expertload.lab.runs.folder import KINDS, RunFolder, Weights
 from expertload.lab.runs.network import load_weights, save_weights
-from expertload.lab.training.average import WeightAverage
-from expertload.lab.training.processes import gather_rows
+from expertload.losses.base import gather_rows
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+    from expertload.lab.training.step import WeightAverage
 
 
 class TrainingState:
@@ -91,34 +92,28 @@ class TrainingState:
         if not self.run.last.exists():
             return
         checkpoint = load_checkpoint(self.run.last)
+        tensors, progress = checkpoint.tensors, checkpoint.progress
         try:
-            self.network.load_state_dict(checkpoint.model)
-            self.loss.load_state_dict(checkpoint.loss)
+            self.network.load_state_dict(tensors["model"])
+            self.loss.load_state_dict(tensors["loss"])
             self.optimiser.load_state_dict(checkpoint.optimiser)
             _lay_out_like_parameters(self.optimiser)
-            self._resume_progress(checkpoint)
+            self.fabric.strategy.precision.load_state_dict(progress["precision"])
+            self.history = list(progress["history"])
+            if self.average is not None:
+                self.average.resume(tensors["averaged"], progress["averaged"])
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise FileFormatError(
                 f"{self.run.last} does not fit this network: {error}. Hint: if the network was "
                 "changed, choose another folder, or remove this one to start over."
             ) from error
         # A process that did not exist before keeps its new generator.
-        if self.fabric.global_rank in checkpoint.generators:
-            restore_generator(checkpoint.generators[self.fabric.global_rank], self.fabric.device)
+        generator = tensors["generator"].get(str(self.fabric.global_rank))
+        if generator is not None:
+            restore_generator(generator, self.fabric.device)
         if self.fabric.is_global_zero:
             self._write_derived_files()
         self.fabric.barrier()
-
-    def _resume_progress(self, checkpoint: Checkpoint) -> None:
-        progress = checkpoint.progress
-        self.fabric.strategy.precision.load_state_dict(progress["precision"])
-        # Also renumbered here, because older checkpoints count epochs from zero.
-        self.history = [
-            {**record, "epoch": number}
-            for number, record in enumerate(progress["history"], start=1)
-        ]
-        if self.average is not None:
-            self.average.resume(checkpoint.averaged, progress["averaged"])
 
     def advance(self, record: dict[str, Any]) -> None:
         """Record a finished epoch and save everything."""
@@ -132,20 +127,19 @@ class TrainingState:
         # The checkpoint comes first: it determines the best epoch, and `resume` writes missing
         # files. In the reverse order, an epoch that is worse when it is trained again (possible
         # with another number of processes) could replace the best.
-        save_checkpoint(
-            self.run.last,
-            model=self.network.state_dict(),
-            averaged={} if self.average is None else self.average.state,
-            loss=self.loss.state_dict(),
-            optimiser=self.optimiser.state_dict(),
-            generators=generators,
-            progress={
-                "history": self.history,
-                "averaged": 0 if self.average is None else self.average.count,
-                # The scale of half-precision gradients; empty at other precisions.
-                "precision": self.fabric.strategy.precision.state_dict(),
-            },
-        )
+        tensors = {
+            "model": self.network.state_dict(),
+            "averaged": {} if self.average is None else self.average.state,
+            "loss": self.loss.state_dict(),
+            "generator": {str(rank): state for rank, state in enumerate(generators)},
+        }
+        progress = {
+            "history": self.history,
+            "averaged": 0 if self.average is None else self.average.count,
+            # The scale of half-precision gradients; empty at other precisions.
+            "precision": self.fabric.strategy.precision.state_dict(),
+        }
+        save_checkpoint(self.run.last, Checkpoint(tensors, self.optimiser.state_dict(), progress))
         self._write_derived_files()
 
     def _write_derived_files(self) -> None:
@@ -189,47 +183,31 @@ def _lay_out_like_parameters(optimiser: torch.optim.Optimizer) -> None:
 
 
 class Checkpoint(NamedTuple):
-    """The state of a run; generators are stored by process."""
+    """The state of a run.
 
-    model: dict[str, Tensor]
-    averaged: dict[str, Tensor]
-    loss: dict[str, Tensor]
+    `tensors` are stored by part and name: ``model``, ``averaged`` (empty if weights are not
+    averaged), ``loss`` (usually empty), and ``generator``, which has one state per process.
+    `optimiser` is the ``state_dict`` of the optimiser, and `progress` is any JSON content.
+    """
+
+    tensors: dict[str, dict[str, Tensor]]
     optimiser: dict[str, Any]
-    generators: dict[int, Tensor]
     progress: dict[str, Any]
 
 
-def save_checkpoint(
-    path: Path,
-    *,
-    model: Mapping[str, Tensor],
-    averaged: Mapping[str, Tensor],
-    loss: Mapping[str, Tensor],
-    optimiser: Mapping[str, Any],
-    generators: Sequence[Tensor],
-    progress: Mapping[str, Any],
-) -> None:
-    """Write the state of a run.
-
-    `averaged` is the mean of the weights, or empty. `loss` is the state of the loss, which is
-    usually empty. `optimiser` is the ``state_dict`` of the optimiser, `generators` has one state
-    per process, and `progress` is any JSON content.
-    """
-    tensors = {f"model/{name}": tensor for name, tensor in model.items()}
-    tensors |= {f"averaged/{name}": tensor for name, tensor in averaged.items()}
-    tensors |= {f"loss/{name}": tensor for name, tensor in loss.items()}
-    tensors |= {f"generator/{rank}": state for rank, state in enumerate(generators)}
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the state of a run."""
+    parts = {**checkpoint.tensors, "optimiser": {}}
     scalars: dict[str, Any] = {}
-    for index, state in optimiser["state"].items():
+    for index, state in checkpoint.optimiser["state"].items():
         for key, value in state.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimiser/{index}/{key}"] = value
-            else:
-                scalars[f"{index}/{key}"] = value
+            kept: dict[str, Any] = parts["optimiser"] if isinstance(value, Tensor) else scalars
+            kept[f"{index}/{key}"] = value
     facts = {
-        "progress": progress,
-        "optimiser": {"groups": optimiser["param_groups"], "scalars": scalars},
+        "progress": checkpoint.progress,
+        "optimiser": {"groups": checkpoint.optimiser["param_groups"], "scalars": scalars},
     }
+    tensors = {f"{part}/{name}": own[name] for part, own in parts.items() for name in own}
     save_weights(path, tensors, facts)
 
 
@@ -245,24 +223,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def _checkpoint_from(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Checkpoint:
-    parts: dict[str, dict[str, Any]] = {"model": {}, "averaged": {}, "loss": {}, "generator": {}}
-    moments: dict[str, Any] = {}
+    names = ("model", "averaged", "loss", "generator", "optimiser")
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in names}
     for name, tensor in tensors.items():
-        kind, _, rest = name.partition("/")
-        (moments if kind == "optimiser" else parts[kind])[rest] = tensor
+        part, _, rest = name.partition("/")
+        parts[part][rest] = tensor
     state: dict[int, dict[str, Any]] = {}
-    for name, value in [*moments.items(), *facts["optimiser"]["scalars"].items()]:
+    for name, value in {**parts.pop("optimiser"), **facts["optimiser"]["scalars"]}.items():
         index, _, key = name.partition("/")
         state.setdefault(int(index), {})[key] = value
     groups = [_with_tuples(group) for group in facts["optimiser"]["groups"]]
-    return Checkpoint(
-        parts["model"],
-        parts["averaged"],
-        parts["loss"],
-        {"state": state, "param_groups": groups},
-        {int(rank): generator for rank, generator in parts["generator"].items()},
-        facts["progress"],
-    )
+    return Checkpoint(parts, {"state": state, "param_groups": groups}, facts["progress"])
 
 
 def _with_tuples(group: Mapping[str, Any]) -> dict[str, Any]:
