@@ -17,6 +17,7 @@ AREAS = HERE / "area_of_batches.csv"
 COST = HERE / "training_cost.csv"
 LADDER = HERE / "ladder.csv"
 OUTLIERS = HERE / "ladder_outliers.csv"
+LOOP = HERE / "loop.csv"
 
 Record = Mapping[str, object]
 
