@@ -30,9 +30,10 @@ ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabil
 Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
 Which = Literal["all", "labelled", "audited"]
 
-Method = Literal["spending", "fixed_sequence"]
+Method = Literal["spending", "fixed_sequence", "stream"]
 
-# Each way to test thresholds in a sentence, the default first; documents quote these.
+# Each way to test thresholds of given cases in a sentence, the default first; documents quote
+# these. "stream" is the way of monitors.
 METHODS: dict[Method, str] = {
     "spending": "thresholds tested from strict to loose, one pass with restarts (the default)",
     "fixed_sequence": "thresholds tested from strict to loose until one fails, from several starts",

@@ -131,9 +131,10 @@ def play_loops(
         done = {(r["experiment"], r["arm"], r["seed"]) for r in read_records(into)}
         wanted = [(seed, arm) for seed in seeds for arm in ARMS]
         missing = [(s, a) for s, a in wanted if (name, a, str(s)) not in done]
-        everything = load(name, data_dir) if missing else None
+        if not missing:
+            continue
+        everything = load(name, data_dir)
         for seed, arm in missing:
-            assert everything is not None
             records = list(play(everything, SETTINGS[name], arm, seed))
             found = [{"experiment": name, "arm": arm, "seed": seed, **each} for each in records]
             write_records(into, [*read_records(into), *found])
@@ -206,7 +207,9 @@ def train(known: Labelled, *, arm: str, seed: int) -> nn.Module:
     for _ in range(steps):
         rows = torch.randint(len(known), (BATCH,))
         logits = model(known.features[rows])
-        loss = (weight[rows] * nn.functional.cross_entropy(logits, target[rows], reduction="none")).mean()
+        loss = (
+            weight[rows] * nn.functional.cross_entropy(logits, target[rows], reduction="none")
+        ).mean()
         if second is not None:
             loss = loss + AUCOC_WEIGHT * second(logits, target[rows])
         optimizer.zero_grad(set_to_none=True)
@@ -266,7 +269,7 @@ def responses(images: AnyArray) -> AnyArray:
     pooled = []
     for block in pixels.split(256):
         spread = nn.functional.avg_pool2d(block.mean(1, keepdim=True) ** 2, SIDE, 1)
-        spread = (spread - nn.functional.avg_pool2d(block.mean(1, keepdim=True), SIDE, 1) ** 2)
+        spread = spread - nn.functional.avg_pool2d(block.mean(1, keepdim=True), SIDE, 1) ** 2
         answer = nn.functional.conv2d(block, kernel) - shift[:, None, None]
         answer = answer / (spread.clamp_min(0) + 0.01).sqrt()
         both = torch.cat([answer, -answer], dim=1).sub_(QUIET).clamp_min_(0)

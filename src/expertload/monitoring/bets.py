@@ -74,6 +74,8 @@ PARTS = (0.15, 0.20, 0.25, 0.20, 0.12, 0.08)
 # No bet loses more than this on one right case. This matters for promised error rates above 0.1,
 # whose largest multiples would exceed 1.
 MOST_LOST = 2 / 3
+# What each bet that confirms a promise loses on a wrong case.
+LOST = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 # Audits in a block, and the most that a bet may be worth: more would change no verdict, and it must
 # stay finite for arithmetic and for JSON.
 BLOCK = 50
@@ -124,6 +126,29 @@ def accuracy_bets(target_accuracy: float) -> Bets:
     """
     rate = 1 - target_accuracy
     return _bets(rate, np.multiply(rate, MULTIPLES))
+
+
+def confirming_bets(target_accuracy: float) -> Bets:
+    """Return bets that the accuracy is above the target: they gain on right cases.
+
+    Parameters
+    ----------
+    target_accuracy : float
+        The accuracy to confirm, in (0, 1).
+
+    Returns
+    -------
+    Bets
+        Their stakes are negative, and no bet loses more than nine tenths on one wrong case.
+
+    Examples
+    --------
+    >>> from expertload.monitoring.bets import confirming_bets
+    >>> confirming_bets(0.9).stakes.round(2).tolist()
+    [-0.02, -0.06, -0.11, -0.22, -0.39, -0.56, -0.78, -1.0]
+    """
+    stakes = -np.array(LOST) / target_accuracy
+    return Bets(1 - target_accuracy, stakes, np.full(len(LOST), 1 / len(LOST)))
 
 
 def share_bets(share: FloatArray) -> Bets:

@@ -56,7 +56,7 @@ RANGES = {
 WHOLE = {"sufficient_cases", "max_errors", "next_cases"}
 WORDS: dict[str, tuple[str, ...]] = {
     "read_as": get_args(ReadAs),
-    "method": (*METHODS, "bonferroni", "sgr"),  # methods of earlier versions
+    "method": (*METHODS, "stream", "bonferroni", "sgr"),  # the last two of earlier versions
     "risk": get_args(Risk),
     "clusters": get_args(ClusterPromise),
     "reason": get_args(Reason),
