@@ -213,7 +213,7 @@ def train(known: Labelled, *, arm: str, seed: int) -> nn.Module:
         if second is not None:
             loss = loss + AUCOC_WEIGHT * second(logits, target[rows])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
     return model.eval()
@@ -267,7 +267,8 @@ def responses(images: AnyArray) -> AnyArray:
     kernel = (filters @ whiten).reshape(len(filters), pixels.shape[1], SIDE, SIDE)
     shift = (filters @ whiten) @ mean
     pooled = []
-    for block in pixels.split(256):
+    for first in range(0, len(pixels), 256):
+        block = pixels[first : first + 256]
         spread = nn.functional.avg_pool2d(block.mean(1, keepdim=True) ** 2, SIDE, 1)
         spread = spread - nn.functional.avg_pool2d(block.mean(1, keepdim=True), SIDE, 1) ** 2
         answer = nn.functional.conv2d(block, kernel) - shift[:, None, None]

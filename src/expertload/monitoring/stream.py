@@ -76,7 +76,7 @@ class StreamEvidence:
         self.least_inclusion_probability = check_least_inclusion(least_inclusion_probability)
         self.model_name = model_name
         self._columns: dict[str, list[Any]] = {}  # the counted cases, as `update` was given them
-        self._places: dict[str | int, int] = {}
+        self._places: dict[str | int | None, int] = {}  # where the case of a key is
         self._known_clusters: set[str | int] = set()
 
     @classmethod
@@ -433,8 +433,9 @@ def certify_stream(
     """
     check_are_cases(cases)
     check_unweighted(cases.weight)
-    options = {"target_accuracy": target_accuracy, "confidence_level": confidence_level}
-    monitor = StreamEvidence(thresholds=thresholds, **options)
+    monitor = StreamEvidence(
+        target_accuracy=target_accuracy, thresholds=thresholds, confidence_level=confidence_level
+    )
     clusters = None if cases.clusters is None else cases.clusters.tolist()
     monitor.update(cases.confidence, cases.correct, clusters=clusters)
     return replace(monitor.point(), origin=origin_of(cases, model_name))
