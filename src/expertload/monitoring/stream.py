@@ -30,7 +30,7 @@ from expertload._check import as_array, as_floats, check_fraction, check_same_le
 from expertload._files import write_atomically
 from expertload._store import DocumentKind
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from expertload.cases import Cases, check_are_cases, check_unweighted, reaches
+from expertload.cases import Cases, check_are_cases, reaches
 from expertload.exceptions import InvalidInputError, ParameterError, RepeatedCaseError
 from expertload.monitoring.audits import (
     _as_answers,
@@ -40,6 +40,7 @@ from expertload.monitoring.audits import (
 )
 from expertload.monitoring.bets import advance, confirming_bets, start
 from expertload.operating_point.certified import CertifiedPoint
+from expertload.operating_point.certify import check_unweighted
 from expertload.operating_point.graded import descend_from
 from expertload.operating_point.point import Origin, origin_of
 
