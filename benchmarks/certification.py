@@ -9,7 +9,7 @@ delegates in addition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from sklearn import datasets
@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
-from tests.operating_point.populations import POPULATIONS, Population, drawn_steps
+from tests.operating_point.populations import POPULATIONS, Population, drawn_steps, rising
 from tests.reference import rivals
 
 from benchmarks.measure import best_times, row
@@ -29,6 +29,7 @@ from expertload.operating_point.ladder import Ladder, Promise, Steps
 SIZES = {200: 24, 500: 24, 1000: 20, 2000: 12, 5000: 8, 20_000: 3}  # and how many draws of each
 TARGETS = (0.85, 0.9, 0.95)
 LEVEL = 0.05
+ROUNDED = (20, 100, 400)
 RIVALS = ("fixed_sequence", "single start", "sgr", "bonferroni")
 
 
@@ -81,12 +82,20 @@ def real_populations() -> dict[str, RealPopulation]:
     }
 
 
+def _rounded(target: float, *, levels: int) -> Population:
+    """Confidences with few digits, as many systems store them."""
+    return Population(rising(target - 0.3, 1.0), levels=levels)
+
+
 def settings(n: int, rounds: int) -> list[tuple[float, float, list[Steps]]]:
     """Return (target, oracle's load, calibration sets) for targets that can be reached."""
     found = []
-    capped = {"capped": lambda t: Population(lambda r: np.minimum(0.5 + 0.6 * r, t + 0.025))}
+    more = {
+        "capped": lambda t: Population(lambda r: np.minimum(0.5 + 0.6 * r, t + 0.025)),
+        **{f"rounded to {levels}": partial(_rounded, levels=levels) for levels in ROUNDED},
+    }
     for target in TARGETS:
-        for make in {**POPULATIONS, **capped}.values():
+        for make in {**POPULATIONS, **more}.values():
             population = make(target)
             load = population.least_load(target)
             if load < 0.95:

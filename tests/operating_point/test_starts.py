@@ -40,11 +40,10 @@ def test_every_beginning_can_pass_and_leaves_room(n, target, level):
 
 @given(st.integers(1, 10**9), TARGETS, LEVELS, st.booleans())
 def test_the_levels_of_the_beginnings_add_up(n, target, level, graded):
-    """To the level, or where there are several to what their dependence leaves of it."""
+    """To the level; where several begin on right-or-wrong cases, to what dependence leaves."""
     shares = [start.level for start in plan_starts(n, target, level, graded=graded)]
-    whole = sum(shares)
-    assert whole / (1 - whole) <= level * (1 + 1e-12) or shares == [level]
-    assert whole >= level / (1 + level) * (1 - 1e-12)
+    whole = level if graded or len(shares) == 1 else level / (1 + level)
+    assert sum(shares) == pytest.approx(whole, rel=1e-12)
 
 
 def test_few_cases_have_one_beginning_and_many_have_several():

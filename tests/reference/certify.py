@@ -142,20 +142,12 @@ def spending_level(looks, laws, begun, last, k, n, target, level):
     raise AssertionError("a law has no end")
 
 
-def look_place(counts, cases, errors, target):
-    """The row of a look: the loosest of at most so many cases, the next if too few pass there."""
-    row = max((row for row, k in enumerate(counts) if k <= cases), default=-1)
-    none_wrong = target ** counts[row] if row >= 0 else 1.0
-    nominal = binomial_tail(errors, cases, 1 - Fraction(target))
-    return row + 1 if none_wrong > nominal * (1 + 1e-12) else row
-
-
 def spending(correct, confidence, thresholds, *, target, level):
     """(threshold, accepted, errors, passed) of each test, strict to loose."""
     n = len(correct)
     looks, laws = spending_plan(n, target, level)
     counts = [accepted_and_wrong(correct, confidence, t) for t in thresholds]
-    place = [look_place([k for k, _ in counts], s, b, target) for s, b, _ in looks]
+    place = [next((row for row, (k, _) in enumerate(counts) if k >= s), None) for s, *_ in looks]
     tests, begun = [], None
     for row, (threshold, (k, e)) in enumerate(zip(thresholds, counts, strict=True)):
         p = binomial_tail(e, k, 1 - Fraction(target)) if k else 1.0
@@ -164,12 +156,9 @@ def spending(correct, confidence, thresholds, *, target, level):
             reached = max(j for j in range(len(looks)) if looks[j][0] <= k)
             return p <= spending_level(looks, laws, look, reached, k, n, target, level)
 
-        def begins_here(look, k=k, e=e, p=p):
+        def begins_here(look, k=k, e=e):
             cases, errors, _ = looks[look]
-            if k > cases:
-                return runs_on(look)
-            nominal = binomial_tail(errors, cases, 1 - Fraction(target))
-            return e <= errors and p <= nominal * (1 + 1e-12)
+            return e <= errors if k == cases else runs_on(look)
 
         here = [j for j in range(len(looks)) if place[j] == row]
         was_alive = begun is not None

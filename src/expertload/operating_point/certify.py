@@ -289,7 +289,8 @@ def run_tests(steps: Steps, n_cases: int, promise: Promise) -> Ladder:
     elif _is_single(steps, promise):
         runs = descend_from(steps.p_values(target), np.array([level]))
     elif promise.method == "spending" and steps.log_capital is None:
-        runs = descend(steps.n_accepted, steps.n_errors, plan(n_cases, target, level))
+        planned = plan(n_cases, target, level, tied=len(steps.threshold) < n_cases)
+        runs = descend(steps.n_accepted, steps.n_errors, planned)
     else:
         runs = fixed_sequence(steps, n_cases, target, level)
     return Ladder(steps, runs, target, is_whole=promise.thresholds is None)
@@ -319,9 +320,9 @@ def fewest_testable(steps: Steps, n_cases: int, promise: Promise) -> int:
         return least_graded_cases(target, level)
     in_sequence = not promise.counts_all_cases and not _is_single(steps, promise)
     if in_sequence and promise.method == "spending":
-        planned = plan(n_cases, target, level)
+        looks = plan(n_cases, target, level, tied=len(steps.threshold) < n_cases).looks
         # Of targets next to one, no number of cases may be enough within rounding.
-        level = float(planned.nominal.max()) if planned.looks else level
+        return looks[0].n_cases if looks else least_cases(target, level)
     return least_cases(target, level)
 
 

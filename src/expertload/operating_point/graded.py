@@ -68,9 +68,13 @@ still holds unless the few above it are over-confident; for that corner the exac
 been computed over a wide range of cases and stays below the level
 (``tests/operating_point/test_starts.py``).
 
-The second point uses that cases are right or wrong. For graded correctness it is not proved: there
-each test is valid by itself, and that their sequence is rests on the slack of its bound and on
-simulation.
+*Graded cases* need no such factor. There v passes if L K >= 1, K being the capital at v, which has
+a probability of at most the mean of L K (Markov). Given k(v), L falls as k(w) rises. The mean of K
+given k(w) rises with it: each case above w, where the mean loss is r or less, multiplies it by 1 or
+more on average, and each one between w and v, where it is r or more, by 1 or less. So, by
+Chebyshev's association inequality, the mean of L K is at most that of L times that of K, which is
+at most 1 because v misses the target. Hence v passes with probability at most the mean of L, and
+the levels of the beginnings may add up to the whole level.
 
 Cases in clusters
 -----------------
@@ -237,7 +241,7 @@ def plan_starts(
     n_more = math.floor(math.log(max(last / first, 1)) / math.log(SPACING) + 0.5)
     if not n_more:
         return [_start(first, target, error_level, graded=graded)]
-    whole = error_level / (1 + error_level)
+    whole = error_level if graded else error_level / (1 + error_level)
     levels = [FIRST_SHARE * whole, *[(1 - FIRST_SHARE) * whole / n_more] * n_more]
     counts = np.geomspace(first, last, n_more + 1).astype(int).tolist()
     return [
