@@ -137,6 +137,21 @@ def test_a_policy_for_each_group(run, file, table, tmp_path):
     assert sum(",true," in line.lower() for line in lines) == accepted.sum()
 
 
+def test_a_policy_for_each_group_of_patients(run, tmp_path):
+    """Branch and customer: groups are certified by their clusters, and say so."""
+    new = predictions(2000, seed=0)
+    new["customer"] = np.array([f"c{row // 2}" for row in range(2000)])
+    write(tmp_path / "branches.csv", new)
+    run(
+        *("evaluate", "branches.csv", "--target-accuracy", 0.8, "--certify-groups"),
+        *("--cluster", "customer", "--save-policy", "policy.json"),
+    )
+    policy = load_operating_point(tmp_path / "policy.json")
+    assert policy.certified
+    assert {point.clusters for point in policy.values()} == {"all_cases"}
+    assert "all cases of new clusters" in policy.guarantee
+
+
 def test_groups_that_cannot_be_certified(run, file, table, tmp_path):
     declined = run("evaluate", file, "--certify-groups", "--group", "none", code=1)
     assert "needs groups" in declined.stderr

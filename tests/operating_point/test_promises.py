@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -326,6 +327,45 @@ def test_clusters_keep_their_promise(what, correlation):
     assert broken / ROUNDS <= limit(0.1, ROUNDS)
     if correlation > 0.5:
         assert independent / ROUNDS > limit(0.1, ROUNDS)  # the control: clusters ignored
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("what", ["all_cases", "one_case_each"])
+def test_groups_with_clusters_keep_their_promise(what):
+    """Branches whose customers have several cases each; all branches just miss the target."""
+    rng, broken, independent, rounds = np.random.default_rng(0), 0, 0, 250
+    for _ in range(rounds):
+        correct, confidence, customer = clustered_cases(rng, 300, 5, 0.9 - 1e-6, 0.6)
+        branch = np.where(rng.random(300) < 0.5, "north", "south")[customer]
+        cases = Cases.from_correctness(correct, confidence, clusters=customer, groups=branch)
+        options = {"target_accuracy": 0.9, "confidence_level": 0.9}
+        broken += bool(op.certify_groups(cases, **options, cluster_promise=what).certified)
+        ignored = replace(cases, clusters=None)
+        independent += bool(op.certify_groups(ignored, **options).certified)
+    assert broken / rounds <= limit(0.1, rounds)
+    assert independent / rounds > limit(0.1, rounds)  # the control: customers ignored
+
+
+def test_each_group_is_certified_by_its_own_clusters():
+    """As if it were alone, at its share of the level; a customer may be in both branches."""
+    rng = np.random.default_rng(0)
+    correct, confidence, customer = clustered_cases(rng, 400, 5, 0.98, 0.3)
+    branch = rng.integers(0, 2, len(customer))
+    cases = Cases.from_correctness(correct, confidence, clusters=customer, groups=branch)
+    points = op.certify_groups(cases, target_accuracy=0.9)
+    for group, point in points.items():
+        alone = op.certify(
+            Cases.from_correctness(
+                correct[branch == group],
+                confidence[branch == group],
+                clusters=customer[branch == group],
+            ),
+            target_accuracy=0.9,
+            confidence_level=0.975,
+        )
+        assert point == alone
+        assert point.clusters == "all_cases"
+    assert "independent clusters" in points.guarantee
 
 
 @pytest.mark.simulation

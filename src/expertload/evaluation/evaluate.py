@@ -114,7 +114,11 @@ def evaluate(
     each_group = None
     if certify_groups:
         each_group = certify_each_group(
-            cases, target_accuracy=targets[0], confidence_level=level, method=method
+            cases,
+            target_accuracy=targets[0],
+            confidence_level=level,
+            method=method,
+            cluster_promise=cluster_promise,
         ).with_origin(point.origin)
     table, curve = cases.tally, cases.curve()
     rate = float(table.correct.sum() / table.total)

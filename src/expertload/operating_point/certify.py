@@ -195,7 +195,7 @@ def certify(
             f"The targets must be distinct, and at least one. Got {targets}. "
             "Hint: pass, for example, target_accuracy=[0.9, 0.95]."
         )
-    _check_cluster_promise(cases, cluster_promise, risk)
+    check_cluster_promise(cases, cluster_promise, risk)
     points = certify_promises(cases, promises, cluster_promise, model_name)
     return points if _is_many(target_accuracy) else points[promises[0].target]
 
@@ -251,7 +251,8 @@ def _is_many(target_accuracy: Any) -> bool:
     return is_row or isinstance(target_accuracy, list | tuple)
 
 
-def _check_cluster_promise(cases: Cases, what: Any, risk: Any) -> None:
+def check_cluster_promise(cases: Cases, what: Any, risk: Any) -> None:
+    """Raise unless this can be promised about clusters."""
     check_option(what, get_args(ClusterPromise), "cluster_promise")
     if cases.clusters is not None and what == "all_cases" and risk != "selective":
         wanted = "must be 'selective' for clusters with cluster_promise='all_cases'"

@@ -101,7 +101,7 @@ where the cases of a cluster are much alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -310,6 +310,7 @@ def one_case_each(cases: Cases) -> Cases:
 
 def bet_on_clusters(cases: Cases, promise: Promise) -> Ladder:
     """Test thresholds by betting on the accepted cases of each cluster together."""
+    cases = replace(cases, clusters=np.unique(cases.unit, return_inverse=True)[1])  # no gaps
     largest = int(np.bincount(cases.unit).max())
     thresholds, shares, tested = _thresholds(cases, promise)
     wrong = 1.0 - tested.correct.astype(np.float64)

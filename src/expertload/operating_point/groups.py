@@ -17,10 +17,10 @@ from expertload._names import Method
 from expertload._typing import ArrayLike, BoolArray, FloatArray
 from expertload.cases import Cases, reaches
 from expertload.exceptions import ParameterError
-from expertload.operating_point.certified import CONDITIONS, CertifiedPoint
+from expertload.operating_point.certified import CertifiedPoint, ClusterPromise
 from expertload.operating_point.certify import (
-    Calibration,
-    certify_independent,
+    certify_promises,
+    check_cluster_promise,
     check_unweighted,
     read_promise,
 )
@@ -91,7 +91,7 @@ class CertifiedGroups(Policy, Mapping[Label, CertifiedPoint]):
             parts.append(
                 f"With {at_least(self.confidence_level)} confidence, {what} is at least "
                 f"{at_least(self.target_accuracy)} in every one of {len(sure)} group(s) at once. "
-                f"{CONDITIONS}"
+                f"{self[sure[0]].conditions}"
             )
         if missing:
             names = ", ".join(str(group) for group in missing)
@@ -154,6 +154,7 @@ def certify_groups(
     confidence_level: float = 0.95,
     method: Method = "spending",
     risk: Risk = "selective",
+    cluster_promise: ClusterPromise = "all_cases",
     model_name: str | None = None,
 ) -> CertifiedGroups:
     """Certify an operating point for each group, with the level shared out among them.
@@ -162,8 +163,9 @@ def certify_groups(
     ----------
     cases : Cases
         Calibration cases with the group of each. It must be known when a case is decided: its
-        site, or its *predicted* class (``y_proba.argmax(axis=1)``), but not its true class.
-    target_accuracy, method, risk, model_name
+        site, or its *predicted* class (``y_proba.argmax(axis=1)``), but not its true class. If
+        they have clusters, each group is certified by those of its cases.
+    target_accuracy, method, risk, cluster_promise, model_name
         As in `certify`.
     confidence_level : float, default=0.95
         The probability that the promises to all groups are kept at once.
@@ -190,12 +192,13 @@ def certify_groups(
     """
     check_unweighted(cases.weight)
     promise = read_promise(target_accuracy, confidence_level, method, risk)
+    check_cluster_promise(cases, cluster_promise, risk)
     names, rows = np.unique(_groups_of(cases), return_inverse=True)
     shared = promise._replace(error_level=promise.error_level / len(names))
     origin, points = origin_of(cases, model_name), {}
     for index, name in enumerate(plain_labels(names)):
-        part = Calibration(cases.take(rows == index))
-        points[name] = replace(certify_independent(part, shared), origin=origin)
+        part = certify_promises(cases.take(rows == index), [shared], cluster_promise)
+        points[name] = replace(part[promise.target], origin=origin)
     return CertifiedGroups(
         points=points,
         target_accuracy=promise.target,
@@ -208,7 +211,4 @@ def _groups_of(cases: Cases) -> ArrayLike:
     if cases.groups is None:
         hint = "pass groups= to Cases.from_predictions or Cases.from_correctness"
         raise ParameterError(message("cases", "must have groups", "none", hint))
-    if cases.clusters is not None:
-        hint = "certify all groups together with certify"
-        raise ParameterError(message("cases", "must be independent", "clusters", hint))
     return check_groups(cases.groups)
