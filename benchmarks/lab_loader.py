@@ -16,7 +16,7 @@ import torch
 
 from expertload.lab.data import Augmentation, Normalisation, Split
 from expertload.lab.data.loader import Batch, BatchLoader
-from expertload.lab.models import resnet20
+from expertload.lab.models import build_model
 
 BATCH_SIZE = 128
 REPEATS = 5
@@ -57,7 +57,7 @@ def seconds(action: Callable[[], object], times: int) -> float:
 
 
 def training_step(batch: Batch) -> Callable[[], object]:
-    model = resnet20(100).train()
+    model = build_model("resnet20", num_classes=100).train()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def step() -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from expertload.cli.lab_lower_load import Telling
 from expertload.lab import lower_load
-from expertload.lab.ladder import LadderRow, LowerLoad
+from expertload.lab.ladder.outcome import LadderRow, LowerLoad
 
 TARGET = 0.95
 EPOCHS = 6  # about a minute in all on two cores

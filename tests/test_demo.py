@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from expertload.lab.ladder import STEPS
+from expertload.lab.ladder.steps import STEPS
 from expertload.operating_point import load_operating_point
 from tests.lab.ladder.test_lower_load import SMALL, Here
 

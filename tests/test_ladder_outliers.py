@@ -25,8 +25,7 @@ from tools.evidence.pages import make
 from expertload.ensembling import make_views
 from expertload.exceptions import FileFormatError
 from expertload.lab.data import corrupt
-from expertload.lab.ladder import STEPS, climb
-from expertload.lab.ladder.steps import chosen_views
+from expertload.lab.ladder.steps import STEPS, chosen_views, climb
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.training.loop import train
 from tests.lab.ladder.made_up import ARMS

@@ -13,7 +13,7 @@ from tools.evidence.ladder import measure_ladders
 from tools.evidence.pages import make
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.ladder import STEPS
+from expertload.lab.ladder.steps import STEPS
 from tests.lab.ladder.made_up import ARMS, write_arm
 
 SEEDS = (0, 1, 2)

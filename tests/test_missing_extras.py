@@ -42,8 +42,6 @@ def said_without(missing: str, statement: str) -> str:
         ("expertload.torch_metrics", "torchmetrics", "torch"),
         ("expertload.sklearn", "sklearn", "sklearn"),
         ("expertload.lab.models", "torch", "lab"),
-        ("expertload.lab.training", "torch", "lab"),
-        ("expertload.lab.runs", "pydantic", "lab"),
     ],
 )
 def test_importing_a_part_names_its_extra(module, missing, extra):
@@ -51,6 +49,14 @@ def test_importing_a_part_names_its_extra(module, missing, extra):
     assert "MissingExtraError" in said
     assert f"needs {missing}, which is not installed" in said
     assert f"pip install 'expertload[{extra}]'" in said
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("name", "missing"), [("train", "torch"), ("RunFolder", "pydantic")])
+def test_a_function_of_the_lab_names_its_extra(name, missing):
+    said = said_without(missing, f"from expertload.lab import {name}")
+    assert f"needs {missing}, which is not installed" in said
+    assert "pip install 'expertload[lab]'" in said
 
 
 @pytest.mark.processes

@@ -1,16 +1,12 @@
 """Metrics for training loops: the COC curve and its numbers as torchmetrics classes.
 
-They take probabilities, or logits with ``logits=True``, gather over processes, and can skip the
-samples that distributed samplers repeat.
-
 The exact form of a metric keeps confidence and correctness of every case, and its sample index
-where given. The binned form keeps two counters per cell of a fixed grid, so that its memory does
-not grow with the data. Both merge over processes: lists are concatenated, counters are added.
+if given. The binned form keeps two counters per cell of a fixed grid, so that its memory does not
+grow with the data. Both merge over processes: lists are concatenated, counters are added.
 
-The cells are narrow where it matters most, near confidence 1, where modern classifiers put most
-cases and where cases weigh most in the area: the logarithm of ``1 - confidence + SOFTENING`` is cut
-into equal parts. Cell edges are thresholds: what is known at an edge is known exactly, and only
-what happens inside a cell is lost.
+Cells are narrow near confidence 1, where most cases are and where they weigh most in the area: the
+logarithm of ``1 - confidence + SOFTENING`` is cut into equal parts. Cell edges are thresholds: what
+is known at an edge is known exactly, and only what happens inside a cell is lost.
 """
 
 from __future__ import annotations
@@ -102,16 +98,14 @@ class _CaseMetric(Metric):
         Parameters
         ----------
         preds : Tensor of shape (n, classes), (n, classes, d1, ...) or (n,)
-            Probabilities, or logits if the metric was told so. One column is class 1's.
+            Probabilities, or logits if the metric has ``logits=True``. One column is class 1's.
         target : Tensor of shape (n,) or (n, d1, ...)
             Class numbers.
         valid : Tensor of bool of shape (n,) or of that of target, optional
-            Rows to count. False leaves a row out, such as one that a distributed sampler repeats
-            to fill its last batch (`not_padding` tells which).
+            Rows to count; see `not_padding`.
         indices : Tensor of int of shape (n,), optional
-            The number of each sample in its data set. A sample that comes more than once, in
-            this process or another, counts once. Give it in every update or in none; not
-            available with `bins`.
+            The number of each sample in its data set; one that comes more than once, in any
+            process, counts once. Give it in every update or in none; not available with `bins`.
         """
         if indices is not None and self.bins is not None:
             raise ParameterError(
@@ -189,7 +183,7 @@ class _CaseMetric(Metric):
         return {"confidence": wide, "correct": torch.bool, "indices": torch.long}
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the state; a process without cases contributes empty lists of the right type."""
+        """Gather the state; a process without cases has empty lists of the right type."""
         if self.bins is None:
             for name, dtype in self._list_dtypes().items():
                 if not len(getattr(self, name)):
@@ -197,23 +191,20 @@ class _CaseMetric(Metric):
         super()._sync_dist(*args, **kwargs)
 
     def _result(self, values: float | FloatArray) -> Tensor:
-        """Return a result on the metric's device."""
         dtype = self._list_dtypes()["confidence"]
         return torch.as_tensor(np.array(values), dtype=dtype, device=self.device)
 
 
 class _NumberMetric(_CaseMetric):
-    """A metric that is one number of the cases; subclasses compute it."""
+    """A metric that is one number of the cases; subclasses compute it and its bounds."""
 
     plot_lower_bound: float = 0.0
     plot_upper_bound: float = 1.0
 
     def _number(self, cases: Cases) -> float:
-        """Return the number of some cases."""
         raise NotImplementedError
 
     def _number_bounds(self, cells: Tally) -> Bounds:
-        """Return the bounds of the number, if only the counts of each cell are known."""
         raise NotImplementedError
 
     def compute(self) -> Tensor:
@@ -222,11 +213,7 @@ class _NumberMetric(_CaseMetric):
         return self._result(float("nan") if cases is None else self._number(cases))
 
     def bounds(self) -> tuple[float, float]:
-        """Return the smallest and the largest value that the cases can have.
-
-        Both are the value itself without `bins`. With them, no tighter bounds follow from the
-        counts: each is reached by some order of the cases in every cell.
-        """
+        """Return the smallest and largest value that `bins` allow; without bins, the value twice."""
         # Unlike `compute`, no other method gathers the state by itself.
         should_sync = self._to_sync and not self._is_synced
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=should_sync):
@@ -241,33 +228,25 @@ class _NumberMetric(_CaseMetric):
         return low, high
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or a list of them, over time."""
         return self._plot(val, ax)
 
 
 class AUCOC(_NumberMetric):
-    """Area under the COC curve, as `expertload.aucoc_score` computes it; higher is better.
+    """Area under the COC curve, as `expertload.aucoc_score` computes it; NaN without cases.
 
     Parameters
     ----------
     bins : int, optional
-        Memory in place of exactness: count cases on a fixed grid of confidences with this many
-        cells, and take those of one cell for equally confident. `bounds` says between which
-        values the exact area lies.
+        Count cases on a fixed grid of confidences with this many cells, and treat those of one
+        cell as equally confident. `bounds` says between which values the exact area lies.
     logits : bool, default=False
-        Whether `preds` are logits, which a softmax is applied to (a sigmoid to a single column).
-        Never guessed.
+        Whether `preds` are logits; never guessed.
     ignore_index : int, optional
         Cases with this target do not count.
     validate_args : bool, default=True
-        Whether to look at the values of every batch, for logits, labels out of range and the
-        like. Takes one wait for the device.
+        Whether to check the values of every batch, which takes one wait for the device.
     **kwargs
         Options of ``torchmetrics.Metric``.
-
-    Notes
-    -----
-    NaN where there are no cases, as for a batch that is all padding.
 
     Examples
     --------
@@ -278,15 +257,6 @@ class AUCOC(_NumberMetric):
     >>> metric.update(torch.tensor([[0.6, 0.4], [0.8, 0.2]]), torch.tensor([1, 0]))
     >>> print(f"{metric.compute():.4f}")
     0.9658
-
-    On several processes, name the samples, and those that the sampler repeated count once:
-
-    >>> metric.reset()
-    >>> proba, target = torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])
-    >>> metric.update(proba, target, indices=torch.tensor([0, 1]))
-    >>> metric.update(proba[:1], target[:1], indices=torch.tensor([0]))
-    >>> print(f"{metric.compute():.4f}")
-    0.8466
     """
 
     higher_is_better: bool = True
@@ -301,22 +271,18 @@ class AUCOC(_NumberMetric):
 class LoadAtAccuracy(_NumberMetric):
     """Smallest expert load at which the accuracy reaches a target; lower is better.
 
-    As `expertload.load_at_accuracy` computes it: 1 where no threshold reaches the target.
+    As `expertload.load_at_accuracy` computes it: 1 if no threshold reaches the target, and NaN if
+    there are no cases.
 
     Parameters
     ----------
     target_accuracy : float
         The accuracy wanted among the accepted cases, in [0, 1].
     bins : int, optional
-        Memory in place of exactness: count cases on a fixed grid of confidences with this many
-        cells, and consider the cells' edges alone as thresholds. The load is then never too low,
-        and `bounds` says how low the exact one may be.
+        As in `AUCOC`; thresholds are then the edges of cells. The load is never too low, and
+        `bounds` says how low the exact one may be.
     logits, ignore_index, validate_args, **kwargs
         As in `AUCOC`.
-
-    Notes
-    -----
-    NaN where there are no cases, as for a batch that is all padding.
 
     Examples
     --------
@@ -351,9 +317,8 @@ class COC(_CaseMetric):
     Parameters
     ----------
     bins : int, optional
-        Memory in place of detail: count cases on a fixed grid of confidences with this many
-        cells. The curve then has a point per cell that holds cases, each of which is exact: a
-        point of the full curve, at the cell's edge as threshold.
+        As in `AUCOC`; the curve then has one point per cell with cases, which is a point of the
+        full curve.
     logits, ignore_index, validate_args, **kwargs
         As in `AUCOC`.
 
@@ -378,7 +343,7 @@ class COC(_CaseMetric):
         return COCCurve(*tensors)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """Undo what torchmetrics does to a curve of one point: it makes scalars of its values."""
+        """Undo that torchmetrics makes scalars of a curve of one point."""
         wrapped = super()._wrap_compute(compute)
 
         @functools.wraps(wrapped)
@@ -388,19 +353,7 @@ class COC(_CaseMetric):
         return curve
 
     def plot(self, curve: COCCurve | None = None, ax: Any = None) -> Any:
-        """Draw the curve, as `expertload.display.COCDisplay` does.
-
-        Parameters
-        ----------
-        curve : COCCurve, optional
-            What `compute` or a call of the metric returned; that of all cases so far by default.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        tuple of Figure and Axes
-        """
+        """Draw a curve (that of all cases so far by default) on axes; return figure and axes."""
         curve = self.compute() if curve is None else curve
         expert_load, accuracy, _ = (torch.as_tensor(values).cpu().numpy() for values in curve)
         display = COCDisplay(expert_load=expert_load, accuracy=accuracy).plot(ax)
@@ -408,21 +361,20 @@ class COC(_CaseMetric):
 
 
 def not_padding(sampler: DistributedSampler[Any]) -> Tensor:
-    """Mark the samples of this process that are not there to fill the last round.
+    """Mark the samples of this process that are not repeats.
 
     A ``DistributedSampler`` gives every process the same number of samples, and repeats some of
-    the first ones where the data set does not divide evenly. Metrics would count these twice.
+    the first ones if the data set does not divide evenly. Metrics would count these twice.
 
     Parameters
     ----------
     sampler : DistributedSampler
-        As handed to the data loader; shuffled or not.
+        As in the data loader; shuffled or not.
 
     Returns
     -------
     Tensor of bool of shape (len(sampler),)
-        In the order in which the loader yields this process's samples: slice it batch by batch
-        and pass it as ``valid``.
+        In the order of the loader: slice it batch by batch and pass it as ``valid``.
 
     Examples
     --------
@@ -440,18 +392,14 @@ def not_padding(sampler: DistributedSampler[Any]) -> Tensor:
 
 
 def lower_edges(n_cells: int) -> Tensor:
-    """Lower edges of the cells, the first 0; a case belongs to the last edge it reaches.
-
-    They are rounded to single precision, so that comparing a confidence with an edge comes out
-    the same in any precision.
-    """
+    """Return the lower edges of the cells; a case belongs to the last edge it reaches."""
+    # In single precision, so that comparing a confidence with an edge is the same in any precision.
     steps = torch.arange(n_cells, dtype=torch.float64) / n_cells
     shrinking = (1 + SOFTENING) * (SOFTENING / (1 + SOFTENING)) ** steps
     return (1 + SOFTENING - shrinking).clamp_min(0).to(torch.float32)
 
 
 def cell_of(confidence: Tensor, edges: Tensor) -> Tensor:
-    """Number of the cell that each confidence is in."""
     return torch.bucketize(confidence, edges.to(confidence), right=True) - 1
 
 
@@ -459,7 +407,6 @@ def cell_of(confidence: Tensor, edges: Tensor) -> Tensor:
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """Return a tensor as it is; lists and arrays of numbers as tensors."""
     try:
         return value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -468,7 +415,7 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def _in_rows(batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return dense predictions (n, classes, d1, ...) as rows, one a position."""
+    """Return dense predictions (n, classes, d1, ...) as rows, one per position."""
     preds, target = batch["preds"], batch["target"]
     if preds.ndim < 3 or target.shape != preds.shape[:1] + preds.shape[2:]:
         return batch
@@ -520,9 +467,8 @@ def _probabilities(logits: Tensor) -> Tensor:
 def _check_values(preds: Tensor, target: Tensor) -> None:
     """Raise for values out of range.
 
-    One check, with one wait for the device, decides whether anything is wrong; NaN is, since it
-    fails every comparison. Only then are values copied to the host, where the library's own checks
-    raise the error.
+    One check, with one wait for the device, decides whether anything is wrong (NaN fails every
+    comparison). Only then are values copied to the host, where the library's checks raise.
     """
     if target.numel() == 0:
         return

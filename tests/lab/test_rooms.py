@@ -11,7 +11,7 @@ from tests.lab.synthetic_runs import make_config, write_run
 
 import expertload.lab
 from expertload.lab.runs.recipe import RunConfig
-from expertload.lab.sweeps import Sweep
+from expertload.lab.sweeps.sweep import Sweep
 
 WITHOUT_HEAVY = """
 import sys

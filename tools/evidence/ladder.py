@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.ladder import Network, StepNumbers, climb, measure_step
+from expertload.lab.ladder.numbers import StepNumbers, measure_step
+from expertload.lab.ladder.steps import Network, climb
 from expertload.lab.results.rows import finished_runs, runs_of_loss
 from expertload.lab.runs.finished import FinishedRun
 from tools.evidence.files import LADDER, Record, update_records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from expertload.lab.ladder import STEPS
+from expertload.lab.ladder.steps import STEPS
 from expertload.lab.results.compare import mean_difference
 from expertload.lab.results.measures import find_published
 from tools.evidence.files import LADDER, read_records

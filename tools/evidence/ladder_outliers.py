@@ -19,8 +19,7 @@ from expertload._typing import IntArray
 from expertload.calibrators import TemperatureScaling
 from expertload.ensembling import Ensemble, ViewEnsemble
 from expertload.lab.data import Dataset
-from expertload.lab.ladder import Answers, Climb, Step, climb
-from expertload.lab.ladder.steps import chosen_views
+from expertload.lab.ladder.steps import Answers, Climb, Step, chosen_views, climb
 from expertload.lab.results.outlier_sets import Outliers, OutlierSets
 from expertload.lab.results.outliers import Numbers, OutlierScorer, mean_numbers, outlier_numbers
 from expertload.lab.runs.finished import FinishedRun

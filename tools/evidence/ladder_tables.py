@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
-from expertload.lab.ladder import STEPS
+from expertload.lab.ladder.steps import STEPS
 from expertload.lab.results.compare import mean_difference
 from expertload.significance import Comparison
 from tools.evidence import files

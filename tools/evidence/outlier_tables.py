@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from expertload.lab.ladder import STEPS
+from expertload.lab.ladder.steps import STEPS
 from tools.evidence import files
 from tools.evidence.files import read_records
 from tools.evidence.ladder_tables import TITLES, BySeed, change, numbers, points

@@ -317,10 +317,10 @@ def ood(
         positive=positive,
         resize=resize,
         max_images=max_images,
-        device=device,
-        data_dir=data_dir,
         save=True,
+        data_dir=data_dir,
         allow=allow_import or (),
+        device=device,
     )
     if as_json:
         typer.echo(json.dumps(evaluation.to_dict(), indent=2))

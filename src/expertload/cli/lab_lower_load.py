@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from expertload.lab.ladder import LadderRow, LowerLoad
+    from expertload.lab.ladder.outcome import LadderRow, LowerLoad
     from expertload.lab.sweeps.sweep import Observer
     from expertload.significance import Interval
 
@@ -82,7 +82,7 @@ def lower_load(
     nothing. The result is a table, a certified policy, a report and a model. The command can be
     stopped at any moment; run it again to continue.
     """
-    from expertload.lab.ladder import lower_load as climb_it
+    from expertload.lab.ladder.lowering import lower_load as climb_it
 
     given = [] if image_size is None else [f"data.image_size={image_size}"]
     given += [] if augment else ["data.augment=false"]

@@ -19,20 +19,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from expertload.lab.data import load_dataset
-    from expertload.lab.ladder import lower_load
+    from expertload.lab.ladder.lowering import lower_load
     from expertload.lab.models import build_model
-    from expertload.lab.results import (
-        collect,
-        compare_runs,
-        evaluate_outliers,
-        evaluate_runs,
-        make_ensemble,
-        make_table,
-        predict_images,
-    )
-    from expertload.lab.runs import FinishedRun, Recipe, RunConfig, RunFolder, load_recipe
-    from expertload.lab.sweeps import ProcessLauncher, Sweep
-    from expertload.lab.training import train
+    from expertload.lab.results.compare import compare_runs
+    from expertload.lab.results.ensembles import make_ensemble
+    from expertload.lab.results.evaluate import evaluate_runs
+    from expertload.lab.results.outliers import evaluate_outliers
+    from expertload.lab.results.predict import predict_images
+    from expertload.lab.results.rows import collect
+    from expertload.lab.results.tables import make_table
+    from expertload.lab.runs.finished import FinishedRun
+    from expertload.lab.runs.folder import RunFolder
+    from expertload.lab.runs.recipe import Recipe, RunConfig
+    from expertload.lab.runs.recipe_files import load_recipe
+    from expertload.lab.sweeps.launch import ProcessLauncher
+    from expertload.lab.sweeps.sweep import Sweep
+    from expertload.lab.training.loop import train
 
 __all__ = [
     "FinishedRun",
@@ -61,32 +63,35 @@ Resize = Literal["bilinear", "nearest"]
 TableFormat = Literal["markdown", "latex", "csv"]
 TableKind = Literal["performance", "calibration", "ood"]
 
-# Subpackages are imported on first use, because torch takes seconds to import.
-_SUBPACKAGES = {
+# Modules are imported on first use, because torch takes seconds to import.
+_HOMES = {
     "data": ("load_dataset",),
-    "ladder": ("lower_load",),
+    "ladder.lowering": ("lower_load",),
     "models": ("build_model",),
-    "results": (
-        "collect",
-        "compare_runs",
-        "evaluate_outliers",
-        "evaluate_runs",
-        "make_ensemble",
-        "make_table",
-        "predict_images",
-    ),
-    "runs": ("FinishedRun", "Recipe", "RunConfig", "RunFolder", "load_recipe"),
-    "sweeps": ("ProcessLauncher", "Sweep"),
-    "training": ("train",),
+    "results.compare": ("compare_runs",),
+    "results.ensembles": ("make_ensemble",),
+    "results.evaluate": ("evaluate_runs",),
+    "results.outliers": ("evaluate_outliers",),
+    "results.predict": ("predict_images",),
+    "results.rows": ("collect",),
+    "results.tables": ("make_table",),
+    "runs.finished": ("FinishedRun",),
+    "runs.folder": ("RunFolder",),
+    "runs.recipe": ("Recipe", "RunConfig"),
+    "runs.recipe_files": ("load_recipe",),
+    "sweeps.launch": ("ProcessLauncher",),
+    "sweeps.sweep": ("Sweep",),
+    "training.loop": ("train",),
 }
 
 
 def __getattr__(name: str) -> Any:
     from expertload._check import needs_extra  # here, because it imports numpy
 
-    for package, names in _SUBPACKAGES.items():
-        if name == package or name in names:
-            with needs_extra("lab", f"{__name__}.{package}"):
-                module = import_module(f"{__name__}.{package}")
-            return module if name == package else getattr(module, name)
+    for home, names in _HOMES.items():
+        if name in names:
+            with needs_extra("lab", f"{__name__}.{name}"):
+                return getattr(import_module(f"{__name__}.{home}"), name)
+        if name == home.partition(".")[0]:
+            return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,10 +16,11 @@ from expertload.cli.app import app
 from expertload.exceptions import ExpertLoadError, ParameterError
 from expertload.lab import ladder, lower_load
 from expertload.lab.data import load_dataset
-from expertload.lab.ladder import STEPS, certified_load
+from expertload.lab.ladder.numbers import certified_load
+from expertload.lab.ladder.steps import STEPS
 from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.folder import RunFolder
-from expertload.lab.training import train
+from expertload.lab.training.loop import train
 from expertload.operating_point import load_operating_point
 
 pytestmark = [

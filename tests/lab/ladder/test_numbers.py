@@ -9,8 +9,14 @@ import pytest
 from tests.lab.ladder.made_up import make_networks
 
 from expertload import Cases, aucoc_score, load_at_accuracy
-from expertload.lab.ladder import certified_load, climb, measure_step
-from expertload.lab.ladder.numbers import aucoc_change, halves, load_change
+from expertload.lab.ladder.numbers import (
+    aucoc_change,
+    certified_load,
+    halves,
+    load_change,
+    measure_step,
+)
+from expertload.lab.ladder.steps import climb
 from expertload.metrics import brier_loss, expected_calibration_error, log_loss
 from expertload.operating_point import certify
 from expertload.significance import aucoc_paired_test

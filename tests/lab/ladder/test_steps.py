@@ -10,7 +10,7 @@ from scipy.special import softmax
 from tests.lab.ladder.made_up import SKILLS, labels_of, make_networks
 
 from expertload import aucoc_score
-from expertload.lab.ladder import STEPS, Network, climb
+from expertload.lab.ladder.steps import STEPS, Network, climb
 from expertload.lab.runs.folder import RunFolder
 
 

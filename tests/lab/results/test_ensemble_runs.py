@@ -17,19 +17,12 @@ from expertload import aucoc_score
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab import load_dataset, train
-from expertload.lab.results import (
-    collect,
-    collect_ensembles,
-    compare_runs,
-    evaluate_runs,
-    make_ensemble,
-    make_table,
-    read_rows,
-    write_rows,
-)
-from expertload.lab.results.ensembles import with_views
-from expertload.lab.results.rows import runs_of_loss
-from expertload.lab.runs import FinishedRun
+from expertload.lab.results.compare import compare_runs
+from expertload.lab.results.ensembles import collect_ensembles, make_ensemble, with_views
+from expertload.lab.results.evaluate import evaluate_runs
+from expertload.lab.results.rows import collect, read_rows, runs_of_loss, write_rows
+from expertload.lab.results.tables import make_table
+from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import apply_network
 from expertload.operating_point import load_operating_point
 

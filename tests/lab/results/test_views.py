@@ -15,10 +15,10 @@ from expertload import aucoc_score
 from expertload.cli.app import app
 from expertload.ensembling import ViewEnsemble, make_views
 from expertload.exceptions import ParameterError
-from expertload.lab.results import compare_runs, evaluate_runs
+from expertload.lab.results.compare import compare_runs
 from expertload.lab.results.ensembles import with_views
-from expertload.lab.results.evaluate import evaluate_test_cases
-from expertload.lab.runs import FinishedRun
+from expertload.lab.results.evaluate import evaluate_runs, evaluate_test_cases
+from expertload.lab.runs.finished import FinishedRun
 from expertload.lab.runs.network import apply_network
 
 

@@ -13,11 +13,14 @@ from tests.lab.synthetic_runs import make_config, write_run
 from tests.strategies import examples
 
 from expertload.exceptions import FileFormatError
-from expertload.lab.results import collect, evaluate_runs
-from expertload.lab.runs import FinishedRun, RunFolder, load_recipe
+from expertload.lab.results.evaluate import evaluate_runs
+from expertload.lab.results.rows import collect
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import load_weights, save_weights
+from expertload.lab.runs.recipe_files import load_recipe
 from expertload.lab.sweeps.sweep import Observer, Sweep
-from expertload.lab.training import train
+from expertload.lab.training.loop import train
 
 
 @pytest.fixture

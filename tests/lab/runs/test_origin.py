@@ -18,12 +18,17 @@ from typer.testing import CliRunner
 from expertload.cli.app import app
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.lab.models import build_model
-from expertload.lab.results import evaluate_outliers, evaluate_runs
-from expertload.lab.runs import FinishedRun, RunFolder, load_recipe
+from expertload.lab.results.evaluate import evaluate_runs
+from expertload.lab.results.outliers import evaluate_outliers
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.origin import load_run_data
-from expertload.lab.sweeps import ProcessLauncher, Sweep
+from expertload.lab.runs.recipe_files import load_recipe
+from expertload.lab.sweeps.launch import ProcessLauncher
+from expertload.lab.sweeps.sweep import Sweep
 from expertload.lab.sweeps.worker import Worker
-from expertload.lab.training import ConsoleReporter, train
+from expertload.lab.training.loop import train
+from expertload.lab.training.progress import ConsoleReporter
 
 MODULE = """
 from torch import nn

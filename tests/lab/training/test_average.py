@@ -14,10 +14,11 @@ from torch import nn
 
 from expertload.lab.data.loader import BatchLoader
 from expertload.lab.models import build_model
-from expertload.lab.results import collect
-from expertload.lab.runs import FinishedRun, RunFolder
+from expertload.lab.results.rows import collect
+from expertload.lab.runs.finished import FinishedRun
+from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.network import apply_network, load_weights
-from expertload.lab.training import train
+from expertload.lab.training.loop import train
 from expertload.lab.training.step import WeightAverage, make_average
 
 

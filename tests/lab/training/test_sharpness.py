@@ -9,7 +9,7 @@ import torch
 from tests.lab.conftest import tiny
 from torch import nn
 
-from expertload.lab.training import train
+from expertload.lab.training.loop import train
 from expertload.lab.training.step import Sharpness
 from expertload.losses import CorrectnessRankingLoss
 

@@ -17,10 +17,9 @@ networks", ICLR 2018.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -49,16 +48,43 @@ if TYPE_CHECKING:
 OUTLIERS_FILE = "outliers.json"
 SCORE_NAMES = ("msp", "odin", "odin_perturbed", "maxlogit", "energy")
 Numbers = dict[str, dict[str, float]]
-USUAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "epsilon": 0.0014,
-        "odin_temperature": 1000.0,
-        "objective": "nll",
-        "positive": "outlier",
-        "resize": "bilinear",
-        "max_images": None,
-    }
-)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutlierSettings:
+    """The settings that determine the numbers.
+
+    Attributes
+    ----------
+    epsilon : float, default=0.0014
+        Step of ODIN's perturbation, as a share of the range from black to white.
+    odin_temperature : float, default=1000
+        The temperature of ``odin_perturbed``.
+    objective : {"nll", "ece"}, default="nll"
+        The objective for fitting the temperature of ``odin`` on the validation split; the paper
+        used ECE.
+    positive : {"outlier", "inlier"}, default="outlier"
+        The positive class of AUPR and FPR95, as in `expertload.metrics`.
+    resize : {"bilinear", "nearest"}, default="bilinear"
+        How outliers of another size are resized for the run.
+    max_images : int, optional
+        Use at most this many inliers and outliers, evenly spread over the split.
+    """
+
+    epsilon: float = 0.0014
+    odin_temperature: float = 1000.0
+    objective: Objective = "nll"
+    positive: Positive = "outlier"
+    resize: Resize = "bilinear"
+    max_images: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive(self.epsilon, "epsilon", zero=True)
+        check_positive(self.odin_temperature, "odin_temperature")
+        for name, words in (("objective", Objective), ("positive", Positive), ("resize", Resize)):
+            check_option(getattr(self, name), get_args(words), name)
+        if self.max_images is not None:
+            check_count(self.max_images, "max_images")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +114,12 @@ def evaluate_outliers(
     folder: str | Path,
     against: Sequence[str],
     *,
-    epsilon: float = 0.0014,
-    odin_temperature: float = 1000.0,
-    objective: Objective = "nll",
-    positive: Positive = "outlier",
-    resize: Resize = "bilinear",
-    max_images: int | None = None,
     batch_size: int = 512,
     save: bool = False,
-    **access: Any,
+    data_dir: str | Path | None = None,
+    allow: Collection[str] = (),
+    device: str = "auto",
+    **settings: Any,
 ) -> OutlierEvaluation:
     """Measure how well a run's scores separate outliers from its own test images.
 
@@ -111,25 +134,14 @@ def evaluate_outliers(
         under a corruption of severity 3. ``"corrupted:all:3"`` and ``"cifar100-c:all:3"`` are means
         of the numbers over the fifteen corruptions, ``"corrupted:fog+snow:3"`` over two; without a
         severity, all five together.
-    epsilon : float, default=0.0014
-        Step of ODIN's perturbation, as a share of the range from black to white.
-    odin_temperature : float, default=1000
-        The temperature of ``odin_perturbed``.
-    objective : {"nll", "ece"}, default="nll"
-        The objective for fitting the temperature of ``odin`` on the validation split; the paper
-        used ECE.
-    positive : {"outlier", "inlier"}, default="outlier"
-        The positive class of AUPR and FPR95, as in `expertload.metrics`.
-    resize : {"bilinear", "nearest"}, default="bilinear"
-        How outliers of another size are resized for the run.
-    max_images : int, optional
-        Use at most this many inliers and outliers, evenly spread over the split.
     batch_size : int, default=512
     save : bool, default=False
         Add the results to ``outliers.json`` in the run's folder, which tables read. Results with
         other settings are kept.
-    **access
-        Options of `FinishedRun`: `data_dir`, `allow` and `device`.
+    data_dir, allow, device
+        As in `FinishedRun`.
+    **settings
+        Those of `OutlierSettings`.
 
     Returns
     -------
@@ -152,29 +164,29 @@ def evaluate_outliers(
     >>> sorted(evaluation.results["digits-clean"]["msp"])
     ['aupr', 'auroc', 'fpr95']
     """
-    settings = _settings(epsilon, odin_temperature, objective, positive, resize, max_images)
+    chosen = OutlierSettings(**settings)
     names = [against] if isinstance(against, str) else list(against)
     if not names:
         raise ParameterError("Outliers need at least one data set to compare with. Got none.")
-    run = FinishedRun(folder, **access)
+    run = FinishedRun(folder, data_dir=data_dir, allow=allow, device=device)
     logits, labels = run.validation
-    scaling = TemperatureScaling(objective=objective)
+    scaling = TemperatureScaling(objective=chosen.objective)
     temperature = scaling.fit(logits, labels, labels=np.arange(logits.shape[1])).temperature_
     data, network = run.load_data_and_network()
     scorer = OutlierScorer(
         network,
         data.normalisation,
-        {**settings, "temperature": temperature},
+        {**asdict(chosen), "temperature": temperature},
         names=("msp",) if run.folder.is_ensemble else SCORE_NAMES,
         batch_size=batch_size,
     )
     sets = OutlierSets(
         data=data,
-        resize=resize,
-        max_images=max_images,
+        resize=chosen.resize,
+        max_images=chosen.max_images,
         seed=run.config.data.split_seed,
         image_size=run.config.data.image_size,
-        data_dir=run.access["data_dir"],
+        data_dir=data_dir,
     )
     inside = scorer.scores(sets.inliers)
     results: dict[str, Numbers] = {}
@@ -182,7 +194,8 @@ def evaluate_outliers(
     for name in names:
         parts = []
         for outliers in sets.find(name):
-            parts.append(outlier_numbers(inside, scorer.scores(outliers.images), positive=positive))
+            found = scorer.scores(outliers.images)
+            parts.append(outlier_numbers(inside, found, positive=chosen.positive))
             conversions[name] = outliers.conversion
         results[name] = mean_numbers(parts)
     evaluation = OutlierEvaluation(
@@ -191,25 +204,6 @@ def evaluate_outliers(
     if save:
         _save(run, evaluation)
     return evaluation
-
-
-def _settings(
-    epsilon: float,
-    odin_temperature: float,
-    objective: Objective,
-    positive: Positive,
-    resize: Resize,
-    max_images: int | None,
-) -> dict[str, Any]:
-    """Check the settings that determine the results."""
-    return {
-        "epsilon": check_positive(epsilon, "epsilon", zero=True),
-        "odin_temperature": check_positive(odin_temperature, "odin_temperature"),
-        "objective": check_option(objective, get_args(Objective), "objective"),
-        "positive": check_option(positive, get_args(Positive), "positive"),
-        "resize": check_option(resize, get_args(Resize), "resize"),
-        "max_images": None if max_images is None else check_count(max_images, "max_images"),
-    }
 
 
 class OutlierScorer:
@@ -386,7 +380,8 @@ def describe_settings(settings: Mapping[str, Any]) -> str:
     >>> describe_settings({"epsilon": 0.0014, "max_images": 2500})
     ' (max_images 2500)'
     """
+    usual = asdict(OutlierSettings())
     unusual = [
-        f"{key} {settings[key]}" for key in USUAL if settings.get(key, USUAL[key]) != USUAL[key]
+        f"{key} {settings[key]}" for key in usual if settings.get(key, usual[key]) != usual[key]
     ]
     return f" ({', '.join(unusual)})" if unusual else ""

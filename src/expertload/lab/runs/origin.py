@@ -148,7 +148,8 @@ def refuse_changed_origin(run: RunFolder, config: RunConfig, dataset: Dataset) -
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from expertload.lab.data import load_dataset
-    >>> from expertload.lab.runs import RunConfig, RunFolder
+    >>> from expertload.lab.runs.recipe import RunConfig
+    >>> from expertload.lab.runs.folder import RunFolder
     >>> from expertload.lab.runs.origin import refuse_changed_origin
     >>> config = RunConfig.model_validate({
     ...     "data": {"name": "digits"}, "model": {"name": "small-cnn"}, "loss": {"name": "ce"},

@@ -7,20 +7,13 @@ from torch import nn
 
 from expertload.exceptions import MissingExtraError, ParameterError
 from expertload.lab.models import (
+    PaddedShortcut,
     build_model,
     features_of,
     model_names,
-    resnet8,
-    resnet9,
-    resnet14,
-    resnet18,
-    resnet20,
-    resnet34,
-    resnet50,
     small_cnn,
     wide_resnet28_10,
 )
-from expertload.lab.models.networks import PaddedShortcut
 
 
 def parameters(model):
@@ -30,18 +23,18 @@ def parameters(model):
 @pytest.mark.parametrize(
     ("build", "count"),
     [
-        (lambda: resnet8(10), 75_290),
-        (lambda: resnet9(100), 944_380),
-        (lambda: resnet14(10), 172_506),
-        (lambda: resnet20(10), 269_722),
-        (lambda: resnet18(10), 11_173_962),
-        (lambda: resnet34(10), 21_282_122),
-        (lambda: resnet50(10), 23_520_842),
+        (lambda: build_model("resnet8", num_classes=10), 75_290),
+        (lambda: build_model("resnet9", num_classes=100), 944_380),
+        (lambda: build_model("resnet14", num_classes=10), 172_506),
+        (lambda: build_model("resnet20", num_classes=10), 269_722),
+        (lambda: build_model("resnet18", num_classes=10), 11_173_962),
+        (lambda: build_model("resnet34", num_classes=10), 21_282_122),
+        (lambda: build_model("resnet50", num_classes=10), 23_520_842),
         (lambda: wide_resnet28_10(100), 36_536_884),
         # With the stem for ImageNet, the counts of its published models.
-        (lambda: resnet18(1000, stem="large"), 11_689_512),
-        (lambda: resnet34(1000, stem="large"), 21_797_672),
-        (lambda: resnet50(1000, stem="large"), 25_557_032),
+        (lambda: build_model("resnet18", num_classes=1000, stem="large"), 11_689_512),
+        (lambda: build_model("resnet34", num_classes=1000, stem="large"), 21_797_672),
+        (lambda: build_model("resnet50", num_classes=1000, stem="large"), 25_557_032),
     ],
 )
 def test_parameter_counts_are_the_known_ones(build, count):
@@ -67,7 +60,7 @@ def test_logits_features_and_gradients(name, side, channels):
 
 @pytest.mark.parametrize(("stem", "side"), [("small", 32), ("medium", 64), ("large", 128)])
 def test_every_stem_hands_32_pixels_on(stem, side):
-    model = resnet18(2, stem=stem)
+    model = build_model("resnet18", num_classes=2, stem=stem)
     seen = []
     first_block = next(m for m in model.body if type(m).__name__ == "BasicBlock")
     first_block.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[-1]))
@@ -82,7 +75,7 @@ def test_the_small_network_takes_the_digits():
 def test_resnet9_begins_with_small_logits():
     """A rate of 0.2 would not be stable otherwise."""
     torch.manual_seed(0)
-    assert resnet9(100)(torch.randn(32, 3, 32, 32)).std() < 0.5
+    assert build_model("resnet9", num_classes=100)(torch.randn(32, 3, 32, 32)).std() < 0.5
 
 
 def test_the_shortcut_without_parameters():

@@ -1,4 +1,6 @@
-"""Networks for images from 8 to 224 pixels a side: small ones, residual ones, wide ones.
+"""Networks by name for images from 8 to 224 pixels a side, or by import path for others.
+
+The networks of this module are feature extractors with a linear layer on top.
 
 References
 ----------
@@ -8,13 +10,18 @@ Zagoruyko and Komodakis, "Wide residual networks", BMVC 2016.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the customary name
-
-from expertload._check import check_option
+from expertload._check import check_count, check_option, needs_extra
 from expertload.exceptions import ParameterError
+
+with needs_extra("lab", "expertload.lab.models"):
+    from torch import Tensor, nn
+    from torch.nn import functional as F  # noqa: N812 - the customary name
+
+from expertload.losses.build import call_builder, import_callable
 
 STEMS = ("small", "medium", "large")
 SIDE = 7  # side of the map that the hidden layer of the tiny network sees, for images of any size
@@ -215,61 +222,27 @@ def _stages(
 def _resnet(
     block: type[BasicBlock] | type[Bottleneck],
     depths: Sequence[int],
+    *,
     num_classes: int,
-    in_channels: int,
-    stem: str,
+    in_channels: int = 3,
+    stem: str = "small",
 ) -> Classifier:
+    """Build a residual network of He et al.'s ImageNet design.
+
+    The `stem` takes the image at full size ("small", 28 or 32 pixels a side), at half ("medium", 64
+    pixels), or, as for ImageNet, at a quarter ("large", 224 pixels).
+    """
     layers, channels = _stages(block, depths)
     body = nn.Sequential(*_stem(stem, in_channels), *layers, GlobalPool())
     return Classifier(body, channels, num_classes)
 
 
-def resnet18(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
-    """Build ResNet-18.
+def _thin_resnet(blocks: int, *, num_classes: int, in_channels: int = 3) -> Classifier:
+    """Build He et al.'s CIFAR design: three stages of 16, 32 and 64 channels.
 
-    Parameters
-    ----------
-    num_classes : int
-    in_channels : int, default=3
-    stem : {"small", "medium", "large"}, default="small"
-        How the first layer takes the image: at full size (28 or 32 pixels a side), at half
-        (64 pixels), or, as for ImageNet, at a quarter (224 pixels).
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet18
-    >>> sum(p.numel() for p in resnet18(10).parameters())
-    11173962
+    Shortcuts have no parameters. ResNet-20 has three blocks per stage and trains on a CPU; ResNet-8
+    has one and trains about three times as fast.
     """
-    return _resnet(BasicBlock, (2, 2, 2, 2), num_classes, in_channels, stem)
-
-
-def resnet34(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
-    """Build ResNet-34; see `resnet18` for the parameters.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet34
-    >>> sum(p.numel() for p in resnet34(10).parameters())
-    21282122
-    """
-    return _resnet(BasicBlock, (3, 4, 6, 3), num_classes, in_channels, stem)
-
-
-def resnet50(num_classes: int, *, in_channels: int = 3, stem: str = "small") -> Classifier:
-    """Build ResNet-50; see `resnet18` for the parameters.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet50
-    >>> sum(p.numel() for p in resnet50(10).parameters())
-    23520842
-    """
-    return _resnet(Bottleneck, (3, 4, 6, 3), num_classes, in_channels, stem)
-
-
-def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
-    """Three stages of 16, 32 and 64 channels, with shortcuts that have no parameters."""
     layers = _normalised(in_channels, 16)
     channels = 16
     for width in (16, 32, 64):
@@ -278,20 +251,6 @@ def _thin_resnet(blocks: int, num_classes: int, in_channels: int) -> Classifier:
             layers.append(BasicBlock(channels, width, stride, padded=width != channels))
             channels = width
     return Classifier(nn.Sequential(*layers, GlobalPool()), channels, num_classes)
-
-
-def resnet8(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build a network of He et al.'s CIFAR design with one block per stage.
-
-    It trains about three times as fast as ResNet-20.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet8
-    >>> sum(p.numel() for p in resnet8(10).parameters())
-    75290
-    """
-    return _thin_resnet(1, num_classes, in_channels)
 
 
 class _ScaledMaxPool(nn.Module):
@@ -336,32 +295,6 @@ def resnet9(num_classes: int, *, in_channels: int = 3, width: int = 24) -> Class
         _ScaledMaxPool(),
     )
     return Classifier(body, 8 * width, num_classes)
-
-
-def resnet14(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build a network of He et al.'s CIFAR design with two blocks per stage.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet14
-    >>> sum(p.numel() for p in resnet14(10).parameters())
-    172506
-    """
-    return _thin_resnet(2, num_classes, in_channels)
-
-
-def resnet20(num_classes: int, *, in_channels: int = 3) -> Classifier:
-    """Build the ResNet-20 of He et al.'s CIFAR experiments, which trains on a CPU.
-
-    Three stages of three blocks, 16, 32 and 64 channels, with shortcuts that have no parameters.
-
-    Examples
-    --------
-    >>> from expertload.lab.models import resnet20
-    >>> sum(p.numel() for p in resnet20(10).parameters())
-    269722
-    """
-    return _thin_resnet(3, num_classes, in_channels)
 
 
 # ------------------------------------------------------------------ wide
@@ -419,3 +352,108 @@ def wide_resnet28_10(
             channels = width
     layers += [nn.BatchNorm2d(channels), nn.ReLU(inplace=True), GlobalPool()]
     return Classifier(nn.Sequential(*layers), channels, num_classes)
+
+
+# ------------------------------------------------------------------ by name
+
+_MODELS: dict[str, Callable[..., Classifier]] = {
+    "tiny-cnn": tiny_cnn,
+    "small-cnn": small_cnn,
+    "resnet8": partial(_thin_resnet, 1),
+    "resnet9": resnet9,
+    "resnet14": partial(_thin_resnet, 2),
+    "resnet20": partial(_thin_resnet, 3),
+    "resnet18": partial(_resnet, BasicBlock, (2, 2, 2, 2)),
+    "resnet34": partial(_resnet, BasicBlock, (3, 4, 6, 3)),
+    "resnet50": partial(_resnet, Bottleneck, (3, 4, 6, 3)),
+    "wide-resnet-28-10": wide_resnet28_10,
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """Return the names that `build_model` accepts.
+
+    Examples
+    --------
+    >>> from expertload.lab.models import model_names
+    >>> len(model_names())
+    10
+    """
+    return tuple(_MODELS)
+
+
+def build_model(name: str, *, num_classes: int, in_channels: int = 3, **options: Any) -> nn.Module:
+    """Build a network.
+
+    Parameters
+    ----------
+    name : str
+        One of `model_names`, or ``"module:callable"`` for a network of your own or of another
+        library: ``"torchvision.models:resnet18"``, ``"mypackage.nets:build"``. That callable gets
+        ``num_classes`` and the options; pass its own option for the channels of the image
+        (``in_chans=1`` for timm).
+    num_classes : int
+    in_channels : int, default=3
+        Channels of the images; not passed on to an import path.
+    **options
+        Passed on, ``stem="medium"`` for example.
+
+    Returns
+    -------
+    Module
+        Maps images (n, channels, height, width) to logits (n, num_classes).
+
+    Examples
+    --------
+    >>> from expertload.lab.models import build_model
+    >>> model = build_model("resnet20", num_classes=100)
+    >>> sum(p.numel() for p in model.parameters())
+    275572
+    """
+    check_count(num_classes, "num_classes", minimum=2)
+    check_count(in_channels, "in_channels")
+    if ":" in name:
+        builder, sizes = import_callable(name, "model"), {"num_classes": num_classes}
+    elif name in _MODELS:
+        sizes = {"num_classes": num_classes, "in_channels": in_channels}
+        builder = _MODELS[name]
+    else:
+        raise ParameterError(
+            f"build_model found no model {name!r}. Hint: use one of {', '.join(_MODELS)}, or "
+            "'module:callable'."
+        )
+    return call_builder(builder, {**sizes, **options}, name=name, what="model")
+
+
+def features_of(model: nn.Module, images: Tensor) -> Tensor:
+    """Return the input of the last linear layer of a network.
+
+    Parameters
+    ----------
+    model : Module
+        A network of this package, or any whose last linear layer returns the logits.
+    images : Tensor of shape (n, channels, height, width)
+
+    Returns
+    -------
+    Tensor of shape (n, width)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from expertload.lab.models import build_model, features_of
+    >>> features_of(build_model("small-cnn", num_classes=10), torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 64])
+    """
+    if isinstance(model, Classifier):
+        return model.features(images)
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ParameterError("features_of needs a network with a linear layer. Got none.")
+    seen: list[Tensor] = []
+    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        model(images)
+    finally:
+        handle.remove()
+    return seen[-1]
