@@ -30,10 +30,9 @@ ReadAs = Literal["probabilities", "normalized", "logits"]  # columns of probabil
 Role = Literal["reader", "arbiter", "manager", "auditor", "api"]
 Which = Literal["all", "labelled", "audited"]
 
-Method = Literal["spending", "fixed_sequence", "stream"]
+Method = Literal["spending", "fixed_sequence"]
 
-# Each way to test thresholds of given cases in a sentence, the default first; documents quote
-# these. "stream" is the way of monitors.
+# Each way to test thresholds in a sentence, the default first; documents quote these.
 METHODS: dict[Method, str] = {
     "spending": "thresholds tested from strict to loose, one pass with restarts (the default)",
     "fixed_sequence": "thresholds tested from strict to loose until one fails, from several starts",

@@ -80,7 +80,8 @@ class CertifiedPoint(OperatingPoint):
     target_accuracy, confidence_level : float
         The promised accuracy, and the confidence of the promise.
     method : str
-        How the thresholds were tested, one of `expertload.operating_point.METHODS`.
+        How the thresholds were tested: one of `expertload.operating_point.METHODS`, or "stream" for
+        `expertload.monitoring.certify_stream`.
     risk : {"selective", "joint", "cost", "team", "combined_team", "not_worse"}
         Whether the target is for the accepted cases, for model and perfect experts together, one
         minus the mean cost of wrong automatic decisions (`certify_mean_cost`), or for model and
@@ -99,7 +100,7 @@ class CertifiedPoint(OperatingPoint):
 
     target_accuracy: float
     confidence_level: float
-    method: Method = "spending"
+    method: Method | Literal["stream"] = "spending"
     risk: Risk = "selective"
     reason: Reason | None = None
     clusters: ClusterPromise | None = None
