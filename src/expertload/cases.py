@@ -503,7 +503,8 @@ def check_grades(correct: ArrayLike) -> AnyArray:
 def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
     """Return whether the top label is right, and its probability; of equals, the first wins."""
     target, proba, _ = predictions
-    predicted = proba.argmax(axis=1)
+    # In blocks, because columns that lie apart in memory are slow to compare row by row.
+    predicted = np.concatenate([proba[rows].argmax(axis=1) for rows in blocks(len(proba))])
     return predicted == target, pick(proba, predicted)
 
 

@@ -75,11 +75,14 @@ def proper_scores(cases: Cases) -> tuple[float, float, int]:
     """Return Brier score, log loss, and the number of true classes with a probability of zero."""
     target, proba, weight = cases.predictions
     likelihood = pick(proba, target).astype(np.float64)
+    n_impossible = np.count_nonzero((likelihood == 0) & (True if weight is None else weight > 0))
+    # In place, because temporary arrays of millions of rows are slow.
+    logarithm = np.maximum(likelihood, np.finfo(proba.dtype).tiny)
+    np.log(logarithm, out=logarithm)
     # |p - e_y|^2 = |p|^2 - 2 p_y + 1, without building the one-hot matrix.
     distance = np.einsum("nc,nc->n", proba, proba, dtype=np.float64)
-    distance -= 2.0 * likelihood
+    likelihood *= 2.0
+    distance -= likelihood
     distance += 1.0
-    is_zero = (likelihood == 0) if weight is None else (likelihood == 0) & (weight > 0)
-    logarithm = np.log(np.maximum(likelihood, np.finfo(proba.dtype).tiny))
     brier, log = (float(np.average(values, weights=weight)) for values in (distance, logarithm))
-    return brier, -log, int(np.count_nonzero(is_zero))
+    return brier, -log, int(n_impossible)

@@ -195,7 +195,8 @@ class RowInfluence(NamedTuple):
         inside = remaining[1:-1]
         wrong = np.zeros(len(grade))
         steps = wrong[:-1]
-        steps[:] = np.log(inside) * np.diff(grade)
+        np.log(inside, out=steps)  # in place: a temporary array of millions of rows is slow
+        steps *= np.diff(grade)
         mean = float(steps.sum() - inside @ steps)
         np.cumsum(steps[::-1], out=steps[::-1])  # cumulated from the highest confidence
         wrong -= mean
