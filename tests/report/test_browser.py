@@ -12,7 +12,7 @@ from expertload.cases import Cases
 from expertload.evaluation import evaluate
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
-from expertload.report.stops import find_stops
+from expertload.report.slider import find_stops
 from expertload.significance import coc_band
 from tests.report.conftest import predictions
 

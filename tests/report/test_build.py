@@ -15,7 +15,7 @@ from expertload.exceptions import ParameterError
 from expertload.operating_point import at_threshold
 from expertload.report import build_report
 from expertload.report.page import compare_with_first, models_of_page
-from expertload.report.stops import N_STEPS, find_stops
+from expertload.report.slider import N_STEPS, find_stops
 from tests.report.conftest import predictions
 
 

@@ -11,7 +11,7 @@ import pytest
 from expertload.cases import Cases
 from expertload.evaluation import evaluate
 from expertload.report import build_report
-from expertload.report.stops import find_stops
+from expertload.report.slider import find_stops
 from expertload.significance.band import wilson
 from tests.report.conftest import predictions
 from tests.report.test_browser import HOSTILE, OUTSIDE

@@ -148,7 +148,7 @@ def _check_outputs(files: list[Path], out: Path | None, save_policy: Path | None
     if save_policy is not None and len(files) > 1:
         raise typer.BadParameter("--save-policy needs one FILE: a policy belongs to one model.")
     if out is not None:
-        from expertload.report.build import check_page_name
+        from expertload.report.page import check_page_name
 
         check_output(out, others=files)
         check_page_name(out, "--out")

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
-    from expertload._typing import FloatArray
     from expertload.operating_point import OperatingPoint
-    from expertload.significance import COCBand
 
 
 # Steps in the logarithm of the accepted share: a chord then misses the hyperbola by at most
@@ -79,18 +77,14 @@ def mean_curve(
     last = max(load[-1] for load, _ in curves)
     accepted = np.exp(-np.arange(0, -math.log(1 - last), STEP))
     loads = np.unique(np.concatenate([load for load, _ in curves] + [1 - accepted]))
-    values = np.stack([_held(load, accuracy, loads) for load, accuracy in curves])
+    values = np.stack(
+        [_randomised(load, accuracy, np.minimum(loads, load[-1])) for load, accuracy in curves]
+    )
     spread = values.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(len(loads))
     ends = (1.0, values[:, -1].mean(), spread[-1])
     columns = (loads, values.mean(axis=0), spread)
     loads, mean, spread = (np.append(c, e) for c, e in zip(columns, ends, strict=True))
     return loads, mean, spread
-
-
-def _held(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:
-    """Like `_randomised`; beyond the last threshold the value is constant."""
-    inside = np.minimum(at, expert_load[-1])
-    return _randomised(expert_load, value, inside)
 
 
 def _randomised(expert_load: FloatArray, value: FloatArray, at: FloatArray) -> FloatArray:
@@ -176,34 +170,6 @@ def draw_line(
     """Draw a curve, with its true shape between points."""
     (line,) = ax.plot(*along_curve(load, accuracy), gid=CURVE, **style)
     return name_line(line, label)
-
-
-def draw_fold(ax: Axes, load: FloatArray, accuracy: FloatArray, colour: Any) -> Line2D:
-    """Draw the curve of one of several folds, as a light line."""
-    (line,) = ax.plot(*along_curve(load, accuracy), gid=FOLD, color=colour)
-    line.set(linewidth=0.9, alpha=0.35)
-    return line
-
-
-def draw_mean(
-    ax: Axes,
-    load: FloatArray,
-    accuracy: FloatArray,
-    spread: FloatArray | None,
-    *,
-    label: str,
-    **style: Any,
-) -> tuple[Line2D, PolyCollection | None]:
-    """Draw a mean curve with points close enough for straight lines, and its spread."""
-    keep = visible(load, accuracy)
-    x, y = load[keep], accuracy[keep]
-    (line,) = ax.plot(x, y, gid=CURVE, **style)
-    band = None
-    if spread is not None:
-        low, high = (y - spread[keep]).clip(0, 1), (y + spread[keep]).clip(0, 1)
-        band = ax.fill_between(x, low, high, color=line.get_color(), linewidth=0, gid=BAND)
-        band.set_alpha(ALPHA_AMONG_OTHERS)
-    return name_line(line, label), band
 
 
 def draw_band(

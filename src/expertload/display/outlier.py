@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from expertload._typing import ArrayLike, FloatArray
     from expertload.display._draw import AxesOrPair
 
 
@@ -51,6 +50,12 @@ BARS = 40
 # Scores such as the energy have long tails. A thousandth on either side is not drawn, so that a few
 # cases do not squeeze all others into one bar.
 TAIL = 0.001
+
+CURVE = "expertload-roc-curve"
+AXIS_LABELS = {
+    "outlier": ("False positive rate (inliers flagged)", "True positive rate (outliers flagged)"),
+    "inlier": ("False positive rate (outliers kept)", "True positive rate (inliers kept)"),
+}
 
 
 class OutlierDisplay:
@@ -200,16 +205,42 @@ class OutlierDisplay:
         self.scores_ax_, self.ax_ = (None, first) if second is None else (first, second)
         self.figure_ = figure_of(self.ax_)
         if self.scores_ax_ is not None and self.histogram is not None:
-            draw_densities(self.scores_ax_, self.histogram, self.threshold, self.tpr, self.positive)
-        self.line_ = draw_roc(
-            self.ax_,
-            self.false_positive_rate,
-            self.true_positive_rate,
-            label=self._legend_entry(name),
-            positive=self.positive,
-        )
+            self._draw_densities(self.scores_ax_, *self.histogram)
+        self.line_ = self._draw_roc(self._legend_entry(name))
         self.mark_ = self._mark()
         return self
+
+    def _draw_densities(
+        self, ax: Axes, edges: ArrayLike, inlier: ArrayLike, outlier: ArrayLike
+    ) -> None:
+        """Draw the share of inliers and of outliers at each score, and the threshold."""
+        for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILION, "outliers")):
+            ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
+            ax.stairs(shares, edges, color=colour, linewidth=1.4)
+        if self.threshold is not None:
+            side = "above" if self.positive == "outlier" else "below"
+            text = f"{percent(self.tpr)} of {self.positive}s {side}"
+            ax.axvline(self.threshold, color=INK, linewidth=1, dashes=(4, 3), label=text)
+        ax.set(xlabel="Outlier score", ylabel="Share of each group", ylim=(0, None))
+        percent_axis(ax, "y")
+        quiet(ax)
+        add_legend(ax)
+
+    def _draw_roc(self, label: str) -> Line2D:
+        """Draw the ROC curve, and once the diagonal of a random score."""
+        ax, false, true = self.ax_, self.false_positive_rate, self.true_positive_rate
+        style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+        draw_diagonal(ax)
+        keep = visible(false, true)
+        (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
+        name_line(line, label)
+        x_label, y_label = AXIS_LABELS[self.positive]
+        ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
+        percent_axis(ax, "x", "y")
+        quiet(ax)
+        if label:
+            add_legend(ax)
+        return line
 
     def _mark(self) -> PointMarks:
         at = self._reached()
@@ -250,48 +281,3 @@ def _check_roc_points(false: FloatArray, true: FloatArray) -> None:
         if rate[0] != 0 or rate[-1] != 1 or (np.diff(rate) < 0).any():
             got = f"values from {rate[0]:g} to {rate[-1]:g}"
             raise ParameterError(message(name, "must ascend from 0 to 1", got))
-
-
-CURVE = "expertload-roc-curve"
-AXIS_LABELS = {
-    "outlier": ("False positive rate (inliers flagged)", "True positive rate (outliers flagged)"),
-    "inlier": ("False positive rate (outliers kept)", "True positive rate (inliers kept)"),
-}
-
-
-def draw_densities(
-    ax: Axes,
-    histogram: tuple[ArrayLike, ArrayLike, ArrayLike],
-    threshold: float | None,
-    tpr: float,
-    positive: str,
-) -> None:
-    """Draw the share of inliers and of outliers at each score, and the threshold."""
-    edges, inlier, outlier = histogram
-    for shares, colour, label in ((inlier, BLUE, "inliers"), (outlier, VERMILION, "outliers")):
-        ax.stairs(shares, edges, fill=True, color=colour, alpha=0.35, label=label)
-        ax.stairs(shares, edges, color=colour, linewidth=1.4)
-    if threshold is not None:
-        side = "above" if positive == "outlier" else "below"
-        text = f"{percent(tpr)} of {positive}s {side}"
-        ax.axvline(threshold, color=INK, linewidth=1, dashes=(4, 3), label=text)
-    ax.set(xlabel="Outlier score", ylabel="Share of each group", ylim=(0, None))
-    percent_axis(ax, "y")
-    quiet(ax)
-    add_legend(ax)
-
-
-def draw_roc(ax: Axes, false: FloatArray, true: FloatArray, *, label: str, positive: str) -> Line2D:
-    """Draw an ROC curve, and once the diagonal of a random score."""
-    style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-    draw_diagonal(ax)
-    keep = visible(false, true)
-    (line,) = ax.plot(false[keep], true[keep], gid=CURVE, linewidth=1.8, **style)
-    name_line(line, label)
-    x_label, y_label = AXIS_LABELS[positive]
-    ax.set(xlim=(0, 1), ylim=(0, 1.01), xlabel=x_label, ylabel=y_label)
-    percent_axis(ax, "x", "y")
-    quiet(ax)
-    if label:
-        add_legend(ax)
-    return line

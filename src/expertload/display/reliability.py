@@ -23,7 +23,6 @@ from expertload.display._draw import (
     with_name,
 )
 from expertload.metrics.calibration import (
-    ReliabilityCurve,
     Strategy,
     kolmogorov_smirnov_error,
     reliability_curve,
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.patches import StepPatch
 
-    from expertload._typing import FloatArray
     from expertload.display._draw import AxesOrPair
-    from expertload.metrics.calibration import ReliabilityCurve
 
 
 SIZE, SIZE_WITHOUT_HISTOGRAM = (5.4, 6.2), (5.4, 5.0)
 HISTOGRAM_BINS = 20
+CURVE = "expertload-reliability-curve"
+SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
 
 
 class ReliabilityDisplay:
@@ -243,12 +242,38 @@ class ReliabilityDisplay:
         """
         self.ax_, self.histogram_ax_ = two_axes(ax, **self._layout())
         self.figure_ = figure_of(self.ax_)
-        curve = ReliabilityCurve(self.confidence, self.accuracy, self.share)
-        self.line_, self.gaps_ = draw_diagram(
-            self.ax_, curve, self._legend_entry(name), self._legend_title()
-        )
-        self.bars_ = draw_histogram(self.histogram_ax_, self.histogram, self.line_, self.ax_)
+        self._draw_diagram(self._legend_entry(name))
+        self.bars_ = None
+        if self.histogram_ax_ is not None and self.histogram is not None:
+            self.bars_ = self._draw_histogram(self.histogram_ax_, self.histogram)
         return self
+
+    def _draw_diagram(self, label: str) -> None:
+        """Draw the points, their distances from the diagonal, and the diagonal, only once."""
+        ax, x, y = self.ax_, self.confidence, self.accuracy
+        style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
+        draw_diagonal(ax)
+        (self.line_,) = ax.plot(x, y, gid=CURVE, linewidth=1.2, clip_on=False, **style)
+        self.gaps_ = ax.vlines(x, y, x, color=style["color"], alpha=0.3, linewidth=4)
+        area = SMALLEST_DOT + (LARGEST_DOT - SMALLEST_DOT) * self.share / self.share.max()
+        ax.scatter(x, y, s=area, color=style["color"], zorder=3, clip_on=False)
+        name_line(self.line_, label)
+        ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
+        percent_axis(ax, "x", "y")
+        quiet(ax)
+        if ax.get_legend_handles_labels()[0] or any(map(is_named, ax.lines)):
+            add_legend(ax, None if self.binning is None else f"ECE over {self.binning}")
+
+    def _draw_histogram(self, ax: Axes, shares: FloatArray) -> StepPatch:
+        """Draw how often each confidence occurs, in the colour of the model's line."""
+        edges = np.linspace(0, 1, len(shares) + 1)
+        bars = ax.stairs(shares, edges, fill=True, color=self.line_.get_color(), alpha=0.45)
+        ax.set(xlim=(0, 1), ylim=(0, None), xlabel="Confidence", ylabel="Share of cases")
+        percent_axis(ax, "x", "y")
+        quiet(ax)
+        if ax.get_shared_x_axes().joined(ax, self.ax_):
+            self.ax_.set_xlabel("")
+        return bars
 
     def _layout(self) -> dict[str, Any]:
         if self.histogram is None:
@@ -259,65 +284,3 @@ class ReliabilityDisplay:
         errors = {"ECE": self.expected_error, "KS": self.kolmogorov_smirnov_error}
         text = ", ".join(f"{key} {value:.3f}" for key, value in errors.items() if value is not None)
         return with_name(self.name if name is None else name, text)
-
-    def _legend_title(self) -> str | None:
-        return None if self.binning is None else f"ECE over {self.binning}"
-
-
-CURVE = "expertload-reliability-curve"
-SMALLEST_DOT, LARGEST_DOT = 12.0, 64.0
-
-
-def draw_diagram(
-    ax: Axes, curve: ReliabilityCurve, label: str, title: str | None
-) -> tuple[Line2D, LineCollection]:
-    """Draw the points, their distances from the diagonal, and the diagonal, only once."""
-    style = line_style(sum(line.get_gid() == CURVE for line in ax.lines))
-    draw_diagonal(ax)
-    (line,) = ax.plot(
-        curve.confidence,
-        curve.accuracy,
-        gid=CURVE,
-        linewidth=1.2,
-        clip_on=False,
-        **style,
-    )
-    gaps = ax.vlines(
-        curve.confidence,
-        curve.accuracy,
-        curve.confidence,
-        color=style["color"],
-        alpha=0.3,
-        linewidth=4,
-    )
-    area = SMALLEST_DOT + (LARGEST_DOT - SMALLEST_DOT) * curve.share / curve.share.max()
-    ax.scatter(
-        curve.confidence, curve.accuracy, s=area, color=style["color"], zorder=3, clip_on=False
-    )
-    name_line(line, label)
-    _finish(ax, title)
-    return line, gaps
-
-
-def _finish(ax: Axes, title: str | None) -> None:
-    ax.set(xlim=(0, 1), ylim=(-0.01, 1.01), xlabel="Confidence", ylabel="Accuracy")
-    percent_axis(ax, "x", "y")
-    quiet(ax)
-    if ax.get_legend_handles_labels()[0] or any(map(is_named, ax.lines)):
-        add_legend(ax, title)
-
-
-def draw_histogram(
-    ax: Axes | None, shares: FloatArray | None, line: Line2D, diagram: Axes
-) -> StepPatch | None:
-    """Draw how often each confidence occurs, in the colour of the model's line."""
-    if ax is None or shares is None:
-        return None
-    edges = np.linspace(0, 1, len(shares) + 1)
-    bars = ax.stairs(shares, edges, fill=True, color=line.get_color(), alpha=0.45)
-    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="Confidence", ylabel="Share of cases")
-    percent_axis(ax, "x", "y")
-    quiet(ax)
-    if ax.get_shared_x_axes().joined(ax, diagram):
-        diagram.set_xlabel("")
-    return bars

@@ -18,20 +18,24 @@ from expertload._check import (
 from expertload._typing import ArrayLike, FloatArray
 from expertload.cases import Cases
 from expertload.display._curve import (
-    draw_fold,
-    draw_mean,
+    ALPHA_AMONG_OTHERS,
+    BAND,
+    CURVE,
+    FOLD,
+    along_curve,
     finish,
     mean_curve,
     next_style,
+    visible,
     zoom,
 )
-from expertload.display._draw import figure_of, one_axes, with_name
+from expertload.display._draw import figure_of, name_line, one_axes, with_name
 from expertload.display.coc import SIZE, COCDisplay
 from expertload.exceptions import ParameterError, ShapeError
 from expertload.significance import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from matplotlib.axes import Axes
     from matplotlib.collections import PolyCollection
@@ -333,20 +337,29 @@ class COCFoldsDisplay:
         style = next_style(self.ax_)
         for fold in self.folds:
             zoom(self.ax_, fold.expert_load, fold.accuracy, None)
-        self.fold_lines_ = [
-            draw_fold(self.ax_, fold.expert_load, fold.accuracy, style["color"])
-            for fold in self.folds
-        ]
-        self.line_, self.band_ = draw_mean(
-            self.ax_,
-            self.expert_load,
-            self.accuracy,
-            self.spread if len(self.folds) > 1 else None,
-            label=self._legend_entry(name),
-            **style,
-        )
+        self.fold_lines_ = []
+        for fold in self.folds:
+            points = along_curve(fold.expert_load, fold.accuracy)
+            lines = self.ax_.plot(
+                *points, gid=FOLD, color=style["color"], linewidth=0.9, alpha=0.35
+            )
+            self.fold_lines_ += lines
+        self._draw_mean(style)
+        name_line(self.line_, self._legend_entry(name))
         finish(self.ax_, None)
         return self
+
+    def _draw_mean(self, style: dict[str, Any]) -> None:
+        """Draw the mean, whose points are close enough for straight lines, and its spread."""
+        keep = visible(self.expert_load, self.accuracy)
+        x, y, spread = (each[keep] for each in (self.expert_load, self.accuracy, self.spread))
+        (self.line_,) = self.ax_.plot(x, y, gid=CURVE, **style)
+        self.band_ = None
+        if len(self.folds) > 1:
+            low, high = (y - spread).clip(0, 1), (y + spread).clip(0, 1)
+            colour = self.line_.get_color()
+            self.band_ = self.ax_.fill_between(x, low, high, color=colour, linewidth=0, gid=BAND)
+            self.band_.set_alpha(ALPHA_AMONG_OTHERS)
 
     def _legend_entry(self, name: str | None) -> str:
         text = f"AUCOC {self.aucoc.mean():.3f}"

@@ -1,24 +1,43 @@
-"""The input of the template: texts, charts and tables of each model."""
+"""Writes the report: the template, the style, the script and the numbers become one file.
+
+The page downloads nothing and runs only its own script. The browser enforces both: the page has a
+content security policy that allows one style sheet and one script, identified by their hashes, and
+no connections. So even a name that passed the escaping with a tag could do nothing.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import platform
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from expertload._check import (
+    check_fraction,
+    check_models,
+    check_positive,
+    message,
+    require_extra,
+)
+from expertload._files import write_atomically
 from expertload._format import percent, promised
 from expertload.evaluation import Evaluation, compare_evaluations
+from expertload.exceptions import ParameterError
 from expertload.operating_point.point import digits as point_digits
 from expertload.report import charts
+from expertload.report.charts import PartTable, part_tables
 from expertload.report.scale import Frame
-from expertload.report.stops import Mark, Stops, find_stops
-from expertload.report.tables import PartTable, part_tables
+from expertload.report.slider import Mark, Stops, find_stops
 from expertload.significance import Comparison
-
-__all__ = ["FORMATS", "ModelPart", "TableRow", "models_of_page"]
 
 N_COLOURS, N_TABLE_ROWS = 7, 20
 
@@ -184,3 +203,187 @@ FORMATS: dict[str, Any] = {
     "score": lambda value: f"{value:.4f}",
     "signed": lambda value: f"{value:+.4f}".replace("-", "\N{MINUS SIGN}"),
 }
+
+
+TEMPLATES = Path(__file__).parent / "templates"
+INLINED = ("page.css", "tables.js", "page.js")
+
+
+def build_report(
+    models: Mapping[str, Evaluation] | Evaluation,
+    *,
+    path: str | os.PathLike[str],
+    title: str = "Expert load report",
+    note: str | None = None,
+    expert_accuracy: float = 1.0,
+    volume: float | None = None,
+    minutes_a_case: float = 3.0,
+    created: datetime | None = None,
+) -> Path:
+    """Write a self-contained HTML page about one model, or several compared.
+
+    Parameters
+    ----------
+    models : mapping from str to Evaluation, or Evaluation
+        Results of `expertload.evaluation.evaluate`, by the name of the model. The
+        others are compared with the first one.
+    path : str or path-like
+        The file to write, which must end in .html; it is replaced completely or not at all.
+    title : str, default="Expert load report"
+        The heading of the page.
+    note : str, optional
+        A paragraph under the heading, for example about the data.
+    expert_accuracy : float, default=1.0
+        How often experts are right; readers can change it on the page.
+    volume : float, optional
+        The number of cases for which the hours of review are computed; by default, the number of
+        evaluated cases. Readers can change it on the page.
+    minutes_a_case : float, default=3.0
+        The minutes that a review takes; readers can change it on the page.
+    created : datetime, optional
+        The date on the page, now by default.
+
+    Returns
+    -------
+    Path
+        The path of the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from expertload import Cases
+    >>> from expertload.evaluation import evaluate
+    >>> from expertload.report import build_report
+    >>> evaluation = evaluate(Cases.from_correctness([0, 1, 1, 1], [0.6, 0.7, 0.8, 0.9]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = build_report({"triage": evaluation}, path=Path(folder) / "report.html")
+    ...     print(page.name, page.read_text(encoding="utf-8").count("<h1>"))
+    report.html 1
+    """
+    check_page_name(path, "path")
+    evaluations = _check_evaluations(models, Evaluation)
+    defaults = {
+        "expertAccuracy": check_fraction(expert_accuracy, "expert_accuracy"),
+        "volume": check_positive(
+            next(iter(evaluations.values())).n_cases if volume is None else volume,
+            "volume",
+            zero=True,
+        ),
+        "minutes": check_positive(minutes_a_case, "minutes_a_case", zero=True),
+    }
+    page = _render(evaluations, defaults, title, note, created or datetime.now(UTC))
+    write_atomically(path, page.encode("utf-8", "replace"))  # a file name may not be valid text
+    return Path(path)
+
+
+def _render(
+    models: Mapping[str, Evaluation],
+    defaults: dict[str, float],
+    title: str,
+    note: str | None,
+    created: datetime,
+) -> str:
+    jinja2 = require_extra("jinja2", "report", "The report")
+    parts, frame = models_of_page(models)
+    style, *scripts = ((TEMPLATES / name).read_text("utf-8") for name in INLINED)
+    script = "\n".join(scripts)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FORMATS)
+    page: str = environment.get_template("page.html.j2").render(
+        title=title,
+        note=note,
+        created=created,
+        models=parts,
+        frame=frame,
+        defaults=defaults,
+        style=_inline(style),
+        script=_inline(script),
+        policy=_content_security_policy(style, script),
+        payload=_inline(_payload(parts, frame, defaults)),
+        versions=_versions(),
+    )
+    return page
+
+
+def _inline(text: str) -> Any:
+    """Mark our own text as safe, so that it is not escaped."""
+    markup = require_extra("markupsafe", "report", "The report")
+    return markup.Markup(text)
+
+
+def _content_security_policy(style: str, script: str) -> str:
+    """Return a policy that allows only this style, this script, and an empty icon."""
+    return (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _payload(parts: list[ModelPart], frame: Frame, defaults: dict[str, float]) -> str:
+    """Return the numbers behind the slider, escaped so that no text can end the script block."""
+    data = {
+        "tables": {table.number: table.moves for part in parts for table in part.parts},
+        "models": [
+            {
+                "name": part.name,
+                "histogram": part.histogram.frame.x_range,
+                "tables": [table.number for table in part.parts],
+                **part.stops.to_dict(),
+            }
+            for part in parts
+        ],
+        "frame": {"x": [frame.left, frame.right], "y": [frame.bottom, frame.top]},
+        "accuracy": frame.y_range,
+        "strip": [parts[0].histogram.frame.left, parts[0].histogram.frame.right],
+        **defaults,
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _versions() -> str:
+    from expertload import __version__
+
+    return f"expertload {__version__}, numpy {np.__version__}, Python {platform.python_version()}"
+
+
+def _check_evaluations(models: Any, kind: type) -> dict[str, Any]:
+    """Return evaluations by name; a single one without a name is called "model"."""
+    named = check_models({"Model": models} if isinstance(models, kind) else models)
+    for name, model in named.items():
+        if not isinstance(model, kind):
+            raise ParameterError(
+                message(
+                    "models",
+                    f"must map names to {kind.__name__} objects",
+                    f"a {type(model).__name__} for '{name}'",
+                    "pass results of evaluate",
+                )
+            )
+    return named
+
+
+def check_page_name(path: str | os.PathLike[str], name: str) -> None:
+    """Raise unless the name ends in .html, because browsers open HTML only under such names."""
+    if not os.fspath(path).lower().endswith((".html", ".htm")):
+        raise ParameterError(
+            message(
+                name,
+                "must end in .html",
+                os.fspath(path),
+                "write an .html file; for a PDF, print it from a browser",
+            )
+        )
