@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["BLOCK", "blocks"]
-
 BLOCK = 1 << 16
 
 

@@ -198,7 +198,7 @@ def check_targets(value: Any) -> tuple[float, ...]:
         raise ParameterError(
             message("target_accuracy", "must be one or more numbers", f"{value!r}")
         )
-    return tuple(check_fraction(each, "target_accuracy") for each in several)
+    return tuple(check_fraction(target, "target_accuracy") for target in several)
 
 
 def check_models(models: Any) -> dict[str, Any]:
@@ -321,13 +321,13 @@ def _check_exact(low: int, high: int, name: str) -> None:
 
 
 def rounded_whole(values: AnyArray) -> float | None:
-    """Return a float that names nothing, because it may be a neighbour that was rounded, or None.
+    """Return the first float too large to be exact, or None.
 
     From 2**53 on (2**24 in single precision) floats skip whole numbers, so labels and identifiers
     of that size may have become equal when they were made floats.
     """
     if values.dtype.kind == "O":
-        values = np.array([each for each in values.tolist() if isinstance(each, float)])
+        values = np.array([value for value in values.tolist() if isinstance(value, float)])
     if values.dtype.kind != "f":
         return None
     size = np.abs(values)
@@ -357,9 +357,8 @@ def check_same_length(**arrays: AnyArray | None) -> None:
 def check_same_order(**given: Any) -> None:
     """Raise where two frames or series hold the same index in another order.
 
-    Rows belong together by position. An index that says otherwise is not passed over: after a sort
-    or a shuffle of one of the two, each case would be judged by another case's label. Every two
-    are compared, because an index that says nothing may be between them.
+    Rows belong together by position. If one of the two was sorted or shuffled, each case would be
+    judged by the label of another case. Every pair is compared, because not all have an index.
     """
     indices = {name: _index(value) for name, value in given.items()}
     known = [(name, index) for name, index in indices.items() if index is not None]
@@ -380,7 +379,7 @@ def _is_reordered(index: Any, other: Any) -> bool:
 
 
 def _index(value: Any) -> Any:
-    """Return the index of pandas' frames and series, which are known by it; None of all others."""
+    """Return the index of a frame or series of pandas; None for everything else."""
     index = getattr(value, "index", None)
     return index if hasattr(index, "is_unique") and hasattr(index, "isin") else None
 

@@ -11,14 +11,6 @@ from pathlib import Path
 
 from expertload.exceptions import FileWriteError
 
-__all__ = [
-    "check_replaceable",
-    "explained_write_errors",
-    "one_at_a_time",
-    "replaced_whole",
-    "write_atomically",
-]
-
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",

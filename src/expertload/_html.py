@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Row", "small_table"]
-
 Row = tuple[str, str, str]  # name, value, remark
 
 

@@ -39,6 +39,7 @@ from expertload.exceptions import (
     EmptyInputError,
     LabelError,
     ParameterError,
+    ProbabilityError,
     ShapeError,
 )
 
@@ -262,10 +263,10 @@ def frame_columns(y_proba: Any) -> list[str] | None:
 
 
 def frame_names(y_proba: Any) -> list[Any] | None:
-    """Return what a frame calls its columns, or a series itself; None of what is neither.
+    """Return the column names of a frame, or the name of a series; None for everything else.
 
-    Names of other kinds (two levels, dates, bytes) are names too, as text: they name no class, and
-    to take such columns by their position would be a guess.
+    Names of other kinds (two levels, dates, bytes) become text, which matches no class: taking such
+    columns by their position would be a guess.
     """
     found = getattr(y_proba, "column_names", None)  # Arrow's columns are the values
     found = getattr(y_proba, "columns", None) if found is None else found
@@ -279,7 +280,7 @@ def frame_names(y_proba: Any) -> list[Any] | None:
 def _series_name(values: Any) -> list[Any] | None:
     """Return the name of a series in a list, if it has one; a column that was numbered, as text.
 
-    Of a frame, such numbers are no names but places. Taken out of it, a column has no other place.
+    In a frame, such numbers are positions. A column taken out of it has no position any more.
     """
     name = getattr(values, "name", None)
     is_named = isinstance(name, str | int | np.integer) and name != ""
@@ -397,8 +398,8 @@ def number_clusters(clusters: ArrayLike | None, n: int) -> IntArray | None:
     """Return the number of each case's cluster, in the order of their names as text.
 
     None if there are no clusters. In this order, draws of clusters are the same for the numbers of
-    one file and the text of another. Spellings that look alike are the same cluster: a patient with
-    a blank after the name would otherwise count as two, who look independent.
+    one file and the text of another. Spellings that look the same are one cluster: a patient with a
+    blank after the name would otherwise count as two independent patients.
     """
     if clusters is None:
         return None
@@ -433,3 +434,31 @@ def name_groups(groups: ArrayLike, n: int) -> AnyArray:
             )
         )
     return names
+
+
+# ------------------------------------------------------------------ one column
+
+
+def settle_lone_column(
+    proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None
+) -> FloatArray:
+    """Return probabilities with a column for each class, one if the model has a single class.
+
+    A classifier that was fitted on one class returns a matrix with one column of ones.
+    """
+    shape = as_array(y_proba, "y_proba").shape
+    if len(shape) != 2 or shape[1] != 1 or not (proba[:, 1] == 1).all():
+        return proba
+    if labels is not None and np.size(labels) == 1:
+        return proba[:, 1:]
+    if labels is None and frame_columns(y_proba) is None:
+        raise ProbabilityError(
+            message(
+                "y_proba",
+                "must show whether its single column of ones belongs to the only class, or to the "
+                "second",
+                f"shape {shape}",
+                "pass labels=classes_ of the classifier, or one dimension for the second class",
+            )
+        )
+    return proba

@@ -1,24 +1,8 @@
-"""Names that several parts of the library must spell alike; cheap to import, for help texts."""
+"""Names that several parts of the library share; cheap to import, for help texts."""
 
 from __future__ import annotations
 
 from typing import Literal
-
-__all__ = [
-    "CALIBRATOR_NAMES",
-    "CLASS_LISTS",
-    "MATRICES",
-    "METHODS",
-    "MISSING",
-    "MODELS",
-    "Invalid",
-    "Method",
-    "Objective",
-    "Positive",
-    "ReadAs",
-    "Role",
-    "Which",
-]
 
 # Words that a command and the function behind it both take.
 Invalid = Literal["refuse", "delegate"]

@@ -24,8 +24,6 @@ import numpy as np
 from expertload._typing import FloatArray
 from expertload.exceptions import FileFormatError
 
-__all__ = ["MOST_DIGITS", "DocumentKind", "Learned", "digest", "plain"]
-
 LIST_OF_NUMBERS = re.compile(r"\[\s+([-+.\deE]+(?:,\s+[-+.\deE]+)*)\s+\]")
 # Whole numbers of more digits may be beyond floats.
 MOST_DIGITS = 300

@@ -1,4 +1,4 @@
-"""Cases: what the model said, how sure it was, what is true, and who belongs together.
+"""Cases: what the model answered, how sure it was, what is true, and which belong together.
 
 Everything in this package is about cases. They are validated once, here; every number is computed
 from them, most of them from their `tally`, which is added up once.
@@ -29,9 +29,9 @@ from expertload._check import (
 )
 from expertload._label_arrays import (
     check_named_labels,
-    frame_columns,
     match_answers,
     number_clusters,
+    settle_lone_column,
 )
 from expertload._labels import ClassName
 from expertload._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
@@ -44,7 +44,14 @@ from expertload.exceptions import (
     ShapeError,
     WeightError,
 )
-from expertload.tally import CONVENTIONS, COCCurve, Convention, Tally, counted_area
+from expertload.tally import (
+    CONVENTIONS,
+    COCCurve,
+    Convention,
+    Tally,
+    check_whole_weight,
+    counted_area,
+)
 
 __all__ = ["Cases"]
 
@@ -173,7 +180,7 @@ class Cases:
         rows = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
         check_same_order(**rows, confidence=confidence, clusters=clusters, groups=groups)
         check_same_order(y_true=y_true, y_proba=y_proba, expert_answers=expert_answers)
-        proba = _one_class(check_probabilities(y_proba, "y_proba"), y_proba, labels)
+        proba = settle_lone_column(check_probabilities(y_proba, "y_proba"), y_proba, labels)
         target, names = check_named_labels(y_true, y_proba, proba.shape[1], labels)
         check_same_length(y_true=target, y_proba=proba)
         weight = check_weight(sample_weight, len(target))
@@ -194,17 +201,9 @@ class Cases:
     ) -> Cases:
         """Return cases whose labels were matched to columns, and validated, by a reader."""
         correct, top = top_label(Predictions(target, proba, weight))
-        cases = cls(
-            correct,
-            top,
-            weight,
-            target=target,
-            proba=proba,
-            labels=labels,
-            is_ranked_by_probability=confidence is None,
-        )
+        cases = cls(correct, top, weight, target=target, proba=proba, labels=labels)
         if confidence is None:
-            return cases
+            return replace(cases, is_ranked_by_probability=True)
         scores = as_floats(confidence, "confidence")
         check_same_length(y_proba=proba, confidence=scores)
         return replace(cases, confidence=scores)
@@ -240,13 +239,8 @@ class Cases:
         >>> cases
         Cases(n=3, accuracy=0.667, clusters=2)
         """
-        check_same_order(
-            correct=correct,
-            confidence=confidence,
-            sample_weight=sample_weight,
-            clusters=clusters,
-            groups=groups,
-        )
+        rows = {"sample_weight": sample_weight, "clusters": clusters, "groups": groups}
+        check_same_order(correct=correct, confidence=confidence, **rows)
         grades = check_grades(correct)
         scores = as_floats(confidence, "confidence")
         check_same_length(correct=grades, confidence=scores)
@@ -417,9 +411,9 @@ def as_cases(
 ) -> Cases:
     """Return the cases of a function that takes labels and probabilities, or `Cases` for both."""
     rows = {"confidence": confidence, "sample_weight": sample_weight, "labels": labels}
-    belonging = {"clusters": clusters, "groups": groups}
+    rows |= {"clusters": clusters, "groups": groups}
     if isinstance(y_true, Cases):
-        given = {"y_proba": y_proba, **rows, **belonging}
+        given = {"y_proba": y_proba, **rows}
         twice = [name for name, value in given.items() if value is not None]
         if twice:
             raise ParameterError(
@@ -435,7 +429,7 @@ def as_cases(
         raise ParameterError(
             message("y_proba", "must be given with y_true", "none", "or pass one Cases for both")
         )
-    return Cases.from_predictions(y_true, y_proba, **rows, **belonging)
+    return Cases.from_predictions(y_true, y_proba, **rows)
 
 
 def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
@@ -444,41 +438,21 @@ def check_weight(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
         return None
     weight = as_floats(sample_weight, "sample_weight").astype(np.float64, copy=False)
     if len(weight) != n:
-        raise ShapeError(
-            message("sample_weight", f"must have one value per case ({n})", len(weight))
-        )
+        wanted = f"must have one value per case ({n})"
+        raise ShapeError(message("sample_weight", wanted, len(weight)))
     if (weight < 0).any():
-        raise WeightError(
-            message("sample_weight", "must not be negative", f"a smallest of {weight.min():g}")
-        )
+        got = f"a smallest of {weight.min():g}"
+        raise WeightError(message("sample_weight", "must not be negative", got))
     largest = float(weight.max())
     if largest == 0:
         raise WeightError(message("sample_weight", "must not be all zero", "zeros alone"))
     smallest = float(weight.min(where=weight > 0, initial=largest))
     if smallest < largest * WIDEST:
-        raise WeightError(
-            message(
-                "sample_weight",
-                f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)",
-                f"{smallest:g} and {largest:g}",
-            )
-        )
+        wanted = f"must be within a factor of {1 / WIDEST:.0e} of each other (zeros aside)"
+        raise WeightError(message("sample_weight", wanted, f"{smallest:g} and {largest:g}"))
     # Dividing by a power of two is exact.
     is_usual = SMALLEST < largest < LARGEST
     return weight if is_usual else np.ldexp(weight, -math.frexp(largest)[1])
-
-
-def check_whole_weight(weight: FloatArray | None) -> None:
-    """Raise unless weights are counts, for metrics that depend on the number of cases."""
-    if weight is not None and (weight != np.floor(weight)).any():
-        raise WeightError(
-            message(
-                "sample_weight",
-                "must hold whole numbers for convention='thresholds', which counts cases",
-                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
-                "use convention='exact', which takes any weights",
-            )
-        )
 
 
 def check_grades(correct: ArrayLike) -> AnyArray:
@@ -511,29 +485,6 @@ def top_label(predictions: Predictions) -> tuple[BoolArray, FloatArray]:
 def pick(proba: FloatArray, column: IntArray) -> FloatArray:
     """Return one value per row, from the given column of that row."""
     return np.take_along_axis(proba, column[:, None], axis=1)[:, 0]
-
-
-def _one_class(proba: FloatArray, y_proba: ArrayLike, labels: ArrayLike | None) -> FloatArray:
-    """Return whether a single column belongs to a model with one class, or to one of two classes.
-
-    A classifier that was fitted on one class returns a matrix with one column of ones.
-    """
-    shape = as_array(y_proba, "y_proba").shape
-    if len(shape) != 2 or shape[1] != 1 or not (proba[:, 1] == 1).all():
-        return proba
-    if labels is not None and np.size(labels) == 1:
-        return proba[:, 1:]
-    if labels is None and frame_columns(y_proba) is None:
-        raise ProbabilityError(
-            message(
-                "y_proba",
-                "must show whether its single column of ones belongs to the only class, or to the "
-                "second",
-                f"shape {shape}",
-                "pass labels=classes_ of the classifier, or one dimension for the second class",
-            )
-        )
-    return proba
 
 
 def reaches(confidence: FloatArray, threshold: float | FloatArray) -> BoolArray:

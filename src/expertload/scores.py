@@ -63,8 +63,8 @@ def tempered_softmax_confidence(logits: ArrayLike, *, temperature: float = 1000.
     logits : array-like of shape (n_cases, n_classes)
         Outputs of the model before the softmax.
     temperature : float, default=1000
-        Larger values weigh the gaps to all other classes alike. 1000 is ODIN's; the paper ran it
-        at the temperature found by temperature scaling.
+        Larger values weigh the gaps to all other classes equally. 1000 is ODIN's; the paper used
+        the temperature of temperature scaling.
 
     Returns
     -------

@@ -278,8 +278,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _check_options(self, y: ArrayLike) -> None:
         """Raise for what cannot work, before the model is trained, which may take long."""
-        options = self.target_accuracy, self.confidence_level, self.method
-        read_promise(*options)
+        read_promise(self.target_accuracy, self.confidence_level, self.method)
         check_calibration_size(self.calibration_size)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
@@ -294,8 +293,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         needed = ("classes_",) if self.confidence is not None else ("predict_proba", "classes_")
         for attribute in needed:
             check_classifier(model, attribute)
-        label = self.delegate_label
-        self.delegate_label_ = check_delegate_label(label, model.classes_)
+        self.delegate_label_ = check_delegate_label(self.delegate_label, model.classes_)
         self.estimator_, self.classes_ = model, model.classes_
         for attribute in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, attribute):
@@ -324,7 +322,7 @@ class DelegatingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return self
 
     def _origin(self, origin: Origin) -> Origin:
-        """Say that the top probability of these classes ranks cases, so that a policy can do it."""
+        """Record that the top probability ranks cases, so that a policy can do it too."""
         names = names_in_a_policy(self.classes_)
         if self.confidence is not None or names is None:
             return origin

@@ -33,9 +33,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import digamma, xlogy
 
-from expertload._check import check_option
+from expertload._check import check_option, message
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload.exceptions import MissingExtraError
+from expertload.exceptions import MissingExtraError, WeightError
 
 __all__ = ["COCCurve", "Convention", "Tally", "cumulative_from_bottom", "cumulative_from_top"]
 
@@ -426,3 +426,16 @@ def accuracy_bounds(table: Tally, tied: BoolArray, load: float) -> Bounds:
 
 def _mass(remaining: FloatArray) -> FloatArray:
     return delegated_mass(remaining, 1.0, "exact")
+
+
+def check_whole_weight(weight: FloatArray | None) -> None:
+    """Raise unless weights are counts, for metrics that depend on the number of cases."""
+    if weight is not None and (weight != np.floor(weight)).any():
+        raise WeightError(
+            message(
+                "sample_weight",
+                "must hold whole numbers for convention='thresholds', which counts cases",
+                f"fractions such as {weight[weight != np.floor(weight)][0]:g}",
+                "use convention='exact', which takes any weights",
+            )
+        )

@@ -20,7 +20,7 @@ import numpy as np
 from expertload._check import check_count, check_fraction, check_option
 from expertload._files import replaced_whole
 from expertload._typing import AnyArray, BoolArray, FloatArray
-from expertload.cases import Cases, check_whole_weight
+from expertload.cases import Cases
 from expertload.exceptions import FileFormatError, ParameterError
 from expertload.tally import (
     CONVENTIONS,
@@ -30,6 +30,7 @@ from expertload.tally import (
     Tally,
     accuracy_bounds,
     area_bounds,
+    check_whole_weight,
     load_bounds,
 )
 

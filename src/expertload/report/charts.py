@@ -200,9 +200,9 @@ def _value(frame: Frame, tick: Tick) -> float:
 
 def curve_in_words(name: str, stops: Stops) -> str:
     """Return a description of the curve, for readers who cannot see it."""
-    said = ", ".join(_at(stops, load) for load in (0.0, 0.25, 0.5))
+    accuracies = ", ".join(_at(stops, load) for load in (0.0, 0.25, 0.5))
     certified = certified_in_words(stops.load, stops.certified)
-    return f"{name}: " + "; ".join(part for part in (said, certified) if part) + "."
+    return f"{name}: " + "; ".join(part for part in (accuracies, certified) if part) + "."
 
 
 def _at(stops: Stops, load: float) -> str:

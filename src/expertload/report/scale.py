@@ -9,8 +9,6 @@ import numpy as np
 
 from expertload._typing import ArrayLike, FloatArray
 
-__all__ = ["Frame", "Tick", "round_ticks"]
-
 
 @dataclass(frozen=True)
 class Tick:

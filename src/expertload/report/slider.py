@@ -83,13 +83,13 @@ def certified_in_words(load: FloatArray, is_certified: BoolArray) -> str:
     """
     pairs = zip(load.tolist(), is_certified.tolist(), strict=True)
     runs = [[at for at, _ in run] for passed, run in groupby(pairs, lambda p: p[1]) if passed]
-    said = [" to ".join(percent(at) for at in dict.fromkeys((run[0], run[-1]))) for run in runs]
-    return f"certified at loads of {', '.join(said)}" if said else ""
+    spans = [" to ".join(percent(at) for at in dict.fromkeys((run[0], run[-1]))) for run in runs]
+    return f"certified at loads of {', '.join(spans)}" if spans else ""
 
 
 def _passed(evaluation: Evaluation) -> CertifiedThresholds:
-    found = evaluation.certification
-    return CertifiedThresholds() if found is None else found.passed
+    point = evaluation.certification
+    return CertifiedThresholds() if point is None else point.passed
 
 
 def _spans(evaluation: Evaluation) -> list[tuple[int, int]]:

@@ -13,8 +13,8 @@ and including row h, dQ_g the weight of row g in the area, and q_h = -ln(1 - F_h
 The last row has no row above it, so both sums end one row before.
 
 So the influence is linear in the correctness of the case, and both coefficients depend on its row
-alone (`RowInfluence`): of cases that are right or wrong and count alike, the tally tells the
-variance, and no case is looked at again.
+alone (`RowInfluence`): for unweighted cases that are right or wrong, the
+variance follows from the tally alone.
 
 The values have mean zero, and the area's sampling error is that of their mean. Their tails are
 heavy (the topmost errors weigh most), so a few cases can carry the variance; the quantiles used
@@ -26,7 +26,7 @@ each other. How much follows from the cases: let D_g be the sum over a cluster o
 the weight, c the correctness and a the accuracy. Independent cases would give the accuracy a
 variance of sum w^2 (c - a)^2, clusters give it sum D_g^2, both over the squared sum of the weights.
 Their ratio is the design effect, by which the number of cases is divided. If the cases of a cluster
-were all alike, Kish's number of clusters would be left, so the quotient is kept between that and
+were all the same, Kish's number of clusters would be left, so the quotient is kept between that and
 the number of cases. Clusters of one case each are independent cases.
 """
 
