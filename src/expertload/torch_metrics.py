@@ -213,7 +213,7 @@ class _NumberMetric(_CaseMetric):
         return self._result(float("nan") if cases is None else self._number(cases))
 
     def bounds(self) -> tuple[float, float]:
-        """Return the smallest and largest value that `bins` allow; without bins, the value twice."""
+        """Return the smallest and largest value that `bins` allow; without them, one value."""
         # Unlike `compute`, no other method gathers the state by itself.
         should_sync = self._to_sync and not self._is_synced
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, should_sync=should_sync):

@@ -21,7 +21,6 @@ from expertload.lab.data import Augmentation, Dataset, load_dataset
 from expertload.lab.data.dataset import carve
 from expertload.lab.runs.folder import RunFolder
 from expertload.lab.runs.recipe import AugmentationConfig, DataConfig, RunConfig
-from expertload.losses.build import import_callable
 
 
 def load_run_data(config: DataConfig, *, data_dir: str | Path | None = None) -> Dataset:
@@ -130,6 +129,8 @@ def sources_of(config: RunConfig) -> dict[str, str]:
 
 
 def _source(path: str, what: str) -> str | None:
+    from expertload.losses.build import import_callable  # here, because it imports torch
+
     builder = inspect.unwrap(import_callable(path, what))
     try:
         file = inspect.getsourcefile(builder)
